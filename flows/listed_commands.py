@@ -16,7 +16,7 @@ EVERYDAY: Commands = {
     ),
     "evaluating:evaluate": "Evaluate a run's model on a data set, such as the rows held out.",
     "predicting:predict": (
-        "Predict every row of a file or data set, and write a .parquet, .csv or .npy file."
+        "Predict every row of a file or data set, into a .parquet, .csv or .npy file or a table."
     ),
     "run_report:report": (
         "Report on a run: as text and curves in RUN/report, or as a page (--html)."

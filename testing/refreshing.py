@@ -3,7 +3,7 @@
 import numpy as np
 
 from fewpass.pipeline.models.refresh import refreshing
-from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 
 
@@ -35,7 +35,7 @@ class Interrupted(Exception):  # noqa: N818 - what it is
     """The end of a refresh, as if it had been killed."""
 
 
-class EndsBefore(Work):
+class EndsBefore(RefreshWork):
     """Ends a refresh before its n-th part, from 0: takings, trainings and judgements."""
 
     def __init__(self, n):

@@ -42,7 +42,7 @@ from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
 from fewpass.pipeline.models.refresh.refreshing import refresh as refreshed
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, store_at
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
-from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -73,7 +73,7 @@ def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
     return Completed(name=name, message=result.message, data=_facts(result))
 
 
-class TasksOfFlow(Work):
+class TasksOfFlow(RefreshWork):
     """The parts of a refresh as tasks of Prefect."""
 
     newest: TrainingResult
@@ -135,21 +135,21 @@ def take_files(plan: RefreshPlan, store: Store, generation: Generation) -> Taken
 
 
 @durable_task("judge")
-def judge(work: Work, runs: Mapping[str, str], rows: str) -> Scores:
+def judge(work: RefreshWork, runs: Mapping[str, str], rows: str) -> Scores:
     """Judge models by rows that they have not learnt from."""
-    return Work.score(work, runs, rows)
+    return RefreshWork.score(work, runs, rows)
 
 
 @durable_task("evaluate")
-def evaluate_for_gate(work: Work, run: str, rows: str, column: str | None) -> Slices:
+def evaluate_for_gate(work: RefreshWork, run: str, rows: str, column: str | None) -> Slices:
     """Evaluate a model on rows, or on those of each value of a column."""
-    return Work.evaluate(work, run, rows, column)
+    return RefreshWork.evaluate(work, run, rows, column)
 
 
 @durable_task("explain")
-def explain_night(work: Work, plan: TrainingPlan) -> float:
+def explain_night(work: RefreshWork, plan: TrainingPlan) -> float:
     """Train on each half of an odd night, and judge by the other."""
-    return Work.loss_of_halves(work, plan)
+    return RefreshWork.loss_of_halves(work, plan)
 
 
 def _facts(result: RefreshResult) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from fewpass.pipeline.models.refresh.listing import StoreModels
 from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
 from fewpass.pipeline.models.refresh.store_events import Published, Taken
 from fewpass.pipeline.models.refresh.store_state import Generation
-from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 
@@ -47,7 +47,7 @@ def refresh(
     """
     require_execution(execution)
     given = {} if plan is None else plan.model_dump(exclude_unset=True)
-    return refreshing.refresh(RefreshPlan.model_validate(given | settings), Work(execution))
+    return refreshing.refresh(RefreshPlan.model_validate(given | settings), RefreshWork(execution))
 
 
 def models(store: Address) -> StoreModels:

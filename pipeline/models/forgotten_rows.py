@@ -13,8 +13,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.store_events import Begun, Published
-from fewpass.pipeline.models.refresh.store_events import Forgotten as ForgottenEvent
+from fewpass.pipeline.models.refresh.store_events import Begun, Published, RowsForgotten
 from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import (
     existing_store,
@@ -138,7 +137,7 @@ def _in_store(
         result = _of_all(plan.dataset, len(store.generations), results)
         result = _with_models(result, learnt, place, plan.storage_options)
         if not plan.dry_run and result.forgotten + result.test_forgotten:
-            gone = ForgottenEvent(rows=result.forgotten + result.test_forgotten)
+            gone = RowsForgotten(rows=result.forgotten + result.test_forgotten)
             write_event(store.folder, gone)
         return result if anew is None else _published_anew(plan.dataset, result, anew)
 

@@ -67,13 +67,12 @@ class DeltaOutput(OutputTable):
 
     def _newest(self) -> Any:
         """Return the newest version of the table; None where there is no table yet."""
-        from deltalake import DeltaTable  # noqa: PLC0415 - an extra
-        from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415
+        from deltalake import DeltaTable, exceptions  # noqa: PLC0415 - an extra
 
         place, options = self._place()
-        try:
+        try:  # to ask first would keep all other threads waiting
             return DeltaTable(place, storage_options=options)
-        except TableNotFoundError:
+        except exceptions.TableNotFoundError:
             return None
 
     @contextmanager

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from fewpass.flows import application, cli
 from fewpass.flows.commands.contents import faults
+from fewpass.flows.listed_commands import STORE
 from fewpass.flows.options import IngestOptions, PlanSource, TrainingOptions, called
 from fewpass.flows.settings import as_toml, checked, ingest_settings, training_settings
 from fewpass.pipeline.clicks import write_clicks
@@ -37,7 +38,7 @@ TRAINED = {
 }  # fmt: skip
 INGESTED = {
     "dataset", "rows", "features", "nnz", "labels", "scale", "seconds", "bytes_in", "bytes_out",
-    "peak_memory_bytes",
+    "peak_memory_bytes", "files",
 }  # fmt: skip
 ANY_ADDRESS = (
     'fewpass: --scheduler is "nonsense", which is no address. Give one like '
@@ -117,22 +118,35 @@ def test_what_runs_no_command_imports_none(words):
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_their_own_pages_say(name):
-    listed = application.application(listing=True)[name].help
-    said = inspect.getdoc(application.app[name].default_command)
+#: Every command, and those of `store`.
+PATHS = [
+    *((name,) for name in COMMANDS if name != "store"),
+    *(("store", name) for name in STORE),
+]
+
+
+def command_at(app, path):
+    for name in path:
+        app = app[name]
+    return app
+
+
+@pytest.mark.parametrize("path", PATHS[: len(COMMANDS) - 1])
+def test_the_list_of_commands_says_what_their_own_pages_say(path):
+    listed = command_at(application.application(listing=True), path).help
+    said = inspect.getdoc(command_at(application.app, path).default_command)
     assert listed.partition("\n\n")[0] == said.partition("\n\n")[0].replace("\n", " ")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_and_option_says_what_it_is_for(name, capsys):
-    assert cli.main([name, "--help"]) == 0
-    shown, command = capsys.readouterr().out, application.app[name]
+@pytest.mark.parametrize("path", PATHS)
+def test_every_command_and_option_says_what_it_is_for(path, capsys):
+    assert cli.main([*path, "--help"]) == 0
+    shown, command = capsys.readouterr().out, command_at(application.app, path)
     assert command.help or command.default_command.__doc__
     for argument in command.assemble_argument_collection(parse_docstring=True):
         if argument.name.startswith("*"):  # what holds the options of a group
             continue
-        assert argument.parameter.help, f"{name} {argument.name}"
+        assert argument.parameter.help, f"{path} {argument.name}"
         assert argument.name in shown or argument.name.lstrip("-").upper() in shown, argument.name
 
 
@@ -173,8 +187,8 @@ def test_what_a_command_does_not_take_is_told_with_what_it_takes(words, said, ca
 def test_other_programs_words_stand_for_options_that_there_are():
     known = {
         name
-        for command in COMMANDS
-        for one in application.app[command].assemble_argument_collection()
+        for path in PATHS
+        for one in command_at(application.app, path).assemble_argument_collection()
         for name in one.names
     }
     assert {called((name,)) for name in OTHER_NAMES} <= known

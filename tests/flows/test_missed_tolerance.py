@@ -97,7 +97,7 @@ def test_require_tol_needs_one(fewpass, datasets, tmp_path):
     assert "Give --tol, or leave --require-tol out." in err
     assert not (tmp_path / "run").exists()
     with pytest.raises(ValueError, match=r"training\.tol is not"):
-        RefreshPlan(sources=("in/*",), store="store", require_tol=True)
+        RefreshPlan(sources=("in/*",), store="store", require_tol=True, training={"passes": 1})
 
 
 def test_of_several_lam_the_returned_model_counts(datasets, tmp_path):

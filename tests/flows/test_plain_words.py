@@ -44,7 +44,7 @@ def same(tokens):
 
 
 def test_commands_are_those_that_are_listed():
-    assert {*PLACES} == {*COMMANDS} - {"completion"}
+    assert {*PLACES} == {*COMMANDS} - {"completion", "store"}
 
 
 def options_of(name):

@@ -132,13 +132,13 @@ def test_a_configuration_leads_to_no_scheduler(listener, tmp_path, capsys):
 
 
 def test_a_published_model_of_a_stranger_calls_nobody(listener, tmp_path, capsys):
-    """A publication names a generation by its number: it leads nowhere out of the store."""
+    """A publication names a generation and a folder in it: it leads nowhere out of the store."""
     host, called = listener
-    told = {"number": 1, "generation": f"dask://{host}/x", "weights_sha256": "", "published_at": "",
-            "by": "", "why": ""}  # fmt: skip
-    Folder(str(tmp_path)).write("publications/000001.json", seal(told))
-    assert main(["predict", str(tmp_path), "x.csv", str(tmp_path / "out.csv"), "--quiet"]) == 1
-    assert "is no publication" in capsys.readouterr().err
+    for lie in ({"generation": f"dask://{host}/x"}, {"run": f"dask://{host}/x"}, {"run": "../.."}):
+        told = {"what": "published", "number": 1, "generation": 1, "run": "run-all"} | lie
+        Folder(str(tmp_path)).write("events/000001.json", seal(told))
+        assert main(["predict", str(tmp_path), "x.csv", str(tmp_path / "out.csv"), "--quiet"]) == 2
+        assert "the store of a refresh" in capsys.readouterr().err
     assert not called
 
 

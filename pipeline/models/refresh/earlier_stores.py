@@ -19,10 +19,10 @@ from fewpass.pipeline.models.refresh.store_events import (
     Abandoned,
     Begun,
     Event,
+    GenerationRemoved,
     Judged,
     NotPublished,
     Published,
-    Removed,
 )
 from fewpass.pipeline.runs.run_series import REMOVED
 from fewpass.storage.folder import Folder
@@ -60,7 +60,7 @@ def _events(store: Folder) -> Iterator[Event]:
             if not made["published"]:
                 yield NotPublished(why=made["reason"], **_learnt(made, used), **at)
         if own.exists(REMOVED):
-            yield Removed(past=Past(used=tuple(n for n in used if n != number)), **at)
+            yield GenerationRemoved(past=Past(used=tuple(n for n in used if n != number)), **at)
         number += 1
     yield from _publications(store)
 
@@ -77,7 +77,7 @@ def _publications(store: Folder) -> Iterator[Published]:
 
 
 def _learnt(made: dict[str, Any], nights: tuple[int, ...]) -> dict[str, Any]:
-    """Return the fields of `Learnt` that a decision has."""
+    """Return the fields of `ModelLearnt` that a decision has."""
     own = {name: made.get(name) for name in ("objective", "certificate", "converged")}
     return own | {"run": RUN, "runs": {"all": RUN}, "nights": nights, "rows": made["rows"],
                   "window": "all"}  # fmt: skip

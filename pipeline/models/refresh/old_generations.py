@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from fewpass.pipeline.errors import BusyPlace
 from fewpass.pipeline.models.refresh.drift_watch import DRIFT
-from fewpass.pipeline.models.refresh.store_events import Event
-from fewpass.pipeline.models.refresh.store_events import Removed as RemovedEvent
+from fewpass.pipeline.models.refresh.store_events import Event, GenerationRemoved
 from fewpass.pipeline.models.refresh.store_log import append_event, write_event
 from fewpass.pipeline.models.refresh.store_state import (
     Generation,
@@ -95,7 +94,7 @@ def remove_unused(store: Store) -> None:
         if one.night == newest.night and one.has_rows and newest.has_rows:
             with suppress(BusyPlace), _unchanged(one.data):
                 one.folder.delete_tree("data")
-                replaced = RemovedEvent(
+                replaced = GenerationRemoved(
                     generation=one.number, why=f"{newest.number:06d} has its rows, read anew"
                 )
                 write_event(store.folder, replaced)
@@ -121,10 +120,10 @@ def _remove(one: Generation, runs: set[str]) -> None:
 def _forget_night(folder: Folder, one: Generation) -> None:
     """Have nothing learnt from a generation's rows any more, which go now."""
 
-    def event(events: list[Event]) -> RemovedEvent:
+    def event(events: list[Event]) -> GenerationRemoved:
         store = store_of(folder, events)
         past = None if _is_replaced(store, one) else store.past.without(one.night)
-        return RemovedEvent(generation=one.number, past=past)
+        return GenerationRemoved(generation=one.number, past=past)
 
     append_event(folder, event)
 

@@ -12,7 +12,7 @@ from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
 from fewpass.pipeline.models.refresh.store_events import (
     GateFact,
     Judged,
-    Learnt,
+    ModelLearnt,
     NotPublished,
     Published,
     RefusedFile,
@@ -160,7 +160,7 @@ def _sentence(store: Store, generation: Generation, judged: Judged) -> str:
     )
 
 
-def _learnt_from(store: Store, learnt: Learnt, judged: Judged) -> str:
+def _learnt_from(store: Store, learnt: ModelLearnt, judged: Judged) -> str:
     rows, nights, used = counted(learnt.rows, "row"), learnt.nights, store.past.used
     if judged.verdict == "first":
         return f"the first model, learnt from {rows}"
@@ -175,7 +175,7 @@ def _learnt_from(store: Store, learnt: Learnt, judged: Judged) -> str:
     return f"learnt from {which} ({rows})"
 
 
-def _window(learnt: Learnt) -> str:
+def _window(learnt: ModelLearnt) -> str:
     choice = learnt.choice
     if choice is None or not choice.changed or not choice.difference:
         return ""

@@ -49,10 +49,10 @@ from fewpass.pipeline.models.refresh.store_events import (
     Begun,
     Cleared,
     Event,
+    FileMoved,
     GateFact,
     Judged,
-    Learnt,
-    Moved,
+    ModelLearnt,
     NotPublished,
     Published,
     RefusedFile,
@@ -75,7 +75,7 @@ from fewpass.pipeline.models.refresh.window_models import (
     n_rows,
     training_plan,
 )
-from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.storage.dataset import Dataset
@@ -86,7 +86,7 @@ FIRST = "first"  # the verdict on a generation that no night before scores
 NEW = "new"
 
 
-def refresh(plan: RefreshPlan, work: Work | None = None) -> RefreshResult:
+def refresh(plan: RefreshPlan, work: RefreshWork | None = None) -> RefreshResult:
     """Finish what was begun, and learn from files that are new or have changed.
 
     Parameters
@@ -113,13 +113,13 @@ def refresh(plan: RefreshPlan, work: Work | None = None) -> RefreshResult:
         Somebody published another model meanwhile: the next refresh scores anew.
     """
     with refresh_lock(plan.store) as lease:
-        return _Refresh(plan, work or Work(), lease).run()
+        return _Refresh(plan, work or RefreshWork(), lease).run()
 
 
 class _Refresh:
     """One refresh of a store, alone in it."""
 
-    def __init__(self, plan: RefreshPlan, work: Work, lease: Lease) -> None:
+    def __init__(self, plan: RefreshPlan, work: RefreshWork, lease: Lease) -> None:
         self.plan, self.work, self.lease = plan, work, lease
         self.store = store_at(plan.store)
         self.rule, self.recipe = rule_of(plan), _recipe_of(plan)
@@ -153,7 +153,7 @@ class _Refresh:
     def _unless_overtaken(self, event: Event, events: list[Event]) -> Event:
         """Return an event that is still right: what was judged and learnt is of one past."""
         now = store_of(self.store.folder, events).published
-        follows = isinstance(event, Judged | Settled | Learnt)
+        follows = isinstance(event, Judged | Settled | ModelLearnt)
         if follows and now is not None and now != self.store.published:
             raise Overtaken(
                 f"Generation {event.generation:06d} was not published: {now.sentence()} meanwhile. "
@@ -172,7 +172,7 @@ class _Refresh:
         came = arrivals(self.plan.sources, taken, refused, settle_s=self.plan.settle)
         self.growing = came.growing
         for moved in came.moved:
-            self._append(Moved(generation=moved.generation, then=moved.then, now=moved.now))
+            self._append(FileMoved(generation=moved.generation, then=moved.then, now=moved.now))
         for file, number, why in (*came.cannot_replace, *_stay(store, came.changed)):
             self._append(RefusedFile(generation=number, file=file, why=why, reading=reading))
         for one in store.refused:
@@ -193,7 +193,7 @@ class _Refresh:
         for file in generation.files:
             now = file.now()
             if now is not None and now.differs(file):
-                self._append(Moved(generation=generation.number, then=file, now=now))
+                self._append(FileMoved(generation=generation.number, then=file, now=now))
 
     def _begun(self, night: int | None, files: tuple[FileState, ...]) -> Generation:
         every = self.store.generations
@@ -281,7 +281,7 @@ class _Refresh:
         windows = {} if is_other else last_runs(store, generation)
         return {PUBLISHED: store.judge} | windows | own
 
-    def _is_other_recipe(self, before: Learnt | None) -> bool:
+    def _is_other_recipe(self, before: ModelLearnt | None) -> bool:
         """Whether models were trained by other settings: losses and scores begin anew then."""
         return before is not None and before.recipe not in ("", self.recipe)
 
@@ -290,13 +290,21 @@ class _Refresh:
 
         The error of their loss is taken to be that of the published model's.
         """
-        plan = training_plan(self.plan, generation.data, None)
-        try:
-            loss = self.work.loss_of_halves(plan)
-        except BadInput:  # of a method that certifies nothing, or too few rows
+        loss = self._loss_of_halves(generation.data)
+        if loss is None:
             return None
         mean, error = scores.of(PUBLISHED)
         return Scores((PUBLISHED, HALF), (mean, loss), ((error**2, 0.0), (0.0, 0.0)), scores.rows)
+
+    def _loss_of_halves(self, rows: str) -> float | None:
+        """Return the loss of models of one half of some rows on the other; None where unknown.
+
+        That of a model on rows that it has learnt from would be far too low on wide rows.
+        """
+        try:
+            return self.work.loss_of_halves(training_plan(self.plan, rows, None))
+        except BadInput:  # of a method that certifies nothing, or too few rows
+            return None
 
     # -- learning ---------------------------------------------------------------------------------
 
@@ -315,10 +323,10 @@ class _Refresh:
         verdict = generation.judged.verdict if generation.judged else FIRST
         refused = self._refused(model, run, gates)
         begins = verdict == FIRST or (not refused and self._is_other_recipe(store.published))
-        if begins:  # its own loss is the only usual one so far
-            rows = store.data_of(generation.night)
-            loss, _ = self.work.score({PUBLISHED: run}, rows).of(PUBLISHED)
-            past = first(past, generation.night, loss)
+        if begins:  # the loss of models of halves of it is the only usual one so far
+            loss = self._loss_of_halves(store.data_of(generation.night))
+            past = past._replace(usual=(), scores=())
+            past = past if loss is None else first(past, generation.night, loss)
         event = (NotPublished if refused else Published)(
             generation=generation.number, run=model.folder,
             runs={name: one.folder for name, one in models.items()},

@@ -13,6 +13,7 @@ from fewpass.pipeline.models.refresh.past_nights import Past
 
 Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
+RunName = Annotated[str, Field(pattern=r"^run(-\w+)*$")]  # it leads nowhere out of the store
 
 
 class StoreEvent(BaseModel):
@@ -65,7 +66,7 @@ class Cleared(StoreEvent):
     file: str
 
 
-class Moved(StoreEvent):
+class FileMoved(StoreEvent):
     """A file of a generation has another name by now."""
 
     what: Literal["moved"] = "moved"
@@ -109,11 +110,11 @@ class GateFact(BaseModel):
     reason: str
 
 
-class Learnt(StoreEvent):
+class ModelLearnt(StoreEvent):
     """A generation's models were trained, and one of them chosen."""
 
-    run: str  # folder below that of the generation
-    runs: dict[str, str] = {}  # of the models of all windows, by their names
+    run: RunName  # folder below that of the generation
+    runs: dict[str, RunName] = {}  # of the models of all windows, by their names
     weights_sha256: str = ""
     nights: tuple[int, ...] = ()  # that it has learnt from
     rows: Natural = 0
@@ -126,7 +127,7 @@ class Learnt(StoreEvent):
     gates: tuple[GateFact, ...] = ()
 
 
-class Published(Learnt):
+class Published(ModelLearnt):
     """A model is the one to use from now on."""
 
     what: Literal["published"] = "published"
@@ -137,7 +138,7 @@ class Published(Learnt):
         return f"{self.by} published generation {self.generation:06d} at {self.at}{why}"
 
 
-class NotPublished(Learnt):
+class NotPublished(ModelLearnt):
     """A model is not published; its rows are learnt from all the same."""
 
     what: Literal["kept back"] = "kept back"
@@ -161,21 +162,21 @@ class Taken(StoreEvent):
     what: Literal["taken"] = "taken"
 
 
-class Forgotten(StoreEvent):
+class RowsForgotten(StoreEvent):
     """Rows were deleted."""
 
     what: Literal["forgotten"] = "forgotten"
     rows: Natural
 
 
-class Removed(StoreEvent):
+class GenerationRemoved(StoreEvent):
     """Rows or models of an old generation were removed."""
 
     what: Literal["removed"] = "removed"
 
 
 Event = (
-    Begun | RefusedFile | Cleared | Moved | Dropped | DriftReported | Judged | Published
-    | NotPublished | Settled | Abandoned | Taken | Forgotten | Removed
+    Begun | RefusedFile | Cleared | FileMoved | Dropped | DriftReported | Judged | Published
+    | NotPublished | Settled | Abandoned | Taken | RowsForgotten | GenerationRemoved
 )  # fmt: skip
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="what")])

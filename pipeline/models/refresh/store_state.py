@@ -25,13 +25,13 @@ from fewpass.pipeline.models.refresh.store_events import (
     DriftReported,
     Dropped,
     Event,
+    FileMoved,
+    GenerationRemoved,
     Judged,
-    Learnt,
-    Moved,
+    ModelLearnt,
     NotPublished,
     Published,
     RefusedFile,
-    Removed,
     Settled,
     Taken,
 )
@@ -57,7 +57,7 @@ class Generation(NamedTuple):
     begun: str  # UTC
     before: Past  # what the rule remembered before it
     judged: Judged | None = None
-    learnt: Learnt | None = None  # its model, where it has one
+    learnt: ModelLearnt | None = None  # its model, where it has one
     ended: Ended | None = None
     drift: tuple[DriftReported, ...] = ()
     is_removed: bool = False
@@ -139,15 +139,15 @@ class Store(NamedTuple):
         return next((one for one in those if one.has_rows), None)
 
     @property
-    def newest_learnt(self) -> Learnt | None:
+    def newest_learnt(self) -> ModelLearnt | None:
         """What was learnt last, or published last by somebody."""
-        learnt = (event for event in reversed(self.events) if isinstance(event, Learnt))
+        learnt = (event for event in reversed(self.events) if isinstance(event, ModelLearnt))
         return next(learnt, None)
 
     @property
     def is_stale(self) -> bool:
         """Whether somebody had a night taken since the last model was trained."""
-        of_models = (Learnt, Taken)
+        of_models = (ModelLearnt, Taken)
         last = next((one for one in reversed(self.events) if isinstance(one, of_models)), None)
         return isinstance(last, Taken)
 
@@ -232,15 +232,15 @@ def _after(one: Generation, event: Event) -> Generation:
         one = one._replace(judged=event)
     elif isinstance(event, DriftReported):
         one = one._replace(drift=(*one.drift, event))
-    elif isinstance(event, Removed):
+    elif isinstance(event, GenerationRemoved):
         one = one._replace(is_removed=True)
-    elif isinstance(event, Moved):
+    elif isinstance(event, FileMoved):
         files = tuple(event.now if file == event.then else file for file in one.files)
         one = one._replace(files=files)
     elif isinstance(event, RefusedFile) and one.ended is None:
         files = tuple(file for file in one.files if file.name != event.file.name)
         one = one._replace(files=files)
-    elif isinstance(event, Learnt):
+    elif isinstance(event, ModelLearnt):
         ended = one.ended if isinstance(one.ended, NotPublished) else event
         one = one._replace(learnt=event, ended=ended)
     elif isinstance(event, Settled | Abandoned):
@@ -265,7 +265,7 @@ def _judge_by(every: dict[int, Generation], event: Event) -> None:
 
 def last_runs(store: Store, generation: Generation) -> dict[str, str]:
     """Return the runs of all windows' models that were there before a generation, by window."""
-    before = [one for one in store.events if isinstance(one, Learnt)]
+    before = [one for one in store.events if isinstance(one, ModelLearnt)]
     last = next((one for one in reversed(before) if one.generation != generation.number), None)
     if last is None:
         return {}
@@ -282,7 +282,7 @@ def published(url: str) -> Published | None:
     return next((event for event in events if isinstance(event, Published)), None)
 
 
-def run_of(url: str, made: Learnt, folder: str | None = None) -> str:
+def run_of(url: str, made: ModelLearnt, folder: str | None = None) -> str:
     """Return the address of the run of a model, or of another window's."""
     return f"{Folder(url).url}/generations/{made.generation:06d}/{folder or made.run}"
 

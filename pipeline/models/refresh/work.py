@@ -29,7 +29,7 @@ from fewpass.storage.dataset import Dataset
 HALVES = 2
 
 
-class Work:
+class RefreshWork:
     """The parts of a refresh, done here.
 
     Parameters

@@ -29,7 +29,7 @@ from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableR
 #: wide that their cells take more memory than they may, fewer.
 SAMPLE_ROWS = 100_000
 SAMPLE_SEED = 0
-MOST_PARTS = 8  # that drawn rows are in
+MOST_PARTS = 8  # that short rows of many columns are in
 COLUMN_BYTES = 1300  # that a column of each takes beside its cells
 PLACES = "places"  # a column for as long as rows are drawn
 
@@ -68,8 +68,9 @@ def sampled(
         n_rows += table.num_rows
         faults += cells.faults[:1]
         read += piece.n_bytes
-        if len(parts) > MOST_PARTS:
-            parts = [_joined(parts, rows.files[0].name)]
+        if len(parts) > MOST_PARTS and _is_mostly_columns(parts):
+            parts = [_joined(parts, rows.files[0].name).combine_chunks()]
+            release_freed_memory()
         while _is_too_large(parts, memory):
             parts, rate = [_thinned(part, 0.5) for part in parts], rate / 2
         if read >= most:
@@ -90,9 +91,12 @@ def sampled(
 
 def _joined(parts: Sequence[Any], name: str) -> Any:
     with parsing(name, "its pieces hold columns of different types"):
-        joined = pa.concat_tables(parts).combine_chunks()
-    release_freed_memory()
-    return joined
+        return pa.concat_tables(parts)
+
+
+def _is_mostly_columns(parts: Sequence[Any]) -> bool:
+    """Whether drawn rows take more memory as columns of many parts than for their cells."""
+    return sum(COLUMN_BYTES * part.num_columns - part.nbytes for part in parts) > 0
 
 
 def _is_too_large(parts: Sequence[Any], memory: int) -> bool:

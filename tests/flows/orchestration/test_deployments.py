@@ -83,6 +83,9 @@ class Place:
         self.workers.append(start(command, self.server.environment, self.folder / "worker.log"))
         return self.workers[-1]
 
+    def pool(self, **changed):
+        self.server.ask("work_pools/fewpass", changed, "PATCH")
+
     def deployment(self, name):
         """What the server knows of a deployment of the training."""
         return self.server.ask(f"deployments/name/train/{name}")
@@ -221,12 +224,14 @@ def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
     address = f"deployments/{deployment['id']}"
     parameters = deployment["parameters"] | {"run": str(runs / "{date}T{time}")}
     place.server.ask(address, {"parameters": parameters}, "PATCH")
+    place.pool(is_paused=True)  # whatever worker another test has left
     every = max(SCHEDULED_EVERY, patience(PER_RUN))  # else a busy machine has ever more of them
     anchor = datetime.now(UTC).isoformat()
     interval = {"interval": every, "anchor_date": anchor, "timezone": FAR_EAST}
     place.server.ask(f"{address}/schedules", [{"active": True, "schedule": interval}])
     wait_for(lambda: len(place.due("nightly")) >= 3, 120 + 3 * every, "three late runs")
     oldest = place.due("nightly")[0]
+    place.pool(is_paused=False)
     place.worker()
     wait_for(lambda: place.runs("nightly", state=named("Completed")), 150, "a scheduled run's end")
     unchanged = wait_for(

@@ -14,7 +14,7 @@ from fewpass.pipeline.models.refresh.drift_watch import DRIFT
 from fewpass.pipeline.models.refresh.gates import LEAST_ROWS, results_of
 from fewpass.pipeline.models.refresh.publishing import abandon
 from fewpass.pipeline.models.refresh.store_state import store_at
-from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.category_slices import evaluate_slices
@@ -59,7 +59,7 @@ def shares(cells, values):
     return counts / counts.sum()
 
 
-class Seen(Work):
+class Seen(RefreshWork):
     """Keeps what was shown of drift."""
 
     drift = None

@@ -19,7 +19,7 @@ from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.inbox import Arrivals, arrivals
 from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.models.refresh.taking import take
-from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.source_files import SourceChanged
@@ -414,7 +414,7 @@ def test_what_is_written_while_it_is_read_leaves_the_generation_and_is_taken_who
             raise SourceChanged(errno.ESTALE, "it changed", str(inbox / "a.csv"))
         return ingest(asked)
 
-    class Writes(Work):
+    class Writes(RefreshWork):
         def take(self, *of):
             return take(*of, written_to)
 

@@ -10,7 +10,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.store_log import Overtaken
 from fewpass.pipeline.models.refresh.store_state import LEASE, store_at
-from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.runs.lease import LeaseLost
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -171,7 +171,7 @@ def stripped(store):
     )
 
 
-class Counted(Work):
+class Counted(RefreshWork):
     """Counts the parts of a refresh."""
 
     parts = 0
@@ -273,7 +273,7 @@ def test_rows_that_take_the_place_of_others_may_not_drift_further_than_new_ones(
 def test_somebody_publishes_while_a_model_is_made(nights):
     nights.nights(3)
 
-    class Publishes(Work):
+    class Publishes(RefreshWork):
         def train(self, plan, run):
             if nights.store.published.generation != 1:
                 publish(nights.plan.store, 1)
@@ -294,7 +294,7 @@ def test_somebody_publishes_while_a_model_is_made(nights):
 def test_what_somebody_publishes_while_rows_are_judged_is_not_undone(nights):
     nights.nights(3)
 
-    class Publishes(Work):
+    class Publishes(RefreshWork):
         def score(self, runs, rows):
             made = super().score(runs, rows)
             if nights.store.published.generation != 1:
@@ -311,7 +311,7 @@ def test_what_somebody_publishes_while_rows_are_judged_is_not_undone(nights):
 def test_who_was_taken_for_dead_writes_nothing(nights):
     nights.nights(2)
 
-    class TakesOver(Work):
+    class TakesOver(RefreshWork):
         def score(self, runs, rows):
             made = super().score(runs, rows)
             folder = Folder(nights.plan.store)

@@ -9,7 +9,7 @@ import pytest
 from fewpass import abandon, models
 from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.models.refresh.taking import AllRefused, take
-from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from testing.refreshing import EndsBefore, Interrupted, plan_of, refresh, write_rows
@@ -157,7 +157,7 @@ def test_nothing_is_refused_for_a_machine_that_fails(inbox, tmp_path, error, mon
     spoil(inbox / "bad.csv", "empty")
     monkeypatch.setattr("fewpass.pipeline.models.refresh.taking.ingest", failing(error))
 
-    class Fails(Work):
+    class Fails(RefreshWork):
         def take(self, *of):
             return take(*of, failing(error))
 
@@ -201,7 +201,7 @@ def test_a_file_that_is_written_to_while_it_is_read_is_taken_by_the_next(inbox, 
     for k in (1, 2):
         write_rows(inbox / f"{k}.csv", k)
 
-    class Grows(Work):
+    class Grows(RefreshWork):
         def take(self, plan, store, generation):
             with (inbox / "2.csv").open("a") as file:
                 file.write("1,0,0,0\n" * 5)

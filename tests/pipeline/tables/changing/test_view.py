@@ -463,7 +463,7 @@ def test_a_view_is_not_changed_itself(tmp_path, nights):
     for change in (lambda: fewpass.append(at, more), lambda: fewpass.forget(at, "id == 'c0003'")):
         with pytest.raises(BadInput, match=r"is a view, .*Change the data set .*view anew"):
             change()
-    with pytest.raises(BadInput, match="Choose another place, or say `overwrite=true`"):
+    with pytest.raises(BadInput, match=r"another plan or of other sources.*overwrite=true"):
         fewpass.ingest(more, at, label="label")
     assert rows_of(Dataset.open(at)) == rows_of(view)
     fewpass.ingest(more, at, label="label", overwrite=True)

@@ -448,8 +448,8 @@ def test_a_sample_is_as_large_as_the_memory_allows(tmp_path):
     frame = pd.DataFrame({f"x{k}": np.arange(2000) + 2000 * k for k in range(50)}).assign(y=1)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     source = source_of(tmp_path / "rows.csv", encode="always")
-    small = sampled(source._rows, range(50), 1 << 30, memory=1 << 16).table
-    assert 1 << 14 < small.nbytes <= 1 << 16
+    small = sampled(source._rows, range(50), 1 << 30, memory=1 << 18).table
+    assert 1 << 14 < small.nbytes <= 1 << 18
     found = small.to_pandas().astype(int)
     at = found["x0"].to_numpy()
     assert (np.diff(at) > 0).all()

@@ -235,17 +235,18 @@ class _Refresh:
     def _judge(self, generation: Generation, left_out: Sequence[str]) -> None:
         """Write down what a generation's rows are to the nights before."""
         past, number = generation.before, generation.number
+        files = tuple(file.name for file in generation.files)
         replaces = generation.night in self.store.nights
         if not past.used and not replaces:
             past = past._replace(used=(generation.night,))
-            self._append(Judged(generation=number, verdict=FIRST, past=past))
+            self._append(Judged(generation=number, files=files, verdict=FIRST, past=past))
             return
         drift = None
         if generation.files:
             drift = watched(self.store, generation, left_out, self.plan.max_drift)
             self.work.show_drift(self.plan.store, generation.number, drift)
         if replaces:
-            self._append(Judged(generation=number, verdict=REPLACES))
+            self._append(Judged(generation=number, files=files, verdict=REPLACES))
             return
         last = self.store.newest_learnt
         if self._is_other_recipe(last):  # whose losses say nothing of this one's
@@ -257,7 +258,7 @@ class _Refresh:
             halves = self._halves(generation, scores)
             made = judged(self.rule, past, generation.night, scores, halves, drifted=moved)
         event = Judged(
-            generation=number, verdict=made.kind, nights=made.nights, scores=scores,
+            generation=number, files=files, verdict=made.kind, nights=made.nights, scores=scores,
             deviations=made.deviations, usual=made.usual, usual_error=made.usual_error,
             explained=made.explained, past=made.past, why=self._said(scores, made),
         )  # fmt: skip

@@ -92,6 +92,7 @@ class Judged(StoreEvent):
 
     what: Literal["judged"] = "judged"
     verdict: str
+    files: tuple[str, ...] | None = None  # names of those whose rows these are
     nights: tuple[int, ...] = ()  # that were confirmed, set apart or taken by it
     scores: Scores | None = None
     deviations: float | None = None  # of the published model's loss from its usual one

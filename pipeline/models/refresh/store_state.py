@@ -229,7 +229,8 @@ def _unknown(folder: Folder, number: int) -> BadInput:
 def _after(one: Generation, event: Event) -> Generation:
     """Return a generation after an event that is about it."""
     if isinstance(event, Judged):
-        one = one._replace(judged=event)
+        files = [file for file in one.files if event.files is None or file.name in event.files]
+        one = one._replace(judged=event, files=tuple(files))
     elif isinstance(event, DriftReported):
         one = one._replace(drift=(*one.drift, event))
     elif isinstance(event, GenerationRemoved):

@@ -96,7 +96,7 @@ def _joined(parts: Sequence[Any], name: str) -> Any:
 
 def _is_mostly_columns(parts: Sequence[Any]) -> bool:
     """Whether drawn rows take more memory as columns of many parts than for their cells."""
-    return sum(COLUMN_BYTES * part.num_columns - part.nbytes for part in parts) > 0
+    return bool(sum(COLUMN_BYTES * part.num_columns - part.nbytes for part in parts) > 0)
 
 
 def _is_too_large(parts: Sequence[Any], memory: int) -> bool:

@@ -122,14 +122,20 @@ def test_what_ingest_append_train_evaluate_and_predict_saw(pages, shop, tmp_path
 
 
 def test_a_new_model_beside_the_published_one(pages, tmp_path):
+    (tmp_path / "judge").mkdir()
     rows(800, 5).to_csv(tmp_path / "first.csv", index=False)
     asked = {"sources": tmp_path / "*.csv", "store": tmp_path / "live", "scheduler": "none",
              "training.tol": "1e-4"} | READING  # fmt: skip
     seen = pages("refresh", **asked)
     assert "beside" not in seen
-    assert len(seen["worst"]) == 10
+    rows(800, 7).to_csv(tmp_path / "judge" / "rows.csv", index=False)
+    like = tmp_path / "live/generations/000001/data"
+    pages("ingest", sources=tmp_path / "judge/rows.csv", dataset=tmp_path / "held", like=like,
+          **READING)  # fmt: skip
     rows(800, 6, turned=True).to_csv(tmp_path / "second.csv", index=False)
+    asked |= {"held_out": tmp_path / "held", "odd": "null", "windows": "1"}
     seen = pages("refresh", **asked)
+    assert len(seen["worst"]) == 10
     figures = by(seen["beside"], "figure")
     assert figures["Log loss"]["verdict"] == "worse"  # the city's effect turned around
     assert float(figures["Log loss"]["this model"]) > float(figures["Log loss"]["published"])
@@ -140,4 +146,4 @@ def test_a_new_model_beside_the_published_one(pages, tmp_path):
     grown = [float(row["loss"]) - float(row["loss, published"]) for row in seen["fallen"]]
     assert grown == sorted(grown, reverse=True)
     assert grown[-1] > 0.0
-    assert all(row["row: id"].startswith("5-") for row in seen["fallen"])
+    assert all(row["row: id"].startswith("7-") for row in seen["fallen"])

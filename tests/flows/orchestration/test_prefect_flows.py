@@ -231,17 +231,19 @@ def test_refresh_judges_learns_and_publishes(prefect_server, flow_runner, source
         )  # fmt: skip
 
     assert "no new file" in refreshed()["message"]
-    os.link(sources / "clicks2.svm", folder / "first.svm")
+    for k, night in enumerate(("first", "other", "third", "fourth")):  # of one world
+        write_clicks(sources / f"{night}.svm", 400_000, 2, first=4096 * k)
+    os.link(sources / "first.svm", folder / "first.svm")
     first = refreshed()
     assert (first["state"], first["generation"]) == ("published", 1)
 
     # A night whose labels are turned around is odd: the first model stays, and no row is lost.
-    lines = (sources / "clicks3.svm").read_text().splitlines()
+    lines = (sources / "other.svm").read_text().splitlines()
     (folder / "second.svm").write_text("".join(f"{1 - int(line[0])}{line[1:]}\n" for line in lines))
     second = refreshed()
     assert (second["state"], second["model"]) == ("waits", first["model"])
     assert second["explained"] in (True, False)
-    os.link(sources / "clicks3.svm", folder / "third.svm")
+    os.link(sources / "third.svm", folder / "third.svm")
     status, _, err = flow_runner.run(
         "refresh", sources=folder / "*.svm", store=store, scheduler="none", max_drift=1e-9,
         settle=0,
@@ -254,7 +256,7 @@ def test_refresh_judges_learns_and_publishes(prefect_server, flow_runner, source
     assert "000002 is set apart" in third["message"]
     assert [gate["passed"] for gate in third["gates"]] == [True]
     assert run_of(str(store), published(str(store))) == third["model"]
-    os.link(sources / "clicks4.svm", folder / "fourth.svm")
+    os.link(sources / "fourth.svm", folder / "fourth.svm")
     fourth = refreshed(training__solver__kind="sdca", gates="auc>=0.999")
     assert (fourth["state"], fourth["model"]) == ("kept back", third["model"])
     assert refreshed()["generation"] is None

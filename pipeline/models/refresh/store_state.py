@@ -229,8 +229,9 @@ def _unknown(folder: Folder, number: int) -> BadInput:
 def _after(one: Generation, event: Event) -> Generation:
     """Return a generation after an event that is about it."""
     if isinstance(event, Judged):
-        files = [file for file in one.files if event.files is None or file.name in event.files]
-        one = one._replace(judged=event, files=tuple(files))
+        names = event.files
+        files = tuple(file for file in one.files if names is None or file.name in names)
+        one = one._replace(judged=event, files=files)
     elif isinstance(event, DriftReported):
         one = one._replace(drift=(*one.drift, event))
     elif isinstance(event, GenerationRemoved):

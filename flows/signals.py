@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-AGAIN_S = 0.01  # the finalizer is over by then
+AGAIN_S = 0.25  # the finalizer is over by then, and the hook, on a busy machine too
 
 
 @contextmanager

@@ -375,7 +375,7 @@ def test_what_cannot_be_cancelled_is_left_alone(struck):
 
 PASSWORDS = (
     "50%OFFg3h3im", "g3h3im/r3st", "g3h3im@r3st", "g3h3im:r3st", "g3h3im#r3st", "g3h3im r3st",
-    "12/g3h3im", "77/88@r3st", "g3h3im?sslmode=r3st", "g3h3im'r3st", 'g3h3im"r3st', "g3h3im]r3st",
+    "12/g3h3im", "77/g3h3im@r3st", "g3h3im?sslmode=r3st", "g3h3im'r3st", 'g3h3im"r3st', "g3h3im]r3st",
     "%zzr3st", "g3h3im%20r3st", "g3h3im&r3st=r3st", "connection-g3h3im",
 )  # fmt: skip
 WAYS = (
@@ -394,7 +394,7 @@ def test_no_word_of_a_secret_is_shown_whatever_libpq_makes_of_it(way, tmp_path, 
         assert cli.main([*words, "--debug", "--verbose"]) != 0
         said = "".join(capfd.readouterr())
         assert "cannot be read" in said
-        for word in ("g3h3im", "r3st", "OFF", "88"):
+        for word in ("g3h3im", "r3st", "OFF"):
             assert word not in said, (address, said)
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"r3st" not in path.read_bytes()

@@ -23,11 +23,11 @@ PROGRAM = "kernels, modules imported late, compressed chunks, a cluster in this 
 MEGABYTE = 10**6
 READING, INGEST, TRAINING = "reading files", "ingest", "training"
 FROM_SOURCE, SCORING, ANYONE = "training from a source", "scoring", "everything"
-TableKind = Literal["plain", "typed", "encoded"]
+TableKind = Literal["plain", "typed", "encoded", "curved"]
 #: Bytes of a column while tables are read, measured: of numbers its name and its place ("plain");
 #: of a typed file its description by Arrow, and an array in every piece that is being read; an
-#: encoded one has a recipe as well.
-BYTES_OF_COLUMN = {"plain": 600, "typed": 6_000, "encoded": 32_000}
+#: encoded one has a recipe as well; a curved one is fitted with and without its curve.
+BYTES_OF_COLUMN = {"plain": 600, "typed": 6_000, "encoded": 32_000, "curved": 80_000}
 SAMPLE_MEMORY = 64 << 20  # of the cells that decide on a recipe, at most
 
 
@@ -129,7 +129,7 @@ class Budget:
         "1/2", "budget", READING, "such parts of all columns", "they lie side by side"
     )
     columns = MemoryShare(
-        "1/2", "budget", READING, "descriptions of columns", "600 to 32,000 bytes of each"
+        "1/2", "budget", READING, "descriptions of columns", "600 to 80,000 bytes of each"
     )
     sampled_cells = MemoryShare(
         "1/4", "budget", READING, "cells that decide on a recipe",

@@ -16,10 +16,11 @@ SHARE_OF_MANY = 0.05  # of n: features of pairs, where columns are many
 MOST_FEATURES = 20_000  # of splines and pairs together
 
 
-#: Rows of the sample by which a form is chosen, at most; and their entries, which take 8 bytes each
-#: in every form. Below this memory there are fewer, as the sample is smaller, too.
-MOST_ROWS, MOST_ENTRIES, AMPLE_MEMORY = 25_000, 5_000_000, 256 << 20
-LEAST_ROWS = 1_000
+#: Rows of the sample by which a form is chosen, at most; below this memory there are fewer, as the
+#: sample is smaller, too. And their entries, with the bytes that one takes while a form is fitted.
+MOST_ROWS, AMPLE_MEMORY = 25_000, 256 << 20
+MOST_ENTRIES, BYTES_OF_ENTRY = 5_000_000, 96
+LEAST_ROWS = 1_000  # where they fit
 
 
 #: Rows of a table without text up to which curves are tried that nobody asked for, from those that
@@ -61,8 +62,10 @@ class AskedForm(NamedTuple):
 
     def most_rows(self, entries: int) -> int:
         """Return the rows by which a form is chosen where each has that many entries."""
-        share = min(1.0, self.memory / AMPLE_MEMORY)
-        return max(LEAST_ROWS, int(share * min(MOST_ROWS, MOST_ENTRIES // max(1, entries))))
+        share, entries = min(1.0, self.memory / AMPLE_MEMORY), max(1, entries)
+        wanted = int(share * min(MOST_ROWS, MOST_ENTRIES // entries))
+        fit = self.memory // (BYTES_OF_ENTRY * entries)
+        return max(SPLINES, min(fit, max(LEAST_ROWS, wanted)))
 
 
 class FormRules(NamedTuple):

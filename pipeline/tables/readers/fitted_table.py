@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import TableKind
 from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
@@ -69,7 +70,8 @@ class FittedTable:
         self.rows, self.options, self.expected = rows, options, expected
         self.name = rows.files[0].name
         self.columns = chosen_columns(rows, options, expected)
-        expected.budget.require_columns(len(self.columns.features), self.name, "encoded")
+        kind: TableKind = "curved" if options.encode in ADDITIVE else "encoded"
+        expected.budget.require_columns(len(self.columns.features), self.name, kind)
         self.ids: dict[str, str] = {}
         self.split: tuple[int, SplitColumn] | None = None
         self.formed: Formed | None = None

@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -503,10 +504,12 @@ def test_odd_columns_have_shapes_that_add_up(n, targets):
 
 
 def test_wide_rows_and_little_memory_mean_fewer_rows():
-    asked = AskedForm()
+    asked = AskedForm(memory=1 << 30)
     assert asked.most_rows(10) == 25_000 and asked.most_rows(1000) == 5000
     assert asked._replace(memory=64 << 20).most_rows(10) == 6250
-    assert asked._replace(memory=1 << 30).most_rows(10) == 25_000
+    for memory, entries in product((64 << 20, 128 << 20, 1 << 30), (1000, 5000, 20_000)):
+        rows = asked._replace(memory=memory).most_rows(entries)
+        assert rows == 50 or rows * entries * 96 <= memory  # bytes of an entry, measured
 
 
 @pytest.mark.parametrize("shares", [(0.97, 0.03), (0.9, 0.07, 0.03)])

@@ -130,9 +130,8 @@ class Learner(NamedTuple):
         if unseen is None:
             why = "there are no rows that it has not learnt from"
             return tuple(GateFact(gate=gate, passed=True, reason=why) for gate in self.plan.gates)
-        made = results_of(
-            self.plan.gates, partial(self.work.evaluate, unseen.run, unseen.rows),
-            None if unseen.before is None
-            else partial(self.work.evaluate, unseen.before, unseen.rows),
+        before, rows = unseen.before, unseen.rows
+        return results_of(
+            self.plan.gates, partial(self.work.evaluate, unseen.run, rows),
+            None if before is None else partial(self.work.evaluate, before, rows),
         )  # fmt: skip
-        return tuple(GateFact(**one._asdict()) for one in made)

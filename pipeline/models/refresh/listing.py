@@ -127,7 +127,7 @@ def _word(store: Store, one: Generation, current: int | None) -> str:
         return "published"
     if one.is_removed:
         return "removed"
-    if one.night in (*store.past.waiting, *store.past.apart):
+    if one.took and one.night in (*store.past.waiting, *store.past.apart):
         return "waits" if one.night in store.past.waiting else "set apart"
     if isinstance(one.ended, Settled):
         return one.state if one.waits_to_replace else "learnt from"

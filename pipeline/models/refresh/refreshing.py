@@ -219,6 +219,7 @@ class _Refresh:
             self._append(Settled(generation=generation.number))
         remove_unused(self.store)
         if self.plan.keep_generations is not None:
+            self._read()
             remove_old_generations(self.store, self.plan.keep_generations)
         return [self._result()]
 
@@ -251,7 +252,7 @@ def _passed_over(one: RefusedFile) -> FileState:
 def _why_it_stays(store: Store, taken: Generation) -> str:
     """Return why the rows of a generation are not replaced; nothing where they are."""
     if taken.is_removed:
-        return "its rows were removed, as they were old"
+        return "its rows were removed"
     with_rows = [one.data for one in store.versions(taken.night) if one.has_rows]
     for data in {taken.data, *with_rows[-1:]}:
         if any(made.change == "forget" for made in Dataset.open(data).manifest.changes):

@@ -34,7 +34,7 @@ FIRST = "first"  # the verdict on a generation that no night before scores
 
 
 class Judge(NamedTuple):
-    """What judges a generation whose rows are there."""
+    """The judgement of a generation whose rows are there."""
 
     plan: RefreshPlan
     work: RefreshWork

@@ -176,7 +176,7 @@ def judged_anew(
 ) -> NightVerdict:  # fmt: skip
     """Return what the rows of a night are whose files have changed.
 
-    Odd ones wait, and those that the night had stay, until so many versions wait as nights may.
+    Odd ones wait, and those that the night had stay, until as many versions wait as nights may.
     Where the night itself waits they take its place anyway, and it is learnt from if they are not
     odd.  A published model that has learnt from the old rows makes less of the new ones than of
     others: a fault in them has to be larger by that.

@@ -7,7 +7,7 @@ The rule is night_rule.py; this is the order of things, and what is written when
 2. files become a generation (inbox.py) and its data set (taking.py), or are refused;
 3. its rows are judged by the models of the night before, in one reading (judging.py);
 4. unless it waits, models of all windows are trained, and that of the best one is published
-   (learning.py).
+   (night_learning.py).
 
 Every step ends with an event in the store's log (store_log.py); what is in the log is not done
 again, and data sets and runs that are there are finished, not made anew.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.inbox import CannotReplace, arrivals
 from fewpass.pipeline.models.refresh.judging import Judge
-from fewpass.pipeline.models.refresh.learning import Learner
+from fewpass.pipeline.models.refresh.night_learning import NightLearner
 from fewpass.pipeline.models.refresh.night_rule import Rule
 from fewpass.pipeline.models.refresh.old_generations import (
     finish_removal,
@@ -214,7 +214,7 @@ class _Refresh:
         while self._newest.judged is None:
             self._append(Judge(*self._facts).event(left_out))
         if self._newest.night in self.store.past.used and not self._newest.waits_to_replace:
-            self._append(Learner(*self._facts).event())
+            self._append(NightLearner(*self._facts).event())
         else:
             self._append(Settled(generation=generation.number))
         remove_unused(self.store)

@@ -45,7 +45,7 @@ class _Unseen(NamedTuple):
     rows: str
 
 
-class Learner(NamedTuple):
+class NightLearner(NamedTuple):
     """What learns from the nights that count once a generation is judged."""
 
     plan: RefreshPlan

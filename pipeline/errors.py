@@ -8,7 +8,6 @@ __all__ = [
     "NoWorkers",
     "PlanMismatch",
     "TooLittleMemory",
-    "WorkerStandsStill",
     "did_you_mean",
 ]
 
@@ -31,7 +30,3 @@ class PlanMismatch(ValueError):  # noqa: N818
 
 class NoWorkers(ConnectionError):  # noqa: N818
     """A Dask scheduler without workers."""
-
-
-class WorkerStandsStill(NoWorkers):
-    """A Dask worker of somebody else's that says nothing, and has results that are needed."""

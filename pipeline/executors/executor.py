@@ -38,6 +38,7 @@ from fewpass.pipeline.executors.workers import (
 from fewpass.pipeline.settings.execution import LOCAL, Execution
 
 LOST = "distributed.deploy.lost-worker-timeout"
+SILENT, SILENT_S = "distributed.scheduler.worker-ttl", 30  # then Dask starts a worker again
 
 
 class Executor(Protocol):
@@ -92,12 +93,8 @@ class Executor(Protocol):
     def show_run(self, run: str) -> None:
         """Show a run on the cluster's dashboard."""
 
-    def heed(self, stopping: Callable[[], bool], *, goes_back: bool = False) -> None:
-        """Do not wait for workers once `stopping()` is true.
-
-        `goes_back`: whoever waits for results can go back to a snapshot, and is to be asked for
-        that by WorkerStandsStill where one stands still that is not ours.
-        """
+    def heed(self, stopping: Callable[[], bool]) -> None:
+        """Do not wait for workers once `stopping()` is true."""
 
     def check_memory(self, memory: int) -> None:
         """Warn of worker processes with a memory limit below `memory` bytes."""
@@ -157,7 +154,7 @@ def _on_own_cluster(execution: Execution, why: str) -> Iterator[Executor]:
     connect: Any = distributed.Client
     security = distributed.Security.temporary() if execution.encrypt else None
     # A process that dies is started again, and given up for ever if that takes Dask's 15 seconds.
-    patience = {LOST: f"{seconds_to_start(execution)}s"}
+    patience = {LOST: f"{seconds_to_start(execution)}s", SILENT: f"{SILENT_S}s"}
     with (
         dask.config.set(patience),
         Deaths() as deaths,
@@ -168,7 +165,7 @@ def _on_own_cluster(execution: Execution, why: str) -> Iterator[Executor]:
         dashboard = f"http://127.0.0.1:{port}{PAGE}"
         if execution.workers is not None:
             workers = of_this_machine(client, execution, deaths)
-            yield OnDask(client, dashboard, why, workers, is_ours=True)
+            yield OnDask(client, dashboard, why, workers)
             return
         with closing(OnDaskThreads(client, dashboard, why)) as threads:
             yield threads

@@ -24,7 +24,6 @@ from fewpass.pipeline.executors.on_dask import (
 )
 from fewpass.pipeline.executors.semaphores import require_semaphores
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.executors.tls_certificates import require_trust, security_of
 from fewpass.pipeline.executors.together import Together
 from fewpass.pipeline.executors.transports import require_transport
 from fewpass.pipeline.executors.workers import (
@@ -132,12 +131,9 @@ def _on_scheduler(address: str, execution: Execution, why: str) -> Iterator[Exec
             '"local", or "none".'
         )
     require_transport(address)
-    security = security_of(execution)
-    if security is not None:
-        require_trust(address, security)
-    require_answer(address, security)
+    require_answer(address)
     connect: Any = distributed.Client
-    with connect(address, set_as_default=False, security=security) as client:
+    with connect(address, set_as_default=False) as client:
         workers = of_scheduler(client, execution)
         workers.wait()
         if others := workers.others():

@@ -166,4 +166,3 @@ def send_to_client(topic: str, message: Any) -> None:
     from distributed import get_worker  # noqa: PLC0415
 
     get_worker().log_event(topic, message)
-

@@ -17,7 +17,8 @@ class Execution(Described):
 
     scheduler: str | None = None
     """Address of a Dask scheduler, TLS as in Dask's own settings; "local" for one in this process,
-    its dashboard on 127.0.0.1; "none" for threads without Dask [default: none for short work, else local]."""
+    its dashboard on 127.0.0.1; "none" for threads without Dask [default: none for short work, else
+    local]."""
     workers: Workers | None = None
     """Worker processes to start [default: threads of this process]."""
     threads: Workers | None = None

@@ -18,7 +18,7 @@ from fewpass.solvers.papers.xu_2011 import Floats
 from fewpass.solvers.simba.soft_margin import Mean, SoftMargin
 
 
-class Entries(Protocol):
+class RowsAndColumns(Protocol):
     """A matrix (n, d) of which single rows and columns are read, their zeros left out."""
 
     def row(self, i: int) -> Iterator[tuple[int, float]]:
@@ -29,7 +29,7 @@ class Entries(Protocol):
 
 
 def simba(
-    X: Entries, y: Floats, of: SoftMargin, drawn: Iterable[tuple[int, int]], *, adaptive: bool,
+    X: RowsAndColumns, y: Floats, of: SoftMargin, drawn: Iterable[tuple[int, int]], *, adaptive: bool,
     log_q: Floats | None = None,
 ) -> tuple[Mean, Floats]:  # fmt: skip
     """Return the means of w, b and p over all steps, and log q after them.

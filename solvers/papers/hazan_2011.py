@@ -29,8 +29,8 @@ class RowsAndColumns(Protocol):
 
 
 def simba(
-    X: RowsAndColumns, y: Floats, of: SoftMargin, drawn: Iterable[tuple[int, int]], *, adaptive: bool,
-    log_q: Floats | None = None,
+    X: RowsAndColumns, y: Floats, of: SoftMargin, drawn: Iterable[tuple[int, int]], *,
+    adaptive: bool, log_q: Floats | None = None,
 ) -> tuple[Mean, Floats]:  # fmt: skip
     """Return the means of w, b and p over all steps, and log q after them.
 

@@ -7,7 +7,7 @@ a pass that reads in stored order meets new rows all along.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -94,20 +94,3 @@ def _new_rows(form: StoredRows, added: Dataset, full: int) -> Iterator[Selection
 
 def _whole(table: Table) -> Selection:
     return Selection(table, np.arange(table.n_rows))
-
-
-def rewritten(
-    orders: Iterable[Selection],
-    form: StoredRows,
-    writer: DatasetWriter,
-    first: int,
-    threads: int,
-) -> Iterator[tuple[int, ChunkRecord]]:
-    """Write rows as chunks from a number on; yield their numbers and records."""
-
-    def write(order: ChunkOrder) -> tuple[int, ChunkRecord]:
-        number = first + order.number
-        return number, form.write(writer, number, order.rows())
-
-    with ThreadPoolExecutor(threads, "forget") as pool:
-        yield from ordered_map(pool, write, cut_into_chunks(orders, writer.chunk_rows), threads + 1)

@@ -20,24 +20,22 @@ from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.errors import BadInput, NoRowMeant
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.rows.column_statistics import NAMES
+from fewpass.pipeline.rows.column_statistics import NAMES, ColumnStatistics
+from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.settings.change_plans import ForgetPlan
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.condition import Condition
-from fewpass.pipeline.tables.changing.dealing import rewritten
 from fewpass.pipeline.tables.changing.one_change import NextGeneration, changing
-from fewpass.pipeline.tables.changing.row_summary import RowSummary
 from fewpass.pipeline.tables.changing.stored_rows import StoredRows
-from fewpass.pipeline.tables.ingest.chunking import Selection
+from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
 from fewpass.pipeline.tables.ingest.retained_columns import Retained
 from fewpass.pipeline.tables.ingest.set_pair import test_rows_of
+from fewpass.storage.chunk_records import measured_record
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import ChangeRecord
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.set_generations import prune_generations
 from fewpass.storage.table import Table
-from fewpass.storage.writer import DatasetWriter
 
 ShowShare = Callable[[float, str], None]
 Rows = NDArray[np.int64]
@@ -267,78 +265,71 @@ def _forgotten(meant: RowsMeant, threads: int, progress: ShowShare) -> RowsMeant
 
 
 def _rewrite(before: Dataset, gone: list[Rows], threads: int, progress: ShowShare) -> None:
-    """Make a generation without some rows the present one."""
+    """Make a generation without some rows the present one, and remove all others."""
     n_gone = sum(len(own) for own in gone)
-    writer = NextGeneration.after(before).writer(before.n_rows - n_gone)
+    made = NextGeneration(before, before.n_rows - n_gone)
     first = next(k for k, own in enumerate(gone) if own.size)
-    summary = RowSummary(before)
-    records = _written(before, writer, gone, first, summary, threads, progress)
-    _finish(before, writer, records, summary, n_gone)
-    prune_generations(before.folder, Dataset.open(before.folder).manifest)
+    left = _RowsLeft(before, gone, first, threads, progress)
+    with ThreadPoolExecutor(threads, "forget") as pool:
+        records = [
+            made.writer.link_chunk(k, before.generation_folder, before.facts_of(k), k)
+            for k in range(first)
+        ]
+
+        def write(order: ChunkOrder) -> ChunkRecord:
+            return left.form.write(made.writer, first + order.number, order.rows())
+
+        chunks = cut_into_chunks(left.selections(), before.manifest.chunk_rows)
+        records += ordered_map(pool, write, chunks, threads + 1)
+    change = ChangeRecord(change="forget", parent=before.manifest.fingerprint, rows=n_gone)
+    assert left.rows is not None, "rows are left"
+    made.commit(records, left.rows, left.column_statistics(), change)
 
 
-def _written(
-    before: Dataset,
-    writer: DatasetWriter,
-    gone: list[Rows],
-    first: int,
-    summary: RowSummary,
-    threads: int,
-    progress: ShowShare,
-) -> list[ChunkRecord]:
-    """Have the chunks before the first row that goes as they are, and write all others."""
-    records = {
-        k: writer.link_chunk(k, before.generation_folder, before.facts_of(k), k)
-        for k in range(first)
-    }
-    form = StoredRows(before)
+class _RowsLeft:
+    """Rows of a data set without some, and their statistics once all were read.
 
-    def rest(tables: Iterator[Table]) -> Iterator[Selection]:
-        """Yield what stays of all rows, from the first row that goes on; all of it is counted."""
-        for number, table in enumerate(tables):
-            stay = np.delete(np.arange(table.n_rows), gone[number])
-            left = Selection(table, stay).rows()
-            summary.add(form.values(left))
-            progress((number + 1) / before.n_chunks, f"rewriting, {counted(summary.n_rows, 'row')}")
-            if number >= first and left.n_rows:
-                yield Selection(left, np.arange(left.n_rows))
+    Parameters
+    ----------
+    before
+        The data set.
+    gone
+        Rows of every chunk that go.
+    first
+        The first chunk with any.
+    """
 
-    with ThreadPoolExecutor(threads, "forget-read") as pool:
-        tables = ordered_map(pool, form.read, range(before.n_chunks), threads + 1)
-        records |= dict(rewritten(rest(tables), form, writer, first, threads))
-    return [records[k] for k in range(writer.n_chunks)]
+    def __init__(
+        self, before: Dataset, gone: list[Rows], first: int, threads: int, progress: ShowShare
+    ) -> None:
+        self.before, self.gone, self.first = before, gone, first
+        self.threads, self.progress = threads, progress
+        self.form = StoredRows(before)
+        self.rows: RowSummary | None = None
+        self.columns = ColumnStatistics(before.manifest.layout, before.n_features)
 
+    def selections(self) -> Iterator[Selection]:
+        """Yield what stays from the first row that goes on; count all that stays."""
+        n_chunks = self.before.n_chunks
+        with ThreadPoolExecutor(self.threads, "forget-read") as pool:
+            tables = ordered_map(pool, self.form.read, range(n_chunks), self.threads + 1)
+            for number, table in enumerate(tables):
+                stay = np.delete(np.arange(table.n_rows), self.gone[number])
+                left = Selection(table, stay).rows()
+                self._count(self.form.values(left), (number + 1) / n_chunks)
+                if number >= self.first and left.n_rows:
+                    yield Selection(left, np.arange(left.n_rows))
 
-def _finish(
-    before: Dataset,
-    writer: DatasetWriter,
-    records: list[ChunkRecord],
-    summary: RowSummary,
-    gone: int,
-) -> None:
-    """Write the statistics, and replace the manifest."""
-    manifest, order = before.manifest, before.column_order
-    for name in NAMES:
-        numbers = summary.columns.column(name, before.n_features)
-        writer.write_columns({name: order.sourced(numbers)})
-    for name in ("scale", "shift"):
-        if name in manifest.columns:
-            writer.write_columns({name: before.column(name)})
-    writer.write_column_order(order)
-    change = ChangeRecord(change="forget", parent=manifest.fingerprint, rows=gone)
-    writer.commit(
-        records,
-        targets=summary.targets,
-        weights=summary.weights,
-        offsets=summary.offsets,
-        scaling=manifest.scaling,
-        shuffle=manifest.shuffle,
-        sources=manifest.sources,
-        bad_rows=manifest.bad_rows,
-        versions=manifest.versions,
-        schema=before.schema,
-        hashed_names=before.hashed_names,
-        own_norms=summary.norms,
-        changes=(*manifest.changes, change),
-        home=before.folder,
-    )
+    def _count(self, table: Table, share: float) -> None:
+        if table.n_rows:
+            self.columns.add(table)
+            own = RowSummary.of(table, measured_record(0, table), self.before.manifest.targets)
+            self.rows = own if self.rows is None else self.rows.joined(own)
+        n_rows = 0 if self.rows is None else self.rows.n_rows
+        self.progress(share, f"rewriting, {counted(n_rows, 'row')}")
+
+    def column_statistics(self) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        """Yield name and numbers of every statistic, one at a time, in the source's order."""
+        for name in NAMES:
+            numbers = self.columns.column(name, self.before.n_features)
+            yield name, self.before.column_order.sourced(numbers)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import Any, Final
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.changing.joined_statistics import joined_columns, joined_rows
+from fewpass.pipeline.rows.row_summary import RowSummary, joined_bad_rows, joined_columns
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.storage.chunk_table import (
     ChunkIndex,
@@ -233,7 +234,7 @@ def _target_sum(manifest: Manifest) -> float:
 def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
     """Write columns and manifest, which is the last."""
     first, last = sets[0].manifest, sets[-1].manifest
-    joined = joined_rows([one.manifest for one in sets])
+    rows = reduce(RowSummary.joined, (RowSummary.of_manifest(one.manifest) for one in sets))
     objects = dict[str, StoredObject]()
     for key, stored in _shared_objects(first).items():
         objects[key] = put(folder, key, get(sets[0].generation_folder, key, stored))
@@ -245,8 +246,13 @@ def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
     seeds = [one.manifest.shuffle.seed for one in sets]
     manifest = Manifest(
         **common,
-        **joined._asdict(),
         version=FORMAT_OF_VIEWS,
+        n_rows=rows.n_rows,
+        targets=rows.targets(first.targets),
+        norms=rows.norms,
+        weights=rows.weights,
+        offsets=rows.offsets,
+        bad_rows=joined_bad_rows([one.manifest for one in sets]),
         nnz=sum(one.manifest.nnz for one in sets),
         chunk_rows=max(rows for rows, _ in index.sizes()),
         shuffle=Shuffle(seed=None if None in seeds else seeds[0]),

@@ -24,6 +24,7 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.column_statistics import NAMES
+from fewpass.pipeline.rows.row_summary import weights_that_count
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
@@ -66,8 +67,6 @@ from fewpass.pipeline.tables.ingest.work_dir import (
 from fewpass.pipeline.tables.ingest.writing import (
     ChunkMaker,
     StoredAs,
-    weights_that_count,
-    with_mean,
     write_chunks,
 )
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
@@ -331,19 +330,22 @@ class _Ingest:
         maker = ChunkMaker(writer, stored, self.work_dir, name)
         memory = _memory_for_writing(self.plan, partitioned)
         selections = buckets.selections(partitioned.n_features)
-        written = write_chunks(maker, selections, self.threads, memory, self.ticker.wrote)
+        records, columns, rows = write_chunks(
+            maker, selections, self.threads, memory, self.ticker.wrote
+        )
         for column in NAMES:  # one at a time: there may be millions of each
-            numbers = written.columns.column(column, partitioned.n_features)
+            numbers = columns.column(column, partitioned.n_features)
             writer.write_columns({column: order.sourced(numbers)})
         writer.write_columns(scaler.columns())
         writer.write_column_order(order)
         pair = SetPair(*self.targets) if number == TRAINING else None
         target.mark(self._stats(partitioned) | {"rows": name} | (pair.facts() if pair else {}))
         writer.commit(
-            written.records,
-            targets=with_mean(target_map.targets(number), written.target_mean),
-            weights=weights_that_count(written.weights, sum(one.rows for one in written.records)),
-            offsets=written.offsets,
+            records,
+            targets=rows.targets(target_map.targets(number)),
+            weights=weights_that_count(rows.weights, rows.n_rows),
+            offsets=rows.offsets,
+            own_norms=rows.norms,
             scaling=scaler.describe(),
             shuffle=Shuffle(seed=self.plan.seed if self.plan.shuffle else None),
             sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in self.source.files],

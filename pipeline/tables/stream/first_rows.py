@@ -16,6 +16,7 @@ import numpy as np
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import Buffer
+from fewpass.pipeline.rows.row_summary import weights_that_count
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
@@ -30,7 +31,6 @@ from fewpass.pipeline.tables.ingest.reading import (
     raw_bytes,
     schema_of,
 )
-from fewpass.pipeline.tables.ingest.writing import weights_that_count
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.pipeline.tables.readers.source import Source

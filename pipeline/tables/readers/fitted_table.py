@@ -16,7 +16,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.additive.needless_columns import NEEDLESS
+from fewpass.pipeline.tables.additive.noise_columns import NEEDLESS
 from fewpass.pipeline.tables.additive.rules import may_curve
 from fewpass.pipeline.tables.encoding.applying import columns_of
 from fewpass.pipeline.tables.encoding.cells import read_numbers, table_without_nulls

@@ -1,13 +1,13 @@
 """Whether a form that random rows chose is better than linear at all times.
 
-Rows drawn at random are of the same days as those that are learnt from, and say nothing of days
-that are not.  So the rows are sorted by a column of dates and cut into five stretches; each is
-predicted from all others by both forms, each at the lam that it had best on random rows, as
-training will choose it.
+Rows drawn at random are of the same days as those that are learnt from, and say nothing of other
+days.  So the rows are sorted by a column of dates and cut into five folds; each is predicted from
+all others by both forms, each at the lam that it had best on random rows, as training will choose
+it.
 
-Rows of a stretch share what is particular to their time, so that their number makes nothing
-certain: what counts are stretches.  The form stays if their mean losses are lower by more than a
-standard error of the five, and if it surely loses more in none, row by row.
+Rows of one period are correlated, so periods, not rows, are the sample.  The form stays if the mean
+losses of the folds are lower by more than a standard error of the five, and if it surely loses more
+in none, row by row.
 
 Later rows may be of months that no row is of.  So where dates are not of all twelve, month and day
 of the year have neither curves nor pairs, and the last fifth chooses the form in place of rows
@@ -21,20 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.tables.additive.forms import LINEAR, EncodedForm, FormSample, Rows
-from fewpass.pipeline.tables.additive.needless_columns import is_surely_less
-from fewpass.pipeline.tables.additive.sample_fit import (
-    COARSE,
-    SampleTargets,
-    fitted_models,
-    rows_of,
-)
-from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample, Rows
+from fewpass.pipeline.tables.additive.noise_columns import is_surely_less
+from fewpass.pipeline.tables.additive.trials import LINEAR, FormTrial, others
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, Part, Variable, level_of_date
 
-STRETCHES = 5
+FOLDS_IN_TIME = 5
 PARTS_OF_YEARS: tuple[Part, ...] = ("month", "day of the year")
 
 
@@ -70,51 +64,40 @@ class RowsInTime(NamedTuple):
     def last(self) -> Rows:
         """The last fifth."""
         n = len(self.order)
-        return np.sort(self.order[n - n // STRETCHES :])
+        return np.sort(self.order[n - n // FOLDS_IN_TIME :])
 
     @property
-    def stretches(self) -> list[Rows]:
+    def folds(self) -> list[Rows]:
         """Fifths, the last one first: what is worse later need not be tried earlier."""
-        return [np.sort(part) for part in np.array_split(self.order, STRETCHES)[::-1]]
+        return [np.sort(part) for part in np.array_split(self.order, FOLDS_IN_TIME)[::-1]]
 
 
-def unseen_parts(recipe: Recipe, cells: Sequence[Any]) -> list[Variable]:
+def partial_year_parts(recipe: Recipe, cells: Sequence[Any]) -> list[Variable]:
     """Return month and day of the year of the dates that are not of all of a year's months."""
     each = RowsInTime.by_each(recipe, cells)
     short = [one.by for one in each if not one.are_of_whole_years]
     return [Variable(name, part) for name in short for part in PARTS_OF_YEARS]
 
 
-class FormAtLam(NamedTuple):
-    """A form, and the lam that suits it."""
-
-    encoded: EncodedForm
-    lam: float  # of 1/n
-
-    def losses(self, targets: SampleTargets, stretch: Rows) -> Floats:
-        """Return the losses of the rows of a stretch, learnt from all others."""
-        every = np.arange(self.encoded.table.n_rows)
-        learnt = np.setdiff1d(every, stretch, assume_unique=True)
-        rows, own = rows_of(self.encoded.table, learnt), targets.of(learnt)
-        models = fitted_models(rows, self.encoded.d, own, (self.lam,), COARSE)
-        return targets.of(stretch).losses(models.scores(0, self.encoded.seen(stretch)))
-
-
-def is_better_at_all_times(
-    recipe: Recipe, sample: FormSample, targets: SampleTargets, rows: RowsInTime
-) -> bool:
-    """Say whether the form of a recipe is better than linear in the stretches of a sample."""
+def is_better_at_all_times(recipe: Recipe, sample: FormSample, rows: RowsInTime) -> bool:
+    """Return whether the form of a recipe is better than linear in the folds of a sample."""
     assert recipe.additive is not None, "it has curves"
     assert recipe.additive.chosen is not None, "forms were compared"
-    chosen, today = recipe.additive.chosen, sample.today
+    chosen, linear_recipe = recipe.additive.chosen, sample.linear_recipe
     lams = {one.form: one.lam for one in chosen.candidates}
-    cells = dict(zip([column.name for column in today.columns], sample.cells, strict=True))
+    cells = dict(zip([one.name for one in linear_recipe.columns], sample.cells, strict=True))
     own = [cells[column.name] for column in recipe.columns]
-    form = FormAtLam(EncodedForm.of(recipe, own), lams[chosen.form])
-    linear = FormAtLam(EncodedForm.of(today, sample.cells), lams[LINEAR])
+    forms = {
+        chosen.form: EncodedForm.of(recipe, own),
+        LINEAR: EncodedForm.of(linear_recipe, sample.cells),
+    }
     means = []
-    for stretch in rows.stretches:
-        ours, theirs = (one.losses(targets, stretch) for one in (form, linear))
+    for fold in rows.folds:
+        part = others(sample.n_rows, fold), fold
+        ours, theirs = (
+            FormTrial.of(form, sample, encoded, [part], (lams[form],)).row_losses
+            for form, encoded in forms.items()
+        )
         if is_surely_less(theirs, ours):
             return False
         means.append((ours.mean(), theirs.mean()))

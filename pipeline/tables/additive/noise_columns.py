@@ -1,10 +1,10 @@
 """Columns of words that a model may be better without.
 
-A category of many levels, or a text, has many weights, charged like all others: where it says
-little, as names of persons do, what these weights learn is chance, and a lam that would suit curves
-and pairs gives chance its way.  Columns without whose weights held-out rows do not surely lose more
-are tried away together, and left out where these rows then lose less by more than one and a half
-standard errors of the mean difference, and by a fiftieth.
+A category of many levels, or a text, has many weights, charged like all others.  A lam small enough
+for curves and pairs lets the weights of a column that says little, such as names of persons,
+overfit.  Columns without whose weights held-out rows do not surely lose more are left out together
+for a trial, and for good where these rows then lose less by more than one and a half standard
+errors of the mean difference, and by a fiftieth.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from fewpass.pipeline.tables.encoding.recipe import Recipe
 #: Why a column is left out.
 NEEDLESS = "held-out rows are predicted better without it"
 _KINDS = ("category", "hashed", "text", "tags", "map")
-#: Features of a column that may be needless; columns that are tried, the widest first.
+#: Features of a column that may be noise; columns that are tried, the widest first.
 FEWEST_FEATURES, MOST_TRIED = 24, 3
 
-#: What rows are to lose less without columns: in standard errors, and as a share.
+#: By how much rows are to lose less without columns: in standard errors, and as a share.
 ERRORS, LEAST_GAIN = 1.5, 0.02
 
 
@@ -53,12 +53,12 @@ def _columns(recipe: Recipe) -> Iterator[tuple[Any, slice]]:
 
 
 def is_better_without(losses: Floats, others: Floats) -> bool:
-    """Say whether rows (n,) lose less without columns, surely and by so much that it matters."""
+    """Return whether rows (n,) lose less without columns, surely and by a share that matters."""
     matters = others.mean() - losses.mean() > LEAST_GAIN * others.mean()
     return matters and is_surely_less(losses, others, ERRORS)
 
 
 def is_surely_less(losses: Floats, others: Floats, errors: float = 1.0) -> bool:
-    """Say whether rows (n,) or parts lose less than otherwise, by over `errors` standard errors."""
+    """Return whether rows (n,) or parts lose less, by over `errors` standard errors."""
     less = others - losses
     return bool(less.mean() > errors * less.std(ddof=1) / np.sqrt(len(less)))

@@ -32,7 +32,7 @@ class MeanAndVariance(NamedTuple):
     variance: Any
 
     def joined(self, other: MeanAndVariance) -> MeanAndVariance:
-        """Return the moments of all numbers."""
+        """Return those of all numbers."""
         n, step = self.n + other.n, other.mean - self.mean
         within = (self.n * self.variance + other.n * other.variance) / n
         between = step * step * (self.n / n) * (other.n / n)
@@ -131,7 +131,7 @@ class RowSummary(NamedTuple):
 
     @property
     def norms(self) -> Norms:
-        """Moments of the rows' norms."""
+        """Means and maximum of the rows' squared norms."""
         return Norms(
             mean_square=float(self.squares) / self.n_rows,
             max_square=self.largest_square,
@@ -175,14 +175,14 @@ def joined_bad_rows(manifests: Sequence[Manifest]) -> dict[str, int]:
 def joined_columns(sets: Sequence[Dataset]) -> dict[str, NDArray[np.float64]]:
     """Return count, mean and variance of every column of all sets, in the source's order."""
     first, *others = sets
-    count, moments = first.column("count"), _column_moments(first)
+    count, moments = first.column("count"), _mean_and_variance(first)
     for one in others:
         count = count + one.column("count")
-        moments = moments.joined(_column_moments(one))
+        moments = moments.joined(_mean_and_variance(one))
     return {"count": count, "mean": moments.mean, "variance": moments.variance}
 
 
-def _column_moments(dataset: Dataset) -> MeanAndVariance:
+def _mean_and_variance(dataset: Dataset) -> MeanAndVariance:
     return MeanAndVariance(dataset.n_rows, dataset.column("mean"), dataset.column("variance"))
 
 
@@ -200,5 +200,8 @@ def _sums_in(manifest: Manifest) -> NDArray[np.float64] | None:
         return None
     total = float(manifest.n_rows) if weights is None else weights.total
     mean, mean_exp = (0.0, 1.0) if offsets is None else (offsets.mean, offsets.mean_exp)
-    target = 0.0 if isinstance(targets, Labels) else targets.weighted_mean or 0.0
+    target = 0.0  # no mean of labels is asked for
+    if not isinstance(targets, Labels):
+        assert targets.weighted_mean is not None, "rows have weights or offsets"
+        target = targets.weighted_mean
     return total * np.array([1.0, mean, mean_exp, target])

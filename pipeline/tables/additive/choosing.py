@@ -9,9 +9,9 @@
 
 and all of these once more without columns of words that say nothing (noise_columns.py).
 The form of the least loss at its best lam, the simpler one of equal ones.  Which rows are held out:
-trials.py.  Where nobody asked for curves, or rows are too few for pairs, another form than
+trials.py.  Where curves are tried unasked, or rows are too few for pairs, another form than
 linear must be better by more than a standard error of the difference, row by row (by one and a
-half where nobody asked and rows are few); and, unasked, where there are dates, in every period
+half if unasked and rows are few); and, unasked, where there are dates, in every period
 (time_folds.py).  Where rows are learnt from once, pairs stay if a method of one pass loses less
 with them, before each row of the sample is learnt from.
 """
@@ -266,7 +266,7 @@ def as_they_are(recipe: Recipe) -> Recipe:
 
 
 def _better(formed: Formed, fewer: Formed, names: Sequence[str]) -> Formed:
-    """Return what was chosen without columns where that is surely better than with them."""
+    """Return the form without some columns where it is surely better than with them."""
     ours, theirs = formed.chosen, fewer.chosen
     assert ours is not None, "forms were compared"
     assert theirs is not None, "forms were compared"

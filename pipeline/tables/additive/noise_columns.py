@@ -30,7 +30,7 @@ ERRORS, LEAST_GAIN = 1.5, 0.02
 def wide_columns(recipe: Recipe, wanted: Sequence[str]) -> list[tuple[str, slice]]:
     """Return the columns of words with many features, and where these are; the widest first.
 
-    Not those that somebody named, `wanted` or crossed, and never all columns.
+    Not those that settings name, `wanted` or crossed, and never all columns.
     """
     crossed = {name for columns in recipe.term_columns if len(columns) > 1 for name in columns}
     wide = [

@@ -23,7 +23,7 @@ MOST_LABELS = 100
 
 
 def asked_form(options: Encoding) -> AskedForm:
-    """Return what settings ask for."""
+    """Return the form that settings ask for."""
     pairs = options.pairs
     named = None if pairs is None or isinstance(pairs, int) else tuple(map(_as_pair, pairs))
     form = SPLINES if options.encode == "splines" else "pairs"

@@ -162,7 +162,7 @@ def losses_without(trial: FormTrial, encoded: EncodedForm, own: slice) -> Floats
 def names_of_things(splines: FormTrial, wanted: Sequence[str]) -> list[str]:
     """Return the columns of whole numbers whose values differ beyond their curves.
 
-    By the first part, and not those that somebody named, `wanted`.
+    By the first part; not those whose kind settings name, `wanted`.
     """
     sample, part = splines.sample, splines.sample.parts[0]
     every = numbers_that_may_name(sample.linear_recipe, sample.variables, part[0])

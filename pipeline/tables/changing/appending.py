@@ -29,7 +29,7 @@ from fewpass.pipeline.rows.row_summary import RowSummary, joined_columns
 from fewpass.pipeline.settings.change_plans import AppendPlan
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.changing.dealing import deal
+from fewpass.pipeline.tables.changing.interleaved_chunks import interleaved
 from fewpass.pipeline.tables.changing.one_change import Change, NextGeneration, changing
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import FileRows, IngestResult
@@ -49,7 +49,7 @@ _ROWS = ("format", "zero_based", "label", "weight")
 
 
 class AppendResult(BaseModel):
-    """What came of an append.
+    """The result of an append.
 
     `rows` are those of the data set now, `appended` those that came, `test_appended` those that
     went to the data set of test rows.  `taken_before` are files that were left out, as the data set
@@ -191,7 +191,9 @@ class _Append:
         """Write the generation of both, and have it be the present one."""
         made, one = NextGeneration(before, before.n_rows + added.n_rows), before.manifest
         said = f"writing, {added.n_rows:,} new rows"
-        records = deal(before, added, made.writer, self.threads, lambda s: self.progress(s, said))
+        records = interleaved(
+            before, added, made.writer, self.threads, lambda s: self.progress(s, said)
+        )
         rows = RowSummary.of_manifest(one).joined(RowSummary.of_manifest(added.manifest))
         retain(before.folder, one, before.folder.read(KEY))
         change = ChangeRecord(parent=one.fingerprint, rows=added.n_rows, **record)
@@ -199,7 +201,7 @@ class _Append:
         return made.commit(records, rows, columns, change, added.manifest)
 
     def _digest(self, files: list[TakenFile]) -> str:
-        """Return what unfinished work of the same append is known by."""
+        """Return the digest that identifies unfinished work of the same append."""
         said = [[file.model_dump() for file in files], self.plan.options.model_dump(mode="json")]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 

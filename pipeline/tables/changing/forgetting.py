@@ -9,42 +9,31 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.errors import BadInput, NoRowMeant
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.rows.column_statistics import NAMES, ColumnStatistics
-from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.settings.change_plans import ForgetPlan
-from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.condition import Condition
-from fewpass.pipeline.tables.changing.one_change import NextGeneration, changing
-from fewpass.pipeline.tables.changing.stored_rows import StoredRows
-from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
+from fewpass.pipeline.tables.changing.one_change import changing
+from fewpass.pipeline.tables.changing.rows_left import Rows, ShowShare, rewrite_without
 from fewpass.pipeline.tables.ingest.retained_columns import Retained
 from fewpass.pipeline.tables.ingest.set_pair import test_rows_of
-from fewpass.storage.chunk_records import measured_record
-from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import ChangeRecord
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.table import Table
 
-ShowShare = Callable[[float, str], None]
-Rows = NDArray[np.int64]
 #: Rows of which a dry run shows what is kept of them.
 EXAMPLES = 5
 
 
 class ForgetResult(BaseModel):
-    """What came of a forget, or would come of it (`dry_run`).
+    """The result of a forget, or of what it would do (`dry_run`).
 
     `rows` are those of the data set now, `forgotten` those that went or would go, `unmatched` how
     many values no row had.  `examples` are kept cells of some rows that would go.  `learnt_from`
@@ -201,7 +190,7 @@ class RowsMeant(NamedTuple):
 
 
 def _looked_in(sets: Sequence[Dataset], condition: Condition, threads: int) -> list[RowsMeant]:
-    """Look which rows are meant: first what the columns hold, then at every row."""
+    """Return which rows are meant: by all rows columns are numbers or text, then each decides."""
     for each in sets:
         if each.manifest.retained != sets[0].manifest.retained:
             raise BadInput(
@@ -221,7 +210,7 @@ def _learn_kinds(dataset: Dataset, condition: Condition, threads: int) -> None:
 
 
 def _looked(dataset: Dataset, condition: Condition, threads: int) -> RowsMeant:
-    """Look which rows are meant; nothing is changed."""
+    """Return which rows of a data set are meant; nothing is changed."""
     meant = RowsMeant(dataset, [], [])
     for retained in _retained_in(dataset, threads):
         own = np.flatnonzero(condition.of(retained))
@@ -260,76 +249,5 @@ def _forgotten(meant: RowsMeant, threads: int, progress: ShowShare) -> RowsMeant
     before, gone = meant.dataset, meant.n_rows
     if gone:
         progress(0.0, f"deleting {gone:,} of {before.n_rows:,} rows of {before.folder.name}")
-        _rewrite(before, meant.places, threads, progress)
+        rewrite_without(before, meant.places, threads, progress)
     return meant._replace(dataset=Dataset.open(before.folder))
-
-
-def _rewrite(before: Dataset, gone: list[Rows], threads: int, progress: ShowShare) -> None:
-    """Make a generation without some rows the present one, and remove all others."""
-    n_gone = sum(len(own) for own in gone)
-    made = NextGeneration(before, before.n_rows - n_gone)
-    first = next(k for k, own in enumerate(gone) if own.size)
-    left = _RowsLeft(before, gone, first, threads, progress)
-    with ThreadPoolExecutor(threads, "forget") as pool:
-        records = [
-            made.writer.link_chunk(k, before.generation_folder, before.facts_of(k), k)
-            for k in range(first)
-        ]
-
-        def write(order: ChunkOrder) -> ChunkRecord:
-            return left.form.write(made.writer, first + order.number, order.rows())
-
-        chunks = cut_into_chunks(left.selections(), before.manifest.chunk_rows)
-        records += ordered_map(pool, write, chunks, threads + 1)
-    change = ChangeRecord(change="forget", parent=before.manifest.fingerprint, rows=n_gone)
-    assert left.rows is not None, "rows are left"
-    made.commit(records, left.rows, left.column_statistics(), change)
-
-
-class _RowsLeft:
-    """Rows of a data set without some, and their statistics once all were read.
-
-    Parameters
-    ----------
-    before
-        The data set.
-    gone
-        Rows of every chunk that go.
-    first
-        The first chunk with any.
-    """
-
-    def __init__(
-        self, before: Dataset, gone: list[Rows], first: int, threads: int, progress: ShowShare
-    ) -> None:
-        self.before, self.gone, self.first = before, gone, first
-        self.threads, self.progress = threads, progress
-        self.form = StoredRows(before)
-        self.rows: RowSummary | None = None
-        self.columns = ColumnStatistics(before.manifest.layout, before.n_features)
-
-    def selections(self) -> Iterator[Selection]:
-        """Yield what stays from the first row that goes on; count all that stays."""
-        n_chunks = self.before.n_chunks
-        with ThreadPoolExecutor(self.threads, "forget-read") as pool:
-            tables = ordered_map(pool, self.form.read, range(n_chunks), self.threads + 1)
-            for number, table in enumerate(tables):
-                stay = np.delete(np.arange(table.n_rows), self.gone[number])
-                left = Selection(table, stay).rows()
-                self._count(self.form.values(left), (number + 1) / n_chunks)
-                if number >= self.first and left.n_rows:
-                    yield Selection(left, np.arange(left.n_rows))
-
-    def _count(self, table: Table, share: float) -> None:
-        if table.n_rows:
-            self.columns.add(table)
-            own = RowSummary.of(table, measured_record(0, table), self.before.manifest.targets)
-            self.rows = own if self.rows is None else self.rows.joined(own)
-        n_rows = 0 if self.rows is None else self.rows.n_rows
-        self.progress(share, f"rewriting, {counted(n_rows, 'row')}")
-
-    def column_statistics(self) -> Iterator[tuple[str, NDArray[np.float64]]]:
-        """Yield name and numbers of every statistic, one at a time, in the source's order."""
-        for name in NAMES:
-            numbers = self.columns.column(name, self.before.n_features)
-            yield name, self.before.column_order.sourced(numbers)

@@ -32,7 +32,7 @@ ColumnsByName = Iterable[tuple[str, NDArray[np.float64]]]
 
 
 class Change(NamedTuple):
-    """Data sets that nobody else changes, as they are now."""
+    """Data sets that no other process changes, as they are now."""
 
     training: Dataset
     test: Dataset | None  # of its test rows

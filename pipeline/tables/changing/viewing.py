@@ -104,7 +104,7 @@ def _require_several(folder: Folder, sets: Sequence[Dataset]) -> None:
 
 def _require_alike(first: Dataset, one: Dataset) -> None:
     """Refuse a part in which a value, or a target, means something else than in the first."""
-    same_words = _said_by_schema(one.schema) == _said_by_schema(first.schema)
+    same_words = _without_nulls(one.schema) == _without_nulls(first.schema)
     said = next(_differences(one.manifest, first.manifest, same_schema=same_words), None)
     if said is not None:
         raise BadInput(
@@ -113,8 +113,8 @@ def _require_alike(first: Dataset, one: Dataset) -> None:
         )
 
 
-def _said_by_schema(schema: Schema | None) -> Any:
-    """Return what a schema says; one of an earlier version lacks members that are null now."""
+def _without_nulls(schema: Schema | None) -> Any:
+    """Return a schema without members that are null."""
 
     def said(value: Any) -> Any:
         if isinstance(value, dict):
@@ -125,7 +125,7 @@ def _said_by_schema(schema: Schema | None) -> Any:
 
 
 def _differences(one: Manifest, first: Manifest, *, same_schema: bool) -> Iterator[str]:
-    """Say in what a part is not like the first, columns first: others follow of these."""
+    """Yield the differences of a part from the first, columns first: others follow of these."""
     own, asked = _shared_objects(one), _shared_objects(first)
     different = sorted(key for key in own.keys() | asked.keys() if own.get(key) != asked.get(key))
     if SCHEMA in different and same_schema:
@@ -145,7 +145,7 @@ def _differences(one: Manifest, first: Manifest, *, same_schema: bool) -> Iterat
 
 
 def _meaning(manifest: Manifest) -> str:
-    """Say what stored targets are."""
+    """Return the meaning of stored targets."""
     if isinstance(manifest.targets, Labels):
         return f"of labels ({', '.join(map(str, manifest.targets.labels))})"
     return "of numbers"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.rows.scaling import FEWEST_ROWS, MOST_ROWS, resolved
+from fewpass.pipeline.rows.scaling import FEWEST_ROWS, MOST_ROWS, Measured, measured, resolved
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source, add_notes
@@ -59,7 +59,7 @@ def laid_out(
         When a table is to be sparse, or what it raises that opens the source.
     """
     source = _laid_out(open_, options, layout, scale)
-    if source.schema is None or source.schema.encoding is None:
+    if not is_encoded(source):
         lost = note_on_lost_digits(source, open_, options)
         if lost:
             add_notes(source, lost)
@@ -73,7 +73,7 @@ def _laid_out(
     scale: ScalingKind | Literal["auto"],
 ) -> Source:
     source = open_(options)
-    encoded = source.schema is not None and source.schema.encoding is not None
+    encoded = is_encoded(source)
     if encoded and layout != "auto":
         raise BadInput(
             "The columns of a table are encoded to the smaller of dense and sparse rows. Leave "
@@ -99,6 +99,28 @@ def laid_out_like(like: Dataset, source: Source) -> Source:
     if like.manifest.layout == "dense" and source.layout == "sparse":
         return FilledSource(source, like.n_features)
     return source
+
+
+def is_encoded(source: Source) -> bool:
+    """Return whether rows are made by a recipe of columns."""
+    return source.schema is not None and source.schema.encoding is not None
+
+
+def require_scalable(kind: ScalingKind | Literal["auto"], source: Source) -> None:
+    """Refuse scaling that would fill the zeros of sparse rows."""
+    if kind == "standard" and source.layout == "sparse":
+        raise BadInput(
+            "Standard scaling would fill every zero of sparse rows; an encoded table's numbers are "
+            "standardised already. Choose the scaling maxabs, unit-rows or none."
+        )
+
+
+def scaling_of(
+    asked: ScalingKind | Literal["auto"], source: Source, first: Table
+) -> tuple[ScalingKind, Measured | None]:
+    """Return the scaling that is asked for, by the first rows, and statistics that it needs."""
+    kind = resolved(asked, first, encoded=is_encoded(source))
+    return kind, measured(kind, source.layout, source.n_features or 0)
 
 
 def _is_better_dense(first: SparseTable, width: int) -> bool:
@@ -166,7 +188,7 @@ def filled(table: SparseTable, n_features: int) -> DenseTable:
 def note_on_lost_digits(
     source: Source, open_: Callable[[SourceOptions], Source], options: SourceOptions
 ) -> tuple[str, ...]:
-    """Say which columns float32 makes next to constant, by the first rows; nothing if none.
+    """Return a sentence on columns that float32 makes next to constant, by the first rows.
 
     Parameters
     ----------

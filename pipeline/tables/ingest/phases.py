@@ -18,16 +18,16 @@ import os
 import platform
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
-from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.pipeline.rows.row_summary import weights_that_count
 from fewpass.pipeline.rows.scaling import Scaler
-from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
+from fewpass.pipeline.tables.ingest.layout import require_scalable
 from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_scaling
 from fewpass.pipeline.tables.ingest.partition import TEST, TRAINING, Partitioner
 from fewpass.pipeline.tables.ingest.partitioned import (
@@ -150,7 +150,7 @@ def ingest(
 def copy_by_column(
     url: str, memory: int, tell: Callable[[float, int], None] = lambda _share, _rows: None
 ) -> Dataset:
-    """Store a data set by column as well, while nobody changes it; see `write_columns`."""
+    """Store a data set by column as well, while no other process changes it."""
     Dataset.open(url)  # a place without one stays as it is
     with all_owned(work_dirs_of([Folder(url)])):
         dataset = Dataset.open(url)
@@ -179,7 +179,7 @@ class _Ingest:
         self.plan = plan = in_dtype_of(self.like, plan)
         self.seen = SeenFiles()
         self.source = source or source_of(plan, self.like, self.seen)
-        self._refuse_filled_zeros()
+        require_scalable(self._scale, self.source)
         self.expansion = self._parsed_to_codes()
         self.digest = plan.digest(stamps(self.source), self._like_fingerprint())
         urls = [plan.dataset, plan.test_url]
@@ -191,18 +191,13 @@ class _Ingest:
     def _like_fingerprint(self) -> str:
         return self.like.manifest.fingerprint if self.like else ""
 
-    def _refuse_filled_zeros(self) -> None:
-        kind = self.like.manifest.scaling.kind if self.like else self.plan.scale
-        if kind == "standard" and self.source.layout == "sparse":
-            raise BadInput(
-                "Standard scaling would fill every zero of sparse rows; an encoded table's numbers "
-                "are standardised already. Choose the scaling maxabs, unit-rows or none."
-            )
+    @property
+    def _scale(self) -> ScalingKind | Literal["auto"]:
+        return self.like.manifest.scaling.kind if self.like else self.plan.scale
 
     def _parsed_to_codes(self) -> Expansion | None:
         """Have rows parsed to codes where they are stored so; return what becomes of these."""
-        scaled = self.like.manifest.scaling.kind if self.like else self.plan.scale
-        if scaled not in ("auto", "none") or not isinstance(self.source, ParsesCodes):
+        if self._scale not in ("auto", "none") or not isinstance(self.source, ParsesCodes):
             return None
         return self.source.parse_codes()
 
@@ -333,9 +328,8 @@ class _Ingest:
         records, columns, rows = write_chunks(
             maker, selections, self.threads, memory, self.ticker.wrote
         )
-        for column in NAMES:  # one at a time: there may be millions of each
-            numbers = columns.column(column, partitioned.n_features)
-            writer.write_columns({column: order.sourced(numbers)})
+        for column, numbers in columns.each_sourced(order, partitioned.n_features):
+            writer.write_columns({column: numbers})
         writer.write_columns(scaler.columns())
         writer.write_column_order(order)
         pair = SetPair(*self.targets) if number == TRAINING else None

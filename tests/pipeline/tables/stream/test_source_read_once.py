@@ -21,7 +21,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.stream import first_rows, source_pieces
-from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
+from fewpass.pipeline.tables.stream.source_pieces import HeldOutRows
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.drive import block_of

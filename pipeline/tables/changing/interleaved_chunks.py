@@ -1,8 +1,8 @@
 """Chunks of a new generation: those of the one before as they are, and fresh ones among them.
 
 Rows lie in random order within a data set, and a pass visits chunks.  So fresh chunks, whose rows
-were shuffled among themselves, are dealt among those that are there, at places drawn by the seed:
-a pass that reads in stored order meets new rows all along.
+were shuffled among themselves, go between those that are there, at places drawn by the seed: a pass
+in stored order meets new rows all along.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fewpass.storage.table import Table
 from fewpass.storage.writer import DatasetWriter
 
 #: First word after the seed of what is drawn here; an ingest has others.
-DEALING = 4
+INTERLEAVED = 4
 Report = Callable[[float], None]
 
 
@@ -40,20 +40,20 @@ def places_of_fresh(full: int, fresh: int, drawn_by: list[int] | None) -> list[i
     return every
 
 
-def deal(
+def interleaved(
     before: Dataset,
     added: Dataset,
     writer: DatasetWriter,
     threads: int,
     report: Report,
 ) -> list[ChunkRecord]:
-    """Write all chunks of the rows of a data set and of what is added to it; return their records.
+    """Write all chunks of the rows of two data sets, and return their records.
 
     The last chunk, where it is not full, is filled up with new rows.
     """
     seed = before.manifest.shuffle.seed
     full = before.n_rows // writer.chunk_rows
-    drawn_by = None if seed is None else [seed, DEALING, before.manifest.generation]
+    drawn_by = None if seed is None else [seed, INTERLEAVED, before.manifest.generation]
     n_full = writer.n_rows // writer.chunk_rows
     places = places_of_fresh(full, n_full - full, drawn_by)
     fresh = [place for place, number in enumerate(places) if number is None]

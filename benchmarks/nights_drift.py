@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.models.refresh.drift import Drift, compared
+from fewpass.pipeline.models.refresh.drift_index import NIGHTS, SAME_WEEKDAY
 from fewpass.pipeline.models.refresh.night_statistics import NightStatistics
-from fewpass.pipeline.models.refresh.usual_drift import NIGHTS, SAME_WEEKDAY
 from fewpass.pipeline.models.refresh.watched_columns import WatchedColumns
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.date_recipe import Date

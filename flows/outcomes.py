@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.ingest.progress import IngestResult
     from fewpass.pipeline.training.cross_validation import CrossValidated
 
-REFUSED = ("file", "reason", "size", "set aside")
+REFUSED = ("file", "reason", "size", "refused")
 COLUMNS = ("generation", "state", "learnt from", "loss before", "above optimum", "finished")
 UNTOLD = ("begun", "moved", "cleared", "settled", "dropped")  # events that say nothing to people
 
@@ -190,8 +190,8 @@ def _what(event: Event) -> str:
     """Say in a word or two what happened."""
     if event.what == "judged":
         return event.verdict
-    if event.what == "set aside":
-        return f"set aside {event.file.name}"
+    if event.what == "refused":
+        return f"refused {event.file.name}"
     return event.what
 
 

@@ -4,6 +4,7 @@ from fewpass.solvers.bad_input import BadInput, did_you_mean
 
 __all__ = [
     "BadInput",
+    "NoRowLeft",
     "NoRowMeant",
     "NoWorkers",
     "PlanMismatch",
@@ -19,6 +20,14 @@ class BusyPlace(BadInput):
 
 class NoRowMeant(BadInput):
     """A condition on rows to delete that no row meets."""
+
+
+class NoRowLeft(BadInput):
+    """A condition on rows to delete that all rows of a data set meet."""
+
+    def __init__(self, said: str, dataset: str) -> None:
+        super().__init__(said)
+        self.dataset = dataset  # its address
 
 
 class TooLittleMemory(BadInput):

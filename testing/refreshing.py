@@ -3,8 +3,10 @@
 import numpy as np
 
 from fewpass.pipeline.models.refresh import refreshing
+from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.storage.dataset import Dataset
 
 
 def write_rows(path, seed, n=300, turned=False):
@@ -29,6 +31,36 @@ def plan_of(folder, label="y", **changed):
 def refresh(plan, work=None):
     """Refresh, here."""
     return refreshing.refresh(plan, work)
+
+
+class Nights:
+    """An inbox that gets a file a night, and the store of its refreshes."""
+
+    def __init__(self, folder, **changed):
+        self.folder = folder
+        (folder / "inbox").mkdir(parents=True)
+        self.plan = plan_of(folder, **changed)
+        self.count = 0
+
+    def come(self, turned=False):
+        self.count += 1
+        write_rows(self.folder / f"inbox/{self.count:02d}.csv", self.count, turned=turned)
+
+    def night(self, turned=False, work=None):
+        self.come(turned)
+        return refresh(self.plan, work)
+
+    def nights(self, n, turned=lambda _night: False):
+        return [self.night(turned(self.count + 1)) for _ in range(n)]
+
+    @property
+    def store(self):
+        return store_at(self.plan.store)
+
+    @property
+    def rows_learnt(self):
+        """Rows of each night that counts, by the data sets themselves."""
+        return {n: Dataset.open(self.store.data_of(n)).n_rows for n in self.store.past.used}
 
 
 class Interrupted(Exception):  # noqa: N818 - what it is

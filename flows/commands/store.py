@@ -57,7 +57,7 @@ def refused_table(refused: Sequence[RefusedFile]) -> Table:
     """Return a table of the refused files."""
     from fewpass.flows.display.console import titled_table
 
-    table = titled_table("Set aside")
+    table = titled_table("Refused files")
     for name in REFUSED:
         table.add_column(name, no_wrap=name in REFUSED[2:], overflow="fold")
     for row in refused_rows(refused):

@@ -23,7 +23,7 @@ def models(store: str) -> Any:
     show_table(store, "models", model_rows(listed), f"models of {store}")
     show_history(store)
     if listed.refused:
-        show_table(store, "refused", refused_rows(listed.refused), f"files set aside in {store}")
+        show_table(store, "refused", refused_rows(listed.refused), f"files refused in {store}")
     current = published(store)
     used = f"{current.sentence()}." if current else "Nothing is published yet."
     return Completed(message=used, data=models_facts(store, listed))

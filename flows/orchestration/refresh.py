@@ -192,4 +192,4 @@ def _show_refused(store: str) -> None:
     with contextlib.suppress(OSError, BadInput):  # what ended the refresh is reported
         refused = store_at(store).refused
         if refused:
-            show_table(store, "refused", refused_rows(refused), f"files set aside in {store}")
+            show_table(store, "refused", refused_rows(refused), f"files refused in {store}")

@@ -109,7 +109,7 @@ def publish(
 def take(store: Address, generation: int, *, why: str = "") -> Taken:
     """Have a generation learnt from that waits or is set apart, as `fewpass store take` does.
 
-    The next refresh does.
+    The next refresh does; rows of files that changed take the place of the old ones.
 
     Raises
     ------

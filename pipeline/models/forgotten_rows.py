@@ -12,10 +12,13 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.errors import BadInput, NoRowLeft
+from fewpass.pipeline.models.refresh.old_generations import remove_rows
 from fewpass.pipeline.models.refresh.store_events import Begun, Published, RowsForgotten
 from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import (
+    Generation,
+    Store,
     existing_store,
     published,
     refresh_lock,
@@ -28,6 +31,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.change_plans import ForgetPlan, require_retraining
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.tables.changing.forgetting import EXAMPLES, ForgetResult, forget_in
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import kind_of
 from fewpass.storage.manifest import KEY
@@ -129,17 +133,50 @@ def _in_store(
                 f"Generation {store.open.number:06d} of {plan.dataset} is not finished. Finish "
                 "it by another refresh, or abandon it."
             )
-        there = [one.data for one in store.generations if Folder(one.data).exists(KEY)]
-        results = forget_in(there, plan, progress=progress)
+        asked = plan if anew is None else plan.model_copy(update={"allow_none": True})
+        results = _forgotten_in(store, asked, progress)
         sets = [Forgotten(one.learnt_from, one.fingerprint) for one in results]
         place = runs or plan.dataset
         learnt = learnt_from(place, sets)
         result = _of_all(plan.dataset, len(store.generations), results)
         result = _with_models(result, learnt, place, plan.storage_options)
-        if not plan.dry_run and result.forgotten + result.test_forgotten:
-            gone = RowsForgotten(rows=result.forgotten + result.test_forgotten)
-            write_event(store.folder, gone)
-        return result if anew is None else _published_anew(plan.dataset, result, anew)
+        rows = result.forgotten + result.test_forgotten
+        if not plan.dry_run and rows:
+            write_event(store.folder, RowsForgotten(rows=rows))
+        if anew is None:
+            return result
+        if not rows and not result.published:  # nor is there a retraining to go on with
+            forget_in([one.dataset for one in results], plan)
+        return _published_anew(plan.dataset, result, anew)
+
+
+def _forgotten_in(store: Store, plan: ForgetPlan, progress: ShowShare) -> list[ForgetResult]:
+    """Delete rows of all generations; those of which no row would be left are removed whole."""
+    there = {one.data: one for one in store.generations if Folder(one.data).exists(KEY)}
+    whole: list[Generation] = []
+    while True:
+        try:
+            results = forget_in([*there], plan, progress=progress)
+        except NoRowLeft as error:
+            whole.append(there.pop(error.dataset))
+            if {one.night for one in whole if one.has_rows} >= {*store.past.used}:
+                raise
+            plan = plan.model_copy(update={"allow_none": True})
+        else:
+            return [*(_removed_whole(store, one, plan) for one in whole), *results]
+
+
+def _removed_whole(store: Store, one: Generation, plan: ForgetPlan) -> ForgetResult:
+    """Remove the rows of a generation that are all forgotten."""
+    data = Dataset.open(one.data)
+    before = data.manifest
+    if not plan.dry_run:
+        remove_rows(store, one, "all of its rows were forgotten")
+    return ForgetResult(
+        dataset=one.data, generation=before.generation, rows=data.n_rows * plan.dry_run,
+        forgotten=data.n_rows, dry_run=plan.dry_run, fingerprint="",
+        learnt_from=(*(made.parent for made in before.changes), before.fingerprint),
+    )  # fmt: skip
 
 
 def _of_all(store: str, newest: int, results: Sequence[ForgetResult]) -> ForgetResult:
@@ -175,7 +212,7 @@ def _published_anew(url: str, result: ForgetResult, retraining: Retraining) -> F
         store = existing_store(url)
     generation = store.open
     assert generation is not None, "it has just begun"
-    nights = tuple(night for night in current.nights if night in store.nights)
+    nights = tuple(night for night in current.nights if night in store.nights) or store.past.used
     rows = rows_of(store, generation, current.window, nights)
     plan = RunFolder(run_of(url, current)).record().plan
     run = f"{generation.folder.url}/{current.run}"

@@ -66,7 +66,7 @@ DOCUMENTS = {
     "publication": Document(STORE, "store/events/000003.json", (
         ("evaluate", "{at}/store", "{at}/store/generations/000001/data", "--scheduler", "none"),
     ), ("objective", "certificate", "at", "by", "why", "converged", "rows", "window")),
-    "file that was set aside": Document(
+    "file that was refused": Document(
         STORE_THAT_REFUSED, "store/events/000002.json", (("store", "list", "{at}/store"),),
         ("why", "at", "by"),
     ),

@@ -1,8 +1,8 @@
 """How far the rows of a night are from those of the nights before, by what ingest counted of them.
 
 Each column is compared with the newest 28 usual nights together, and with the newest 4 of the same
-weekday; the nearer counts (`drift_index`).  It is reported where it moved further than it usually
-does (`usual_drift`).  Dates and ids move every night, so only missing values of these count.
+weekday; the nearer counts.  It is reported where it moved further than it usually does
+(`drift_index`).  Dates and ids move every night, so only missing values of these count.
 
 What a column usually does is the mean of its own indices over the same nights.  Each night stores
 its own, 4 bytes a number, as all 28 references would have to be made again otherwise; what was
@@ -23,19 +23,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.models.refresh.column_drift import ColumnDrift, described
-from fewpass.pipeline.models.refresh.drift_index import Index, index_of
+from fewpass.pipeline.models.refresh.drift_index import (
+    ENOUGH,
+    MOST_AT_FIRST,
+    NIGHTS,
+    SAME_WEEKDAY,
+    Index,
+    Usual,
+    index_of,
+)
 from fewpass.pipeline.models.refresh.night_statistics import (
     NightStatistics,
     Vector,
     labels_of,
     pooled,
-)
-from fewpass.pipeline.models.refresh.usual_drift import (
-    ENOUGH,
-    MOST_AT_FIRST,
-    NIGHTS,
-    SAME_WEEKDAY,
-    Usual,
 )
 from fewpass.pipeline.models.refresh.watched_columns import WatchedColumns
 from fewpass.storage.dataset import Dataset

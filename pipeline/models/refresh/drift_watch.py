@@ -8,20 +8,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.drift import Drift, drift_of, indices_in
+from fewpass.pipeline.models.refresh.drift_index import NIGHTS, SAME_WEEKDAY
+from fewpass.pipeline.models.refresh.night_rule import WEEK_NIGHTS
 from fewpass.pipeline.models.refresh.night_statistics import Vector
 from fewpass.pipeline.models.refresh.store_events import DriftReported
 from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import Generation, Store
-from fewpass.pipeline.models.refresh.usual_drift import NIGHTS, SAME_WEEKDAY
 from fewpass.storage.addresses import command
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.seal import seal, unseal
 
 DRIFT = "drift.json"
+DAY = timedelta(days=1)
 
 
 def watched(
@@ -40,7 +42,7 @@ def watched(
     if not usual:
         return None
     days = [store.of_night(night) for night in generation.before.used]
-    days = [one for one in days if _weekday(one) == _weekday(generation)][-SAME_WEEKDAY:]
+    days = [one for one in days if _is_weeks_before(one, generation)][-SAME_WEEKDAY:]
     drift = drift_of(
         Dataset.open(generation.data), _data_of(usual), _data_of(days), _history(usual), left_out
     )
@@ -66,8 +68,10 @@ def _tell(store: Store, generation: Generation, why: str, *, refused: bool) -> N
         write_event(store.folder, event)
 
 
-def _weekday(one: Generation) -> int:
-    return datetime.fromisoformat(one.begun).weekday()
+def _is_weeks_before(one: Generation, tonight: Generation) -> bool:
+    """Whether a night began whole weeks before, by half a day: on one weekday, in any zone."""
+    then, now = (datetime.fromisoformat(each.begun) for each in (one, tonight))
+    return round((now - then) / DAY) % WEEK_NIGHTS == 0
 
 
 def _data_of(nights: Sequence[Generation]) -> list[Dataset]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.finding import Address, find, source_file
-from fewpass.storage.locations import HERE, Location
+from fewpass.storage.locations import HERE
 from fewpass.storage.manifest import TakenFile
 from fewpass.storage.source_files import LocalSource
 
@@ -38,11 +38,6 @@ class FileState(TakenFile):
             )
         inode = address.file.inode if isinstance(address.file, LocalSource) else None
         return cls(name=address.name, inode=inode, **taken.model_dump())
-
-    @classmethod
-    def named(cls, name: str, size: int | None = None, version: str | None = None) -> FileState:
-        """Return what a record says that has no place."""
-        return cls(name=name, place=Location.of(name).key, bytes=size, version=version)
 
     @property
     def identity(self) -> _Identity:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from fewpass.pipeline.models.refresh.store_events import GateFact
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.settings.publishing_gates import Gate
 
 LEAST_ROWS = 30  # of a slice: figures of fewer rows say little
-
-
-class GateResult(NamedTuple):
-    """What came of a gate."""
-
-    gate: str
-    passed: bool
-    reason: str
 
 
 Slices = Mapping[str, Evaluation]
@@ -26,7 +19,7 @@ Evaluated = Callable[[str | None], Slices]
 
 def results_of(
     gates: tuple[str, ...], new: Evaluated, published: Evaluated | None
-) -> tuple[GateResult, ...]:
+) -> tuple[GateFact, ...]:
     """Return what comes of gates.
 
     Parameters
@@ -39,24 +32,24 @@ def results_of(
     return tuple(_result(Gate.of(written), new, published) for written in gates)
 
 
-def _result(gate: Gate, new: Evaluated, published: Evaluated | None) -> GateResult:
+def _result(gate: Gate, new: Evaluated, published: Evaluated | None) -> GateFact:
     if gate.relative and published is None:
-        return GateResult(gate.written, passed=True, reason="it is the first model")
+        return GateFact(gate=gate.written, passed=True, reason="it is the first model")
     before = published(gate.column) if gate.relative and published else {}
     looks = list(_looks(gate, new(gate.column), before))
     failed = [one for one in looks if not one.passed]
     if failed:
-        return failed[0]._replace(reason="; ".join(one.reason for one in failed))
+        return failed[0].model_copy(update={"reason": "; ".join(one.reason for one in failed)})
     if not looks:
         few = f"no value of {gate.column} has {LEAST_ROWS} rows"
-        return GateResult(gate.written, passed=False, reason=few)
+        return GateFact(gate=gate.written, passed=False, reason=few)
     worst = looks[0] if gate.column is None else None
     values = "the one value" if len(looks) == 1 else f"all {len(looks)} values"
     every = f"{values} of {gate.column} with at least {LEAST_ROWS} rows passed"
-    return GateResult(gate.written, passed=True, reason=worst.reason if worst else every)
+    return GateFact(gate=gate.written, passed=True, reason=worst.reason if worst else every)
 
 
-def _looks(gate: Gate, new: Slices, before: Slices) -> Iterator[GateResult]:
+def _looks(gate: Gate, new: Slices, before: Slices) -> Iterator[GateFact]:
     """Yield what comes of each slice that has rows enough."""
     for name, evaluation in new.items():
         if gate.column is not None and evaluation.rows < LEAST_ROWS:
@@ -66,7 +59,7 @@ def _looks(gate: Gate, new: Slices, before: Slices) -> Iterator[GateResult]:
             old = _figure(before[name], gate.figure)
         where = f"{gate.figure} of {gate.column}={name}" if gate.column else gate.figure
         if value is None or (gate.relative and old is None):
-            yield GateResult(gate.written, passed=False, reason=f"{where} is not defined")
+            yield GateFact(gate=gate.written, passed=False, reason=f"{where} is not defined")
             continue
         passed = gate.passes(value, old)
         word = (
@@ -75,7 +68,8 @@ def _looks(gate: Gate, new: Slices, before: Slices) -> Iterator[GateResult]:
             else ("above" if gate.at_most else "below")
         )
         limit = _limit(gate, old)
-        yield GateResult(gate.written, passed, f"{where} is {value:.6g}, {word} {limit}")
+        said = f"{where} is {value:.6g}, {word} {limit}"
+        yield GateFact(gate=gate.written, passed=passed, reason=said)
 
 
 def _limit(gate: Gate, old: float | None) -> str:

@@ -183,7 +183,7 @@ class _SortedOut:
             if now is None and then.place not in self.places:
                 now = then.now()
             if now is None or _state_of(now) in self.refused:
-                fact = "is gone" if now is None else "was set aside"
+                fact = "is gone" if now is None else "was refused"
                 return (), (
                     f"it has changed since generation {generation:06d} took it, and {then.name}, "
                     f"whose rows are among its, {fact}. Put that back, or write new rows to a file "

@@ -28,11 +28,11 @@ class GenerationState(NamedTuple):
 
     Attributes
     ----------
-    generation, files
-        The number, and the files that it took.
+    generation, night, files
+        The number, the night whose rows it has (which events name), and the files that it took.
     state
-        published, published before, kept back, waits, set apart, learnt from (later: it has no
-        model), abandoned, removed, or not finished.
+        published, published before, kept back, waits, waits to replace (its files had changed), set
+        apart, learnt from (later: it has no model), abandoned, removed, or not finished.
     nights, rows, window
         Generations that its model has learnt from, and how many rows these have.
     loss, usual
@@ -46,6 +46,7 @@ class GenerationState(NamedTuple):
     """
 
     generation: int
+    night: int
     files: tuple[str, ...]
     state: str
     nights: tuple[int, ...]
@@ -109,7 +110,7 @@ def _state_of(
     learnt, judged = one.learnt, one.judged
     nights = tuple(numbers[night] for night in learnt.nights if night in numbers) if learnt else ()
     return GenerationState(
-        one.number, tuple(file.name for file in one.files), word,
+        one.number, one.night, tuple(file.name for file in one.files), word,
         nights, learnt.rows if learnt else 0, learnt.window if learnt else "",
         judged.scores.of(PUBLISHED)[0] if judged and judged.scores else None,
         judged.usual if judged else None, learnt.objective if learnt else None,
@@ -126,8 +127,8 @@ def _word(store: Store, one: Generation, current: int | None) -> str:
         return "published"
     if one.is_removed:
         return "removed"
-    if one.night in (*store.past.waiting, *store.past.apart):
+    if one.took and one.night in (*store.past.waiting, *store.past.apart):
         return "waits" if one.night in store.past.waiting else "set apart"
     if isinstance(one.ended, Settled):
-        return "learnt from"
+        return one.state if one.waits_to_replace else "learnt from"
     return "published before" if isinstance(one.ended, Published) else one.state

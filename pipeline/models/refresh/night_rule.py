@@ -26,12 +26,18 @@ from fewpass.pipeline.models.refresh.past_nights import (
 )  # fmt: skip
 
 __all__ = [
-    "HALF", "PUBLISHED", "NightVerdict", "Past", "Rule", "Scores", "Window", "WindowChoice",
-    "candidates", "chosen", "first", "judged", "learnt_from",
+    "HALF", "PUBLISHED", "REPLACES", "TO_REPLACE", "NightVerdict", "Past", "Rule", "Scores",
+    "Window", "WindowChoice", "candidates", "chosen", "first", "judged", "judged_anew",
+    "learnt_from",
 ]  # fmt: skip
 
 Window = int | Literal["all"]
-Kind = Literal["usual", "waits", "confirms", "sets apart", "takes", "as a week ago"]
+Kind = Literal[
+    "usual", "waits", "confirms", "sets apart", "takes", "as a week ago", "replaces",
+    "waits to replace",
+]  # fmt: skip
+REPLACES: Kind = "replaces"  # the verdict on files that changed, and on nights learnt anew
+TO_REPLACE: Kind = "waits to replace"  # on odd ones
 
 TURNED, WEEK = "turned-", "week"  # candidates: with the nights that wait, and of a week ago
 WEEK_NIGHTS = 7
@@ -164,6 +170,31 @@ def judged(
     )  # fmt: skip
 
 
+def judged_anew(
+    rule: Rule, past: Past, night: int, scores: Scores, halves: Scores | None = None,
+    *, waiting: int = 0, drifted: bool = False,
+) -> NightVerdict:  # fmt: skip
+    """Return what the rows of a night are whose files have changed.
+
+    Odd ones wait, and those that the night had stay, until as many versions wait as nights may.
+    Where the night itself waits they take its place anyway, and it is learnt from if they are not
+    odd.  A published model that has learnt from the old rows makes less of the new ones than of
+    others: a fault in them has to be larger by that.
+    """
+    one = _Night(rule, past, night, scores, halves, drifted)
+    loss, error = scores.of(PUBLISHED)
+    kind, after = REPLACES, past
+    odd = one.odd and scores.rows >= LEAST_ROWS
+    if odd and night in past.used and waiting < rule.most_waiting and not one.goes_out_at_once:
+        kind = TO_REPLACE
+    elif night in past.waiting and not odd:
+        after = past.learnt(night, loss, None, rule.judge_generations)
+    return NightVerdict(
+        kind, (night,), one.usual.deviations(loss, error), one.usual.mean,
+        one.usual.deviation(error), after, None, one.explained,
+    )  # fmt: skip
+
+
 class _Night(NamedTuple):
     """A night that is judged."""
 
@@ -194,6 +225,11 @@ class _Night(NamedTuple):
             return None
         return self._explains(self.halves, HALF)
 
+    @property
+    def goes_out_at_once(self) -> bool:
+        """Whether an odd night does not wait, as a model of its own explains it."""
+        return self.rule.after_turn == "publish" and bool(self.explained)
+
     def kind(self) -> tuple[Kind, str | None]:
         """Return what the night is, and the model that decides it."""
         waiting = self.past.waiting
@@ -204,7 +240,7 @@ class _Night(NamedTuple):
             return ("sets apart" if waiting else "usual"), None
         if self.number - WEEK_NIGHTS in self.past.apart and self._better(WEEK):
             return "as a week ago", WEEK
-        if self.rule.after_turn == "publish" and self.explained:
+        if self.goes_out_at_once:
             return "takes", HALF
         if len(waiting) < self.rule.most_waiting:
             return "waits", None

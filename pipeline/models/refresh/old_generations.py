@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from fewpass.pipeline.errors import BusyPlace
 from fewpass.pipeline.models.refresh.drift_watch import DRIFT
 from fewpass.pipeline.models.refresh.store_events import Event, GenerationRemoved
-from fewpass.pipeline.models.refresh.store_log import append_event, write_event
+from fewpass.pipeline.models.refresh.store_log import append_event
 from fewpass.pipeline.models.refresh.store_state import (
     Generation,
     Store,
@@ -25,6 +25,7 @@ from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
 
 RECORDS = frozenset({DRIFT})  # what stays of a generation
+REPLACED = "its files have changed, and were read anew"
 
 
 def clean_store(store: str, keep: int, *, dry_run: bool = False) -> list[Removed]:
@@ -54,8 +55,8 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
     """
     done: list[Removed] = []
     models = set(_models_in_use(store))
-    for one in store.generations:
-        if one.ended is None or not _is_old(store, one, keep) or not _is_free(one):
+    for one in _old(store, keep):
+        if one.ended is None or not _is_free(one):
             continue
         own = RECORDS
         if one.number in models and one.learnt is not None:
@@ -66,46 +67,59 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
             done.append(taken)
             continue
         with suppress(BusyPlace), _unchanged(one.data):
-            if one.has_rows:
+            if one.took and not one.is_removed:
                 _forget_night(store.folder, one)
             removed(one.folder, name, dry_run=False, keep=own)
             done.append(taken)
     return [taken for taken in done if taken.objects]
 
 
-def _is_old(store: Store, one: Generation, keep: int) -> bool:
-    newest = store.past.used[-keep:]
-    return _is_replaced(store, one) or (len(newest) == keep and one.night < newest[0])
+def _old(store: Store, keep: int) -> list[Generation]:
+    newest, replaced = store.past.used[-keep:], _numbers(store.replaced)
+    first = newest[0] if len(newest) == keep else 0
+    return [one for one in store.generations if one.night < first or one.number in replaced]
 
 
-def _is_replaced(store: Store, one: Generation) -> bool:
-    """Whether the rows of its night are another generation's by now."""
-    return one.has_rows and store.of_night(one.night).number != one.number
+def _numbers(generations: Iterable[Generation]) -> set[int]:
+    return {one.number for one in generations}
 
 
 def remove_unused(store: Store) -> None:
-    """Remove models of windows, and rows of nights, that are not used any more.
+    """Remove models of windows, and rows of files that have changed, that are not used any more.
 
     Of every generation its own model stays, of the newest one those of all windows; of a night the
-    rows that were read last.
+    rows that were read last, and those that wait to replace others.
     """
-    newest = store.generations[-1]
-    for one in store.generations[:-1]:
-        if one.night == newest.night and one.has_rows and newest.has_rows:
-            with suppress(BusyPlace), _unchanged(one.data):
-                one.folder.delete_tree("data")
-                replaced = GenerationRemoved(
-                    generation=one.number, why=f"{newest.number:06d} has its rows, read anew"
-                )
-                write_event(store.folder, replaced)
-    learnt = [one for one in store.generations if one.learnt is not None]
-    for one in store.generations[-1:]:
-        scores = one.judged.scores if one.judged else None
-        windows = set(one.learnt.runs.values()) if one.learnt else set()
+    for one in store.replaced:
+        with suppress(BusyPlace), _unchanged(one.data):
+            remove_rows(store, one, REPLACED)
+    _remove_models(store)
+
+
+def remove_rows(store: Store, one: Generation, why: str) -> None:
+    """Remove the rows of a generation: nothing is learnt from them any more."""
+    _forget_night(store.folder, one, why)
+    one.folder.delete_tree("data")
+
+
+def finish_removal(store: Store) -> None:
+    """Remove what is left where `remove_unused` was killed: rows of its last event, and models."""
+    gone = (one for one in reversed(store.events) if isinstance(one, GenerationRemoved))
+    last = store.numbered(next((one.generation for one in gone), 0))
+    if last is not None:
+        last.folder.delete_tree("data")
+    remove_unused(store)
+
+
+def _remove_models(store: Store) -> None:
+    """Remove those that the newest generation has tried, and those of the windows of the last."""
+    for newest in store.generations[-1:]:
+        scores = newest.judged.scores if newest.judged else None
+        windows = set(newest.learnt.runs.values()) if newest.learnt else set()
         tried = {RUN + name for name in scores.names} if scores else set()
-        _remove(one, tried - windows)
-    if len(learnt) > 1 and learnt[-1].number == store.generations[-1].number:
-        before = learnt[-2]
+        _remove(newest, tried - windows)
+    learnt = [one for one in store.generations if one.learnt is not None]
+    for before in learnt[-2:-1]:
         assert before.learnt is not None, "it has a model"
         _remove(before, set(before.learnt.runs.values()) - {before.learnt.run})
 
@@ -117,13 +131,14 @@ def _remove(one: Generation, runs: set[str]) -> None:
             one.folder.delete_tree(run.replace(RUN, ROWS))
 
 
-def _forget_night(folder: Folder, one: Generation) -> None:
+def _forget_night(folder: Folder, one: Generation, why: str = "") -> None:
     """Have nothing learnt from a generation's rows any more, which go now."""
 
     def event(events: list[Event]) -> GenerationRemoved:
         store = store_of(folder, events)
-        past = None if _is_replaced(store, one) else store.past.without(one.night)
-        return GenerationRemoved(generation=one.number, past=past)
+        is_used = one.has_rows and one.number not in _numbers(store.replaced)
+        past = store.past.without(one.night) if is_used else None
+        return GenerationRemoved(generation=one.number, past=past, why=why)
 
     append_event(folder, event)
 

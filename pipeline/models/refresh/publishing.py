@@ -23,29 +23,10 @@ from fewpass.storage.addresses import command
 
 
 def publish(store: str, number: int, *, after: int | None = None, why: str = "") -> Published:
-    """Publish the model of a generation, newer or older than the present one.
+    """Publish the model of a generation, newer or older; see `fewpass.publish`.
 
     Nights after it that were learnt from are set apart: else the next refresh would publish what
     they taught again.  Their rows stay, and compete.
-
-    Parameters
-    ----------
-    store
-        Folder or address of the store.
-    number
-        The generation, from 1.
-    after
-        Number of the event that published the present one, as reported by `store list`; a newer
-        publication is an error.  Default: no check.
-    why
-        Recorded with the publication.
-
-    Raises
-    ------
-    BadInput
-        The generation does not exist, has no model, or is published already.
-    Overtaken
-        Somebody else published at the same time; nothing was changed.
     """
     for name, given in (("generation", number), ("after", NONE_YET if after is None else after)):
         _require_number(name, given)
@@ -101,42 +82,27 @@ def _as_of(store: Store, number: int) -> Past:
 
 
 def take_night(store: str, number: int, *, why: str = "") -> Taken:
-    """Have the rows of a generation learnt from that waits, or was set apart, by the next refresh.
+    """Have the next refresh learn from a generation that waits or is apart; see `fewpass.take`.
 
-    Raises
-    ------
-    BadInput
-        There is no such generation, or its rows are learnt from anyway; or a refresh is running.
+    Rows of files that changed take the place of the old ones.
     """
     _require_number("generation", number)
     with refresh_lock(store):
         before = existing_store(store)
         one, past = _generation(before, number), before.past
-        night = one.night
-        if one.is_abandoned or night not in (*past.waiting, *past.apart):
+        if number in [other.number for other in before.to_replace]:
+            return write_event(before.folder, Taken(generation=number, why=why))
+        if one.is_abandoned or one.night not in (*past.waiting, *past.apart):
             raise BadInput(
                 f"Generation {number:06d} neither waits nor is set apart. "
                 f"{command('store', 'list', before.folder.url)} lists what is."
             )
-        made = Taken(generation=number, why=why, past=past.taken(night))
+        made = Taken(generation=number, why=why, past=past.taken(one.night))
         return write_event(before.folder, made)
 
 
 def abandon(store: str, *, why: str = "") -> Generation:
-    """Give up the generation that is not finished.
-
-    What was made of it is not used.  The next refresh takes its files anew, if they still exist.
-
-    Returns
-    -------
-    Generation
-        number, night, files, data.
-
-    Raises
-    ------
-    BadInput
-        There is no generation, or all are finished, or a refresh is running.
-    """
+    """Give up the generation that is not finished; see `fewpass.abandon`."""
     existing_store(store)
     with refresh_lock(store):
         before = existing_store(store)

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.models.refresh.file_states import FileState
-from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
+from fewpass.pipeline.models.refresh.night_rule import PUBLISHED, REPLACES, TO_REPLACE
 from fewpass.pipeline.models.refresh.store_events import (
     GateFact,
     Judged,
@@ -22,7 +22,6 @@ from fewpass.pipeline.sizes import counted
 from fewpass.storage.addresses import command
 
 State = Literal["published", "kept back", "waits", "settled", "unchanged"]
-REPLACES = "replaces"  # the verdict on files that changed, and on nights that are learnt anew
 EXPLAINED = "A model of tonight alone explains it: the world or the coding has changed"
 UNEXPLAINED = "No model explains it: its labels look wrong"
 
@@ -87,7 +86,7 @@ def unchanged(store: Store, growing: Sequence[FileState]) -> RefreshResult:
     """Return the result of a refresh that found nothing new."""
     refused = ""
     if store.refused:
-        refused = f"; {counted(len(store.refused), 'file')} set aside"
+        refused = f"; {counted(len(store.refused), 'file')} refused"
     message = f"Nothing to do: there is no new file{refused}.{_growing(growing)}"
     return RefreshResult(
         store=store.folder.url, state="unchanged", message=message, model=_model(store),
@@ -101,7 +100,7 @@ def result_of(store: Store, generation: Generation, growing: Sequence[FileState]
     assert judged is not None, "it is finished"
     sentences = [_sentence(store, generation, judged), *_others(store, generation)]
     sentences += [f"Drift: {one.why}." for one in generation.drift if not one.refused]
-    refused = f"{counted(len(store.refused), 'file')} set aside." if store.refused else ""
+    refused = f"{counted(len(store.refused), 'file')} refused." if store.refused else ""
     message = " ".join(filter(None, [*sentences, refused])) + _growing(growing)
     scores = judged.scores
     return RefreshResult(
@@ -142,7 +141,7 @@ def _state(generation: Generation, judged: Judged) -> State:
         return "published"
     if isinstance(generation.ended, NotPublished):
         return "kept back"
-    return "waits" if judged.verdict == "waits" else "settled"
+    return "waits" if judged.verdict in ("waits", TO_REPLACE) else "settled"
 
 
 def _sentence(store: Store, generation: Generation, judged: Judged) -> str:
@@ -197,15 +196,22 @@ def _loss(judged: Judged) -> str:
 
 
 def _waiting(store: Store, name: str, judged: Judged) -> str:
-    if judged.scores is None:
+    if judged.scores is None or judged.verdict == REPLACES:
         return f"{name} replaces the rows of a night that is not learnt from; nothing was learnt."
     loss, _ = judged.scores.of(PUBLISHED)
     why = {True: f" {EXPLAINED}.", False: f" {UNEXPLAINED}.", None: ""}[judged.explained]
     take = command("store", "take", store.folder.url, name.removeprefix("Generation "))
+    if judged.verdict == TO_REPLACE:
+        (stored,) = numbers_of(store, judged.nights)
+        of = (
+            f" Files of {stored:06d} have changed: its rows stay, and those of the files wait until"
+        )
+        then = f"{take} has them take the place of its own, or the files change again."
+    else:
+        of, then = "", f"No row is lost, the next refresh decides; {take} has it learnt from."
     return (
         f"{name} waits: loss {loss:.4g}, usual {judged.usual:.4g} +- {judged.usual_error:.2g}."
-        f"{why} {_published_still(store)} No row is lost, the next refresh decides; "
-        f"{take} has it learnt from."
+        f"{why} {_published_still(store)}{of} {then}"
     )
 
 
@@ -218,11 +224,10 @@ def _others(store: Store, generation: Generation) -> list[str]:
     """Say what became of nights before by this one."""
     judged = generation.judged
     if judged is not None and judged.verdict == REPLACES and generation.files:
-        took = (one for one in store.generations if one.night == generation.night and one.took)
-        numbers = [one.number for one in took]
-        before = numbers[numbers.index(generation.number) - 1]
-        return [f"Files of {before:06d} had changed: these rows take the place of its own."]
-    if judged is None or judged.verdict in ("usual", "waits", "first", REPLACES):
+        took = store.versions(generation.night)
+        before = [n for n in took if n.number < generation.number and not n.waits_to_replace]
+        return [f"Files of {before[-1].number:06d} had changed: these rows take its rows' place."]
+    if judged is None or judged.verdict in ("usual", "waits", "first", REPLACES, TO_REPLACE):
         return []
     nights = [night for night in judged.nights if night != generation.night]
     which = ", ".join(f"{number:06d}" for number in numbers_of(store, nights))

@@ -54,7 +54,7 @@ class Begun(StoreEvent):
 class RefusedFile(StoreEvent):
     """A file was not taken, and will not be before it changes, or is read otherwise."""
 
-    what: Literal["set aside"] = "set aside"
+    what: Literal["refused"] = "refused"
     file: FileState
     reading: str = ""  # digest of the settings of reading
 

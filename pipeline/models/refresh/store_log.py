@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.earlier_stores import earlier_events
 from fewpass.pipeline.models.refresh.store_events import EVENT, Event, StoreEvent
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.seal import seal, unseal
@@ -47,8 +46,6 @@ def events_of(store: Folder, read_before: Sequence[Event] = ()) -> list[Event]:
 
 
 def _events(store: Folder, numbers: Sequence[int], read_before: Sequence[Event]) -> list[Event]:
-    if not numbers:
-        return earlier_events(store)
     read = {event.number: event for event in read_before}
     new = _read_all(store, [number for number in numbers if number not in read])
     read |= {event.number: event for event in new}
@@ -65,8 +62,7 @@ def _read_all(store: Folder, numbers: Sequence[int]) -> list[Event]:
 
 def newest_first(store: Folder) -> Iterator[Event]:
     """Yield the readable events, newest first, each when it is asked for."""
-    numbers = _numbers(store)
-    return _readable(store, reversed(numbers)) if numbers else reversed(earlier_events(store))
+    return _readable(store, reversed(_numbers(store)))
 
 
 def append_event(
@@ -82,14 +78,13 @@ def append_event(
     """
     while True:
         numbers = _numbers(store)
-        if not numbers:
-            numbers = _carried_over(store)
         event = make(_events(store, numbers, read_before))
         number = max(numbers, default=0) + 1  # unreadable ones count, too
         now = datetime.now(UTC).isoformat(timespec="seconds")
         stamp = {"number": number, "at": now, "by": event.by or user_and_host()}
         made = event.model_copy(update=stamp)
-        if store.create(_key(number), _sealed(made)):
+        document = json.loads(made.model_dump_json(exclude_none=True))
+        if store.create(_key(number), seal(document, indent=1)):
             return made
 
 
@@ -105,17 +100,6 @@ def user_and_host() -> str:
     except (KeyError, OSError):  # users of containers may have no name
         user = "somebody"
     return f"{user}@{socket.gethostname() or 'localhost'}"
-
-
-def _carried_over(store: Folder) -> list[int]:
-    """Write the events of a store of an earlier version; return their numbers."""
-    for event in earlier_events(store):
-        store.create(_key(event.number), _sealed(event))
-    return _numbers(store)
-
-
-def _sealed(event: StoreEvent) -> bytes:
-    return seal(json.loads(event.model_dump_json(exclude_none=True)), indent=1)
 
 
 def _numbers(store: Folder) -> list[int]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.file_states import FileState
-from fewpass.pipeline.models.refresh.night_rule import Past
+from fewpass.pipeline.models.refresh.night_rule import REPLACES, TO_REPLACE, Past
 from fewpass.pipeline.models.refresh.store_events import (
     Abandoned,
     Begun,
@@ -75,7 +75,12 @@ class Generation(NamedTuple):
     @property
     def has_rows(self) -> bool:
         """Whether its rows are those of its night, or were before another one replaced them."""
-        return self.took and not self.is_removed
+        return self.took and not self.is_removed and not self.waits_to_replace
+
+    @property
+    def waits_to_replace(self) -> bool:
+        """Whether its files have changed, and its rows are odd: those of its night stay."""
+        return self.judged is not None and self.judged.verdict == TO_REPLACE
 
     @property
     def took(self) -> bool:
@@ -137,6 +142,27 @@ class Store(NamedTuple):
         """Return the newest generation before, of which there are rows: columns are like its."""
         those = (one for one in reversed(self.generations) if one.number < generation.number)
         return next((one for one in those if one.has_rows), None)
+
+    def versions(self, night: int) -> list[Generation]:
+        """Return the generations that took the files of a night, oldest first."""
+        return [one for one in self.generations if one.night == night and one.took]
+
+    @property
+    def to_replace(self) -> list[Generation]:
+        """The generations whose rows wait to take the place of others: the newest of their nights.
+
+        Older ones were odd, too, and their files have changed since.
+        """
+        newest = {one.night: one for one in self.generations if one.took}
+        return [one for one in newest.values() if one.waits_to_replace and not one.is_removed]
+
+    @property
+    def replaced(self) -> list[Generation]:
+        """The generations whose files have changed since, and whose rows are others' by now."""
+        used = {one.night: one.number for one in self.generations if one.has_rows}
+        stay = {*used.values(), *(one.number for one in self.to_replace)}
+        every = (one for one in self.generations if one.took and not one.is_removed)
+        return [one for one in every if one.number not in stay]
 
     @property
     def newest_learnt(self) -> ModelLearnt | None:
@@ -236,6 +262,8 @@ def _after(one: Generation, event: Event) -> Generation:
         one = one._replace(drift=(*one.drift, event))
     elif isinstance(event, GenerationRemoved):
         one = one._replace(is_removed=True)
+    elif isinstance(event, Taken) and one.judged is not None and one.waits_to_replace:
+        one = one._replace(judged=one.judged.model_copy(update={"verdict": REPLACES}))
     elif isinstance(event, FileMoved):
         files = tuple(event.now if file == event.then else file for file in one.files)
         one = one._replace(files=files)

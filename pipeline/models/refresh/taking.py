@@ -147,9 +147,8 @@ def _all_refused(store: str, bad: Sequence[RefusedFile]) -> str:
     all_of = "The new file was" if len(bad) == 1 else f"All {len(bad)} new files were"
     reasons = " ".join(f"{one.file.name}: {one.why}" for one in bad[:SHOWN])
     return (
-        f"{all_of} refused and set aside, and no generation was made. {reasons} What is mended "
-        f"is tried again by the next refresh; {command('store', 'list', store)} lists what is set "
-        "aside."
+        f"{all_of} refused, and no generation was made. {reasons} What is mended is tried again "
+        f"by the next refresh; {command('store', 'list', store)} lists what is refused."
     )
 
 
@@ -231,10 +230,13 @@ def _is_of_the_file(error: Exception, one: _Trial) -> bool:
         return True
     if protocol_of(one.name) in READ_ONLY:  # for which a lost connection looks the same
         return False
-    if not one.is_there:
-        return True
+    return not one.is_there or cannot_open(one.name)
+
+
+def cannot_open(name: str) -> bool:
+    """Whether a file is missing, or its first byte cannot be read."""
     try:
-        (address,) = find([one.name], inbox=True)
+        (address,) = find([name], inbox=True)
         with address.store.open(address.path, "rb") as file:
             file.read(1)
     except (FileNotFoundError, PermissionError):

@@ -9,10 +9,13 @@ begins at last night's, where a tolerance says when it is done.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import PlanMismatch
+from fewpass.pipeline.models.refresh.store_events import ModelLearnt
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, last_runs
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -96,3 +99,14 @@ def training_plan(plan: RefreshPlan, rows: str, start: str | None) -> TrainingPl
     if len(recipe.lam.factors) > 1 or recipe.calibrate or recipe.early_stopping:
         changed["held_out"] = plan.held_out
     return TrainingPlan.model_validate(recipe.model_dump() | changed)
+
+
+def recipe_of(plan: RefreshPlan) -> str:
+    """Return the digest of what models are trained by."""
+    settings = plan.training.model_dump(mode="json", exclude={"snapshot_every"})
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def is_other_recipe(plan: RefreshPlan, before: ModelLearnt | None) -> bool:
+    """Whether a model was trained by other settings: losses and scores begin anew then."""
+    return before is not None and before.recipe != recipe_of(plan)

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from tempfile import TemporaryDirectory
+
+import numpy as np
 
 from fewpass.pipeline.executors.executor import Executor, open_executor
 from fewpass.pipeline.models.refresh.drift import Drift
 from fewpass.pipeline.models.refresh.gates import Slices
-from fewpass.pipeline.models.refresh.judging import scores_of
-from fewpass.pipeline.models.refresh.night_scores import Scores
+from fewpass.pipeline.models.refresh.night_scores import Scores, ScoreSums
 from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
-from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.rows.target_range import Bounds
+from fewpass.pipeline.runs.model import Model, load_model, read_weights, require_same_columns
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.category_slices import evaluate_slices
 from fewpass.pipeline.scoring.evaluation import evaluate
+from fewpass.pipeline.scoring.evaluation_job import evaluation_job
+from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.cross_validation import cross_validate
 from fewpass.pipeline.training.planning.place import place_for, place_of, seconds_of_pass
+from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.storage.dataset import Dataset
 
 HALVES = 2
@@ -58,7 +66,7 @@ class RefreshWork:
         """Return what models make of rows."""
         data = Dataset.open(rows)
         with self.for_pass(data) as executor:
-            return scores_of(runs, data, executor)
+            return _scores_of(runs, data, executor)
 
     def evaluate(self, run: str, rows: str, column: str | None) -> Slices:
         """Evaluate a model on rows of every value of a column; of None on all, under ""."""
@@ -85,3 +93,49 @@ class RefreshWork:
     def for_pass(self, data: Dataset) -> AbstractContextManager[Executor]:
         """Return what reads a data set once."""
         return open_executor(*place_for(self.execution, seconds_of_pass(data.manifest)))
+
+
+def _scores_of(runs: Mapping[str, str], rows: Dataset, executor: Executor) -> Scores:
+    """Return the losses of models on the same rows, and how they vary together.
+
+    Parameters
+    ----------
+    runs
+        Addresses of runs by the names of the models; one that has several names is read once.
+    rows
+        A data set with the columns of all of them.
+    """
+    distinct = list(dict.fromkeys(runs.values()))
+    models = [load_model(RunFolder(run)) for run in distinct]
+    return _sums_of(models, rows, executor).scores(distinct).renamed(runs)
+
+
+def _sums_of(models: Sequence[Model], rows: Dataset, executor: Executor) -> ScoreSums:
+    job = evaluation_job(models[0].record, rows, models[0].lam)
+    handles = []
+    for model in models:
+        matched = require_same_columns(model.record, rows)
+        handles.append(
+            executor.submit("weights", read_weights, model.run, model.snapshot, rows, matched)
+        )
+    at = executor.submit("weights", _all_of, *handles)
+    what = Sum("reduce-scores", _none, partial(_add, [model.bounds for model in models]))
+    total: ScoreSums = executor.result(reduce(executor, job, what, at, lambda _report: None))
+    return total
+
+
+def _all_of(*each: Weights) -> tuple[Weights, ...]:
+    return each
+
+
+def _none(at: tuple[Weights, ...]) -> ScoreSums:
+    return ScoreSums.of_rows(np.zeros((len(at), 0)), np.zeros(0))
+
+
+def _add(
+    bounds: Sequence[Bounds | None], problem: Problem, at: tuple[Weights, ...], block: Block,
+    part: ScoreSums,
+) -> ScoreSums:  # fmt: skip
+    rows = row_losses(problem, block, at, bounds)
+    total: ScoreSums = add_parts(part, ScoreSums.of_rows(rows.loss, rows.weight))
+    return total

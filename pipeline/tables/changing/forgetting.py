@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from fewpass.pipeline.errors import BadInput, NoRowMeant
+from fewpass.pipeline.errors import BadInput, NoRowLeft, NoRowMeant
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.settings.change_plans import ForgetPlan
 from fewpass.pipeline.tables.changing.condition import Condition
@@ -101,9 +101,10 @@ def forget_in(
     ------
     NoRowMeant
         No row meets the condition; nothing was changed.  A BadInput.
+    NoRowLeft
+        All rows of a data set meet it; nothing was changed.  A BadInput.
     BadInput
-        A condition that cannot be read, on a column that is not kept, or of numbers on text; no row
-        would be left.
+        A condition that cannot be read, on a column that is not kept, or of numbers on text.
     NotADataset, BusyPlace, FileNotFoundError, PermissionError, OSError
         As for `ingest`.
     """
@@ -229,9 +230,10 @@ def _require_some(looked: Sequence[RowsMeant], *, allow_none: bool) -> None:
     """Refuse to delete no row at all, or all rows of a set."""
     for dataset, places, _ in looked:
         if sum(map(len, places)) == dataset.n_rows:
-            raise BadInput(
+            raise NoRowLeft(
                 f"No row of {dataset.folder.url} would be left, and a data set has one at least. "
-                "Delete its folder instead."
+                "Delete its folder instead.",
+                dataset.folder.url,
             )
     if not allow_none and not any(one.n_rows for one in looked):
         n_rows = sum(one.dataset.n_rows for one in looked)

@@ -45,7 +45,7 @@ class SeenFiles:
         self._states[file.place].append(_state_of(file))
         if (inode := _inode_at(file.place)) is not None:
             self._states[inode].append(_state_of(file))
-        elif file.version is not None:
+        elif file.version is not None and file.place.startswith(f"{HERE}:"):
             self._gone.add((_name_of(file), _state_of(file)))
 
     def new_among(self, addresses: Sequence[Address]) -> list[Address]:

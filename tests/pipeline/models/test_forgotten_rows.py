@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fewpass
+from fewpass.pipeline.errors import BadInput, NoRowMeant
 from fewpass.pipeline.models import forgotten_rows
 from fewpass.pipeline.models.refresh.listing import models
 from fewpass.pipeline.models.refresh.store_state import published, run_of, store_at
@@ -201,7 +202,27 @@ def test_forgetting_that_was_cut_short_is_finished(store, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(Crashed):
         patch.setattr(forgotten_rows, "n_rows", crash)
         fewpass.forget(store.store, "id == 7", retrain=True)
-    done = fewpass.forget(store.store, "id == 7", retrain=True, allow_none=True)
+    done = fewpass.forget(store.store, "id == 7", retrain=True)  # its rows are gone by now
     assert run_of(store.store, published(store.store)) == done.retrained[-1]
     assert len(models(store.store).generations) == 4
     assert refresh(store).state == "unchanged"
+    with pytest.raises(NoRowMeant):
+        fewpass.forget(store.store, "id == 7", retrain=True)
+
+
+def test_a_generation_all_of_whose_rows_are_forgotten_goes_whole(store, tmp_path):
+    at, meant = store.store, "id == 7 or id >= 1600"
+    rows = len(ids_in(at))
+    looked = fewpass.forget(at, meant, dry_run=True)
+    assert len(ids_in(at)) == rows
+    done = fewpass.forget(at, meant, retrain=True)
+    left = len(ids_in(at))
+    assert looked.forgotten == done.forgotten == rows - left
+    assert (done.rows, store_at(at).past.used) == (left, (1, 2))
+    assert done.models == tuple(f"{at}/generations/{k:06d}/run-all" for k in (1, 2, 3))
+    assert not (tmp_path / "store/generations/000003/data").exists()
+    assert models(at).generations[2].state == "removed"
+    np.testing.assert_array_equal(coefficients(done.retrained[0]), from_zero(at, tmp_path / "zero"))
+    assert refresh(store).state == "unchanged"  # the file is still there, and was taken
+    with pytest.raises(BadInput, match="No row of"):
+        fewpass.forget(at, "id > 0")

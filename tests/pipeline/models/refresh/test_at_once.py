@@ -114,7 +114,9 @@ def test_of_events_that_are_written_at_once_each_has_a_number(store):
     folder, count = Folder(store), 8
 
     def write():
-        event = RefusedFile(file=FileState.named("a.csv"), why=str(threading.get_ident()))
+        event = RefusedFile(
+            file=FileState(name="a.csv", place="file:/a.csv"), why=str(threading.get_ident())
+        )
         return write_event(folder, event)
 
     ends = together(write, count)

@@ -10,8 +10,8 @@ from scipy import stats
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.column_drift import as_read
 from fewpass.pipeline.models.refresh.drift import compared, drift_of, indices_in
+from fewpass.pipeline.models.refresh.drift_index import upper_quantile
 from fewpass.pipeline.models.refresh.night_statistics import NightStatistics
-from fewpass.pipeline.models.refresh.usual_drift import upper_quantile
 from fewpass.pipeline.models.refresh.watched_columns import WatchedColumns
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.phases import ingest

@@ -313,7 +313,7 @@ def test_what_was_refused_is_passed_over_as_long_as_it_is_as_it_was(tmp_path):
     one.write_text("1\n2\n")
     assert len(arrivals([f"{tmp_path}/*"], {}, [state]).new) == 1
 
-    # Nothing of a generation is read anew while one of its files is set aside.
+    # Nothing of a generation is read anew while one of its files is refused.
     two.write_text("3\n")
     taken = {4: arrivals([f"{tmp_path}/*"], {}).new}
     for path in (one, two):
@@ -331,10 +331,11 @@ def test_what_was_refused_is_passed_over_as_long_as_it_is_as_it_was(tmp_path):
 
 
 def test_what_one_look_did_not_learn_tells_nothing():
-    """Web servers may say neither length nor version; records of earlier versions are names."""
-    known = FileState.named("http://server/a.csv", 10, "x")
+    """Web servers may say neither length nor version."""
+    at = {"name": "http://server/a.csv", "place": "http://server/a.csv"}
+    known = FileState(**at, bytes=10, version="x")
     for size, version, is_other in ((10, None, 0), (None, None, 0), (11, None, 1), (10, "y", 1)):
-        other = FileState.named("http://server/a.csv", size, version)
+        other = FileState(**at, bytes=size, version=version)
         assert known.differs(other) == other.differs(known) == is_other
 
 

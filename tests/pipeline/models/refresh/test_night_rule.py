@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from fewpass.pipeline.models.refresh.night_rule import (
     HALF,
     PUBLISHED,
+    REPLACES,
+    TO_REPLACE,
     Past,
     Rule,
     Scores,
@@ -19,6 +21,7 @@ from fewpass.pipeline.models.refresh.night_rule import (
     chosen,
     first,
     judged,
+    judged_anew,
     learnt_from,
 )
 from fewpass.pipeline.models.refresh.night_scores import ScoreSums
@@ -418,3 +421,22 @@ def test_three_odd_nights_are_taken():
     assert kinds[2:] == [("waits", (1, 2, 3)), ("takes", (1, 2, 3))]
     assert past.used == (0, 1, 2, 3, 4)
     assert past.usual == ((4, 0.9),)
+
+
+@pytest.mark.parametrize(
+    ("loss", "waiting", "rows", "kind"),
+    [(0.51, 0, 100, REPLACES), (0.9, 0, 100, TO_REPLACE), (0.9, 2, 100, TO_REPLACE),
+     (0.9, 3, 100, REPLACES), (0.9, 0, 20, REPLACES)],
+)  # fmt: skip
+def test_rows_of_files_that_changed_wait_if_they_are_odd(loss, waiting, rows, kind):
+    past = Past(used=(1, 2, 3), waiting=(4,), usual=((1, 0.5), (2, 0.51), (3, 0.5)))
+    scores = scores_of({PUBLISHED: loss})._replace(rows=rows)
+    made = judged_anew(RULE, past, 2, scores, waiting=waiting)
+    assert (made.kind, made.past) == (kind, past)
+    assert judged_anew(RULE._replace(odd=None), past, 2, scores).kind == REPLACES
+    explained = scores_of({PUBLISHED: loss, HALF: 0.5})
+    at_once = RULE._replace(after_turn="publish")
+    assert judged_anew(at_once, past, 2, scores, explained).kind == REPLACES
+    of_waiting = judged_anew(RULE, past, 4, scores)
+    assert of_waiting.kind == REPLACES
+    assert (4 in of_waiting.past.used) == (loss < 0.6 or rows < 30)

@@ -9,47 +9,16 @@ from fewpass import abandon, evaluate, forget, ingest, models, publish, take
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.store_log import Overtaken
-from fewpass.pipeline.models.refresh.store_state import LEASE, store_at
+from fewpass.pipeline.models.refresh.store_state import LEASE
 from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.runs.lease import LeaseLost
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
-from testing.refreshing import EndsBefore, Interrupted, plan_of, refresh, write_rows
+from testing.refreshing import EndsBefore, Interrupted, Nights, plan_of, refresh, write_rows
 
 ROWS = 300  # of a night
 TURN = 5  # night from which on column a does the contrary, where it does
-
-
-class Nights:
-    """An inbox that gets a file a night, and the store of its refreshes."""
-
-    def __init__(self, folder, **changed):
-        self.folder = folder
-        (folder / "inbox").mkdir(parents=True)
-        self.plan = plan_of(folder, **changed)
-        self.count = 0
-
-    def come(self, turned=False):
-        self.count += 1
-        write_rows(self.folder / f"inbox/{self.count:02d}.csv", self.count, ROWS, turned)
-
-    def night(self, turned=False, work=None):
-        self.come(turned)
-        return refresh(self.plan, work)
-
-    def nights(self, n, turned=lambda _night: False):
-        return [self.night(turned(self.count + 1)) for _ in range(n)]
-
-    @property
-    def store(self):
-        return store_at(self.plan.store)
-
-    @property
-    def rows_learnt(self):
-        """Rows of each night that counts, by the data sets themselves."""
-        return {n: Dataset.open(self.store.data_of(n)).n_rows for n in self.store.past.used}
 
 
 @pytest.fixture
@@ -148,17 +117,6 @@ def test_going_back_sets_the_nights_after_it_apart(nights):
     made = nights.night()
     assert made.nights == (1, 2, 5)
     assert set(nights.store.generations[-1].learnt.runs) == {"1", "4", "14", "all", "whole"}
-
-
-def test_a_file_that_changed_is_read_anew_in_its_place(nights):
-    nights.nights(3)
-    write_rows(nights.folder / "inbox/02.csv", 99, 2 * ROWS)
-    made = refresh(nights.plan)
-    assert (made.state, made.generation) == ("published", 4)
-    assert nights.rows_learnt == {1: ROWS, 2: 2 * ROWS, 3: ROWS}
-    assert made.nights == (1, 4, 3)
-    assert made.rows == 4 * ROWS
-    assert nights.night().nights == (1, 4, 3, 5)
 
 
 def stripped(store):
@@ -348,20 +306,6 @@ def test_nights_that_are_removed_before_the_next_one_is_judged_are_not_missed(ni
     assert refresh(nights.plan).nights == (3, 4, 5)
 
 
-def test_going_back_to_a_model_whose_rows_took_the_place_of_others(nights):
-    nights.nights(3)
-    write_rows(nights.folder / "inbox/02.csv", 99, ROWS)
-    refresh(nights.plan)
-    nights.nights(2)
-    publish(nights.plan.store, 4)
-    past = nights.store.past
-    assert (past.used, past.apart) == ((1, 2, 3), (4, 5))
-    publish(nights.plan.store, 1)
-    past = nights.store.past
-    assert (past.used, past.apart) == ((1,), (2, 3, 4, 5))
-    assert len(past.usual) == 1
-
-
 def test_with_other_settings_windows_are_scored_anew(nights):
     """Losses of another loss say nothing: no night is odd for them, and none is chosen by them."""
     nights.nights(4)
@@ -388,21 +332,6 @@ def test_all_nights_begin_at_last_nights_model(nights):
         "4": None,
         "1": None,
     }
-
-
-def test_what_was_read_anew_is_there_once(nights):
-    nights.nights(2)
-    write_rows(nights.folder / "inbox/01.csv", 98, ROWS)
-    refresh(nights.plan)
-    there = [
-        number
-        for number in (1, 2, 3)
-        if (nights.folder / f"store/generations/00000{number}/data").exists()
-    ]
-    assert there == [2, 3]
-    assert [one.state for one in models(nights.plan.store).generations] == [
-        "removed", "published before", "published",
-    ]  # fmt: skip
 
 
 def test_a_changed_file_that_cannot_be_read_leaves_its_rows_as_they_were(nights):

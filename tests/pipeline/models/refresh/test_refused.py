@@ -1,4 +1,4 @@
-"""Files that a refresh cannot read are set aside, told of, and tried again once they changed."""
+"""Files that a refresh cannot read are refused, told of, and tried again once they changed."""
 
 import errno
 import os
@@ -52,7 +52,7 @@ def rows_of(plan, number):
 
 
 def refused(plan):
-    """Return the files that were set aside, by name."""
+    """Return the files that were refused, by name."""
     return {Path(one.file.name).name: one for one in store_at(plan.store).refused}
 
 
@@ -85,7 +85,7 @@ def test_bad_files_are_refused_and_the_rest_is_learnt(inbox, tmp_path, fewpass, 
     assert [one["file"] for one in listed] == sorted(f"{inbox}/{how}.csv" for how in BAD)
     status, shown, _ = fewpass("store", "list", plan.store)
     assert status == 0
-    assert all(how in " ".join(shown.split()) for how in ("Set aside", "the file is empty"))
+    assert all(how in " ".join(shown.split()) for how in ("Refused files", "the file is empty"))
 
     # What did not change is not tried again, and the files are as they were.
     events = store_at(plan.store).events
@@ -220,7 +220,7 @@ def test_an_event_that_was_changed_counts_as_none(inbox, tmp_path, caplog):
     write_rows(inbox / "1.csv", 1)
     spoil(inbox / "2.csv", "cut")
     refresh(plan)
-    (number,) = (one.number for one in store_at(plan.store).events if one.what == "set aside")
+    (number,) = (one.number for one in store_at(plan.store).events if one.what == "refused")
     record = tmp_path / f"store/events/{number:06d}.json"
     whole = record.read_bytes()
     for damaged in (b"", whole.replace(b"2.csv", b"3.csv"), whole[:-9], b"[]"):

@@ -11,6 +11,8 @@ import pytest
 
 import fewpass
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.readers.seen_files import SeenFiles
+from fewpass.storage.manifest import TakenFile
 
 HOW = {"label": "y", "keep": "id"}
 
@@ -269,3 +271,12 @@ def test_another_type_than_that_of_the_data_set_is_refused(at):
     with pytest.raises(BadInput, match=r"dtype.*float32"):
         fewpass.append("D", "data/c.csv", dtype="float64")
     assert ids() == once(A, B)
+
+
+@pytest.mark.parametrize(("store", "is_same"), [("file", True), ("s3", False)])
+def test_what_is_gone_from_this_machine_was_moved_and_objects_never_are(store, is_same):
+    then, now = (
+        TakenFile(place=f"{store}:/{folder}/nowhere/a.csv", bytes=10, version="7")
+        for folder in ("old", "new")
+    )
+    assert SeenFiles([then]).has(now, "a.csv") == is_same

@@ -50,12 +50,6 @@ def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
             f"--scheduler none does without Dask, whose processes --workers {place.workers} would "
             "start. Leave one of them out."
         )
-    files = (place.tls_ca, place.tls_cert, place.tls_key)
-    if any(files) != all(files) or (str(scheduler).startswith("tls://") and not any(files)):
-        raise BadPlace(
-            "A cluster that talks over TLS takes three files: give --tls-ca, --tls-cert and "
-            "--tls-key."
-        )
     if place.engine != "threads":
         cluster_logs.set_level()
     with ExitStack() as stack:

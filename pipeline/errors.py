@@ -9,7 +9,6 @@ __all__ = [
     "NoWorkers",
     "PlanMismatch",
     "TooLittleMemory",
-    "WorkerStandsStill",
     "did_you_mean",
 ]
 
@@ -40,7 +39,3 @@ class PlanMismatch(ValueError):  # noqa: N818
 
 class NoWorkers(ConnectionError):  # noqa: N818
     """A Dask scheduler without workers."""
-
-
-class WorkerStandsStill(NoWorkers):
-    """A Dask worker of somebody else's that says nothing, and has results that are needed."""

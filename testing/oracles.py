@@ -1,5 +1,6 @@
 """Plain NumPy references: what the kernels must agree with, written for reading, not for speed."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -9,10 +10,9 @@ from scipy.sparse import csr_matrix
 from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.papers import xu_2011
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Weights
-
-LISTEN = 0.01  # rate of the decaying average and of the smoothed losses, section 2.3
 
 INTERCEPTS = {"none": (0.0, 1.0), "regularised": (1.0, 1.0), "free": (1.0, 0.01)}
 
@@ -95,51 +95,10 @@ def objective(name, problem, X, y, weight, w, b=0.0):
     return f, g, problem.intercept * np.mean(weight * slopes) + problem.lam_b * up
 
 
-def gamma(gamma0, a, c, t):
-    return gamma0 * (1.0 + a * gamma0 * t) ** (-c)
-
-
-class Recursion(NamedTuple):
-    """Where the direct recursion ends."""
-
-    theta: np.ndarray
-    b: float
-    bar: np.ndarray
-    b_bar: float
-    t0: int | None
-    ema: np.ndarray
-
-
-def asgd(name, problem, X, y, weight, gamma0, a, c, t0, latest=None):
-    """Equations (2), (3) and (6) with dense vectors; t0 = None looks for it as section 2.3 says."""
-    theta, b = np.zeros(X.shape[1]), 0.0
-    ema, b_ema = theta.copy(), 0.0
-    bar, b_bar = theta, b
-    loss_theta = loss_ema = 0.0
-    for t in range(1, len(y) + 1):
-        x, target, v = X[t - 1], y[t - 1], weight[t - 1]
-        value, slope = phi(name, x @ theta + problem.intercept * b, target)
-        if t0 is None:
-            rate = max(LISTEN, 1.0 / t)
-            value_ema, _ = phi(name, x @ ema + problem.intercept * b_ema, target)
-            loss_theta += rate * (value - loss_theta)
-            loss_ema += rate * (value_ema - loss_ema)
-        step = gamma(gamma0, a, c, t)
-        if name == "squared_hinge":  # the row's own exact step
-            slope = slope / (1.0 + step * v * (x @ x + problem.intercept**2))
-        theta = (1.0 - problem.lam * step) * theta - step * v * slope * x
-        b = b - step * (problem.lam_b * b + problem.intercept * v * slope)
-        if t0 is None:
-            ema = (1.0 - LISTEN) * ema + LISTEN * theta
-            b_ema = (1.0 - LISTEN) * b_ema + LISTEN * b
-            if t >= 100 and (loss_ema < loss_theta or t >= latest):
-                t0 = t
-        if t0 is None or t <= t0:
-            bar, b_bar = theta, b
-        else:
-            eta = 1.0 / (t - t0)
-            bar, b_bar = (1.0 - eta) * bar + eta * theta, (1.0 - eta) * b_bar + eta * b
-    return Recursion(theta, float(b), bar, float(b_bar), t0, ema)
+def asgd(name, problem, X, y, weight, gamma0, a, c, t0, latest=0):
+    """The paper's recursion for a loss by its name; the squared hinge takes exact steps."""
+    exact, phi_of = name == "squared_hinge", partial(phi, name)
+    return xu_2011.asgd(phi_of, problem, X, y, weight, (gamma0, a, c), t0, latest, exact=exact)
 
 
 class AdaGrad(NamedTuple):
@@ -191,26 +150,6 @@ def adagrad(name, problem, X, y, weight, eta, unit=1.0, start=0.0, pull=1.0):
         mass += late
         bar = bar + late / mass * (w - bar)
     return AdaGrad(w, bar, losses, mass)
-
-
-def inner_loop(name, problem, X, y, weight, x, x_b, orders, h, batch, length):
-    """S2GD's Algorithm 1 from the anchor (x, x_b), with dense vectors.
-
-    `batch` rows share a step, a last batch of fewer makes a shorter one; the intercept is stepped
-    as if its column were `length` times as long.
-    """
-    slopes = weight * phi(name, X @ x + problem.intercept * x_b, y)[1]
-    G, G_b = X.T @ slopes / len(y), problem.intercept * slopes.mean()
-    w, b = x, x_b
-    for order in orders:
-        for rows in np.split(order, range(batch, len(order), batch)):
-            p = X[rows] @ w + problem.intercept * b
-            change = (weight[rows] * phi(name, p, y[rows])[1] - slopes[rows]) / batch
-            share = len(rows) / batch
-            g = share * (G + problem.lam * w) + X[rows].T @ change
-            g_b = share * (G_b + problem.lam_b * b) + problem.intercept * change.sum()
-            w, b = w - h * g, b - h * length**2 * g_b
-    return w, b
 
 
 def optimum(name, problem, X, y, weight):

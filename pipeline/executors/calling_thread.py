@@ -42,7 +42,7 @@ class CallingThread:
     def show_run(self, run: str) -> None:
         """Do nothing: there is no dashboard."""
 
-    def heed(self, stopping: Callable[[], bool], *, goes_back: bool = False) -> None:
+    def heed(self, stopping: Callable[[], bool]) -> None:
         """Do nothing: there are no workers to wait for."""
 
     def check_memory(self, memory: int) -> None:

@@ -24,7 +24,6 @@ from fewpass.pipeline.executors.on_dask import (
 )
 from fewpass.pipeline.executors.semaphores import require_semaphores
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.executors.tls_certificates import require_trust, security_of
 from fewpass.pipeline.executors.together import Together
 from fewpass.pipeline.executors.transports import require_transport
 from fewpass.pipeline.executors.workers import (
@@ -38,6 +37,7 @@ from fewpass.pipeline.executors.workers import (
 from fewpass.pipeline.settings.execution import LOCAL, Execution
 
 LOST = "distributed.deploy.lost-worker-timeout"
+SILENT, SILENT_S = "distributed.scheduler.worker-ttl", 30  # then Dask starts a worker again
 
 
 class Executor(Protocol):
@@ -92,12 +92,8 @@ class Executor(Protocol):
     def show_run(self, run: str) -> None:
         """Show a run on the cluster's dashboard."""
 
-    def heed(self, stopping: Callable[[], bool], *, goes_back: bool = False) -> None:
-        """Do not wait for workers once `stopping()` is true.
-
-        `goes_back`: whoever waits for results can go back to a snapshot, and is to be asked for
-        that by WorkerStandsStill where one stands still that is not ours.
-        """
+    def heed(self, stopping: Callable[[], bool]) -> None:
+        """Do not wait for workers once `stopping()` is true."""
 
     def check_memory(self, memory: int) -> None:
         """Warn of worker processes with a memory limit below `memory` bytes."""
@@ -135,12 +131,9 @@ def _on_scheduler(address: str, execution: Execution, why: str) -> Iterator[Exec
             '"local", or "none".'
         )
     require_transport(address)
-    security = security_of(execution)
-    if security is not None:
-        require_trust(address, security)
-    require_answer(address, security)
+    require_answer(address)
     connect: Any = distributed.Client
-    with connect(address, set_as_default=False, security=security) as client:
+    with connect(address, set_as_default=False) as client:
         workers = of_scheduler(client, execution)
         workers.wait()
         if others := workers.others():
@@ -157,7 +150,7 @@ def _on_own_cluster(execution: Execution, why: str) -> Iterator[Executor]:
     connect: Any = distributed.Client
     security = distributed.Security.temporary() if execution.encrypt else None
     # A process that dies is started again, and given up for ever if that takes Dask's 15 seconds.
-    patience = {LOST: f"{seconds_to_start(execution)}s"}
+    patience = {LOST: f"{seconds_to_start(execution)}s", SILENT: f"{SILENT_S}s"}
     with (
         dask.config.set(patience),
         Deaths() as deaths,
@@ -168,7 +161,7 @@ def _on_own_cluster(execution: Execution, why: str) -> Iterator[Executor]:
         dashboard = f"http://127.0.0.1:{port}{PAGE}"
         if execution.workers is not None:
             workers = of_this_machine(client, execution, deaths)
-            yield OnDask(client, dashboard, why, workers, is_ours=True)
+            yield OnDask(client, dashboard, why, workers)
             return
         with closing(OnDaskThreads(client, dashboard, why)) as threads:
             yield threads

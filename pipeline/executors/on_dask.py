@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.packed import OtherVersions, call, packed, type_of_handles
-from fewpass.pipeline.executors.silent_workers import AvoidedWorkers, RestartedWorkers
 from fewpass.pipeline.executors.threads import InProcess, Item, PoolTask, value_of
 from fewpass.pipeline.executors.together import Together
 from fewpass.pipeline.executors.versions import versions_here
@@ -47,9 +46,6 @@ class OnDask:
         Why tasks run there.
     workers
         The workers; checked when a result takes long.
-    is_ours
-        Whether the cluster was started for this process alone: a worker that stands still is
-        started again then, and else left to those who may use it, too.
     """
 
     engine = "dask"
@@ -61,13 +57,10 @@ class OnDask:
         dashboard: str | None,
         why: str = "",
         workers: Workers | None = None,
-        *,
-        is_ours: bool = False,
     ) -> None:
         self._client, self._workers = client, workers
         self._versions, self._token = versions_here(), uuid4().hex
-        silent = RestartedWorkers(client) if is_ours else AvoidedWorkers(client, self._token)
-        self._watched = WatchedCluster(client, workers, silent)
+        self._watched = WatchedCluster(client, workers)
         self.compiled: set[str] = set()
         self._numbers = itertools.count()
         self._handle = type_of_handles()
@@ -82,8 +75,7 @@ class OnDask:
         """Submit a task under a key that the dashboard shows as `name`."""
         key = f"{name}-{next(self._numbers):06d}-{self._token}"
         given = [packed(value, self._handle) for value in (function, *args)]
-        where = self._watched.only()
-        return self._client.submit(call, self._versions, *given, key=key, pure=False, **where)
+        return self._client.submit(call, self._versions, *given, key=key, pure=False)
 
     submit_small = submit
 
@@ -124,13 +116,10 @@ class OnDask:
         """Call a function on all present workers; ignore a cluster that ends meanwhile."""
         if self._client.status == "running":
             with suppress(OSError, TimeoutError):
-                self._client.run(
-                    function, workers=list(self._watched.silent.others) or None,
-                    on_error="ignore", callback_timeout=ANSWER_SECONDS,
-                )  # fmt: skip
+                self._client.run(function, on_error="ignore", callback_timeout=ANSWER_SECONDS)
 
-    def heed(self, stopping: Callable[[], bool], *, goes_back: bool = False) -> None:
-        self._watched.stopping, self._watched.silent.goes_back = stopping, goes_back
+    def heed(self, stopping: Callable[[], bool]) -> None:
+        self._watched.stopping = stopping
 
     def check_memory(self, memory: int) -> None:
         if self._workers is not None:

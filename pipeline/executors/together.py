@@ -81,10 +81,6 @@ class Together:
         """Return the threads of every worker; of one, if there are none yet."""
         return list(self._watched.threads_by_worker().values()) or [1]
 
-    def workers(self) -> set[str]:
-        """Return the addresses of all workers that tasks should go to."""
-        return set(self._watched.threads_by_worker())
-
     def is_handle(self, value: Any) -> bool:
         """Whether a value is a handle on the result of a task."""
         return isinstance(value, self._handle)
@@ -118,9 +114,7 @@ class Together:
         graph = {
             key: self._task(key, task, is_producer=key[0] == first) for key, task in tasks.items()
         }
-        where = self._watched.only()
-        if only:
-            where = {"workers": list(only), "allow_other_workers": True}
+        where = {"workers": list(only), "allow_other_workers": True} if only else {}
         handles: list[Any] = self._client.get(graph, list(wanted), sync=False, **where)
         self._last = time.monotonic()
         return handles
@@ -148,8 +142,7 @@ class Together:
     def broadcast(self, handle: Any, size: int) -> None:
         """Bring a large result to all workers by a tree; a small one goes where it is needed."""
         if size >= TREE_BYTES and len(self.threads()) >= TREE_WORKERS:
-            only = list(self._watched.silent.others) or None
-            self._watched.waited(self._client.replicate([handle], workers=only, asynchronous=True))
+            self._watched.waited(self._client.replicate([handle], asynchronous=True))
 
     def hear(self, seconds: float) -> Any:
         """Return a task's message, or None after some time.
@@ -167,21 +160,9 @@ class Together:
         except Empty:
             return None
 
-    def makers_of(self, keys: Collection[Any]) -> set[str]:
-        """Return the workers that some tasks are given to now."""
-        processing = self._client.processing()
-        return {worker for worker, tasks in processing.items() if not set(tasks).isdisjoint(keys)}
-
 
 def send_to_client(topic: str, message: Any) -> None:
     """Tell the client of something, from inside a task: plain values only."""
     from distributed import get_worker  # noqa: PLC0415
 
     get_worker().log_event(topic, message)
-
-
-def worker_address() -> str:
-    """Return the address of the worker that a task runs on."""
-    from distributed import get_worker  # noqa: PLC0415
-
-    return str(get_worker().address)

@@ -8,7 +8,6 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any
 
-from fewpass.pipeline.executors.silent_workers import SilentWorkers
 from fewpass.pipeline.executors.workers import Workers
 
 PATIENCE_S = 4.0  # between two looks at the workers, while something is waited for
@@ -23,8 +22,6 @@ class WatchedCluster:
         A `distributed.Client`.
     workers
         The workers, if they are to be waited for where there are none.
-    silent
-        What is done about those that stand still.
 
     Attributes
     ----------
@@ -32,12 +29,12 @@ class WatchedCluster:
         Returns whether not to wait for workers any more.
     """
 
-    def __init__(self, client: Any, workers: Workers | None, silent: SilentWorkers) -> None:
-        self._client, self._workers, self.silent = client, workers, silent
+    def __init__(self, client: Any, workers: Workers | None) -> None:
+        self._client, self._workers = client, workers
         self.stopping: Callable[[], bool] = lambda: False
 
     def look(self) -> None:
-        """Wait for workers, where there are none; see to those that stand still.
+        """Wait for workers, where there are none.
 
         Raises NoWorkers.
         """
@@ -46,7 +43,6 @@ class WatchedCluster:
         if self._workers is not None:
             with suppress(CommClosedError):  # a task raises the error of a scheduler that ended
                 self._workers.wait(self.stopping)
-        self.silent.look()
 
     def waited(self, answer: Coroutine[Any, Any, Any]) -> Any:
         """Return what a coroutine of the client returns.
@@ -66,16 +62,10 @@ class WatchedCluster:
             getting.cancel()
             del getting  # an error's traceback has this frame
 
-    def only(self) -> dict[str, Any]:
-        """Return what a submission says of workers: all, or those that do not stand still."""
-        others = list(self.silent.others)
-        return {"workers": others, "allow_other_workers": True} if others else {}
-
     def threads_by_worker(self) -> dict[str, int]:
-        """Return the threads of every worker that tasks should go to."""
+        """Return the threads of every worker."""
         threads: dict[str, int] = self._client.nthreads()
-        others = self.silent.others
-        return {at: threads[at] for at in others if at in threads} if others else threads
+        return threads
 
 
 def result_of(future: Any, timeout_s: float | None = None) -> Any:

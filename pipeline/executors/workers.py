@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any, Self
 
-from fewpass.pipeline.errors import NoWorkers
+from fewpass.pipeline.errors import BadInput, NoWorkers
 from fewpass.pipeline.executors.versions import (
     PACKAGES,
     SOURCES,
@@ -29,19 +29,23 @@ HEARD_SECONDS = 5.0  # before the newest sign of life of another: longer ago, an
 START_SECONDS = 60.0  # minimum for worker processes to start, including imports
 LIBRARIES_BYTES = 250_000_000  # of a training worker, beyond the plan's memory
 PAUSED_AT = 0.8  # of a worker's limit: Dask pauses it from there on
+TLS_SETTINGS = (
+    "Name the authority, this client's certificate and its key as Dask's settings: the environment "
+    "variables DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
+    "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY, or its file of settings."
+)
 NANNIES = "distributed.nanny"  # which logs the end of worker processes
 
 
-def require_answer(scheduler: str, security: Any) -> None:
+def require_answer(scheduler: str) -> None:
     """Raise OSError if the scheduler does not answer: Dask would wait forever."""
     import asyncio  # noqa: PLC0415
 
     import dask.config  # noqa: PLC0415
-    import distributed  # noqa: PLC0415
     from dask.utils import parse_timedelta  # noqa: PLC0415
     from distributed.comm.core import connect  # noqa: PLC0415
 
-    given = (security or distributed.Security()).get_connection_args("client")
+    given = _connection_args(scheduler)
     most_s = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
 
     async def ask() -> None:
@@ -59,6 +63,21 @@ def require_answer(scheduler: str, security: Any) -> None:
     finally:
         asking.cancel()
         loop.call_soon_threadsafe(loop.stop)
+
+
+def _connection_args(scheduler: str) -> dict[str, Any]:
+    """Return what Dask's configuration says of connections; BadInput where TLS lacks its files."""
+    import distributed  # noqa: PLC0415
+
+    try:
+        given = distributed.Security().get_connection_args("client")
+    except OSError as error:  # an SSLError is one
+        raise BadInput(
+            f"The files of TLS in Dask's configuration cannot be used ({error}). {TLS_SETTINGS}"
+        ) from error
+    if scheduler.startswith("tls://") and given["ssl_context"] is None:
+        raise BadInput(f"The scheduler at {scheduler} talks over TLS. {TLS_SETTINGS}")
+    return given
 
 
 class Workers:

@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.block_shuffle import shuffled_blocks
-from fewpass.pipeline.rows.keyed_permutation import permuted_at
 from fewpass.storage.manifest import Manifest
 
 #: "stored": as they lie; "random": chunks drawn, and rows in blocks (block_shuffle.py); "permuted":
 #: chunks drawn, and rows one by one: for sets in which neighbours have something in common.
 Order = Literal["stored", "random", "permuted"]
-
-DRAWN_WHOLE = 1 << 20  # chunks; of more, some terabytes, only those of a span are drawn
 
 CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # purposes of random generators
 
@@ -149,11 +146,7 @@ def drawn_chunks(plan: WindowPlan, order: Order, sweep: int, turn: int, places: 
     if order == "stored":
         return list(places)
     key = (plan.seed, CHUNKS_OF_A_WINDOW, sweep, turn)
-    if plan.n_chunks > DRAWN_WHOLE:
-        drawn = permuted_at(np.arange(places.start, places.stop), plan.n_chunks, key)
-    else:
-        drawn = drawn_whole(plan.n_chunks, key)[places.start : places.stop]
-    chunks: list[int] = drawn.tolist()
+    chunks: list[int] = drawn_whole(plan.n_chunks, key)[places.start : places.stop].tolist()
     return chunks
 
 

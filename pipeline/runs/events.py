@@ -223,7 +223,7 @@ class Skipped(Facts):
 
 @dataclass(frozen=True)
 class Warned(Facts):
-    """Something about a source, or a worker, deserves a look."""
+    """Something about a source deserves a look."""
 
     kind = "warning"
     what: str

@@ -42,11 +42,6 @@ class Progress:
         """Take over where another session stopped."""
         self.cursor, self._seconds_before = cursor, cursor.seconds
 
-    def go_back(self) -> None:
-        """Stand before the first step again; what was done since is in the log alone."""
-        self.cursor, self._seconds_before = Cursor(), 0.0
-        self._began = time.perf_counter()
-
     def advance(self, **changes: Any) -> None:
         """Change fields of the cursor; its seconds follow the clock."""
         seconds = self._seconds_before + time.perf_counter() - self._began

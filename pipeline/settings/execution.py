@@ -16,8 +16,9 @@ class Execution(Described):
     """Where to run.  The result is the same everywhere, bit for bit."""
 
     scheduler: str | None = None
-    """Address of a Dask scheduler; "local" for one in this process, its dashboard on 127.0.0.1;
-    "none" for threads without Dask [default: none for short work, else local]."""
+    """Address of a Dask scheduler, TLS as in Dask's own settings; "local" for one in this process,
+    its dashboard on 127.0.0.1; "none" for threads without Dask [default: none for short work, else
+    local]."""
     workers: Workers | None = None
     """Worker processes to start [default: threads of this process]."""
     threads: Workers | None = None
@@ -26,12 +27,6 @@ class Execution(Described):
     wait_workers: Seconds = 300.0
     """How long to wait where there is no worker, on a scheduler or of those started here, such as
     30s or 5m; 0: not at all."""
-    tls_ca: str | None = None
-    """File of the authority that signed the cluster's certificates; turns TLS on."""
-    tls_cert: str | None = None
-    """File of this client's certificate."""
-    tls_key: str | None = None
-    """File of this client's key."""
     encrypt: bool = False
     """Encrypt the traffic to this run's worker processes (TLS, with keys made for this run)."""
 

@@ -31,9 +31,11 @@ def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
         fit = dataset.n_rows * most // max(1, bytes_of(dataset.table))
         return _some(plan, dataset.table, min(wanted, max(LEAST_ROWS, fit)))
     tables: list[Table] = []
+    taken, rows = 0, 0
     for table in _read(plan, dataset, wanted):
         tables.append(table)
-        if sum(map(bytes_of, tables)) >= most or sum(t.n_rows for t in tables) >= wanted:
+        taken, rows = taken + bytes_of(table), rows + table.n_rows
+        if taken >= most or rows >= wanted:
             break
     return _some(plan, concatenate(tables), wanted)
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from fewpass.pipeline.errors import NoWorkers, WorkerStandsStill
+from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import free_rows
 from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
-from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop, Warned
+from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop
 from fewpass.pipeline.runs.learnt_from import learnt_by
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
@@ -156,7 +156,7 @@ class TrainingRun:
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()
-        self._executor.heed(self._stop_request, goes_back=True)
+        self._executor.heed(self._stop_request)
         with Lease(self.run.folder) as self._checkpoints.lease, self._listening() as compiling:
             try:
                 yield from self._train(compiling)
@@ -191,7 +191,7 @@ class TrainingRun:
     def _train(self, compiling: Compiling) -> Iterator[Event]:
         yield self._pick_up()
         with suppress(Stopped), self._without_workers():
-            yield from self._go_on()
+            yield from self._engine.go_on()
         if compiling.kernels:
             yield self._progress.event(Compiled(compiling.kernels, compiling.seconds))
         if self.finished:
@@ -201,28 +201,6 @@ class TrainingRun:
             yield from self._engine.rest()
         name = self.newest.name if self.newest else None
         yield self._progress.event(Stop(name))
-
-    def _go_on(self) -> Iterator[Event]:
-        """Train to the end, or until the run is to stop; go back where a worker stands still."""
-        why = ""
-        while True:
-            try:
-                if why:
-                    yield from self._go_back(why)
-                yield from self._engine.go_on()
-            except WorkerStandsStill as error:
-                if self._stop_request.made:
-                    raise
-                why = str(error)
-            else:
-                return
-
-    def _go_back(self, why: str) -> Iterator[Event]:
-        """Begin again with the newest snapshot, as another process would."""
-        yield self._progress.event(Warned("worker", why))
-        self._engine = engine_of(self._training)
-        self._progress.go_back()
-        yield self._pick_up()
 
     @contextmanager
     def _without_workers(self) -> Iterator[None]:

@@ -148,10 +148,8 @@ class WalkDriver:
             self._submit()
         while len(self._spans):
             with self.watch:
-                span, report, elsewhere = self._spans.next()
+                span, report = self._spans.next()
             stream, state = span.stream, span.state
-            if elsewhere:
-                self._submitted[stream], self._heads[stream] = span.stop, state
             done = self.positions[stream].windows + report.windows
             arrived = report.arrived or done == self._lengths[stream]
             last = state if report.diverged or not self._under_way(stream) else None

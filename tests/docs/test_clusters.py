@@ -169,13 +169,14 @@ def gateway_server(folder):
         server.wait(30)
 
 
-def test_dask_gateway(here, model):
-    words = re.search(r"--scheduler gateway://\.\.\. (.*)", PAGE.read_text())[1].split()
+def test_dask_gateway(here, model, monkeypatch):
+    for name, file in re.findall(r"(DASK\w+)=(\S+)", PAGE.read_text()):
+        monkeypatch.setenv(name, str(here / file))
     with (
         gateway_server(here) as reached,
         cluster_of("Dask Gateway", "cluster.shutdown()", PASSWORD="secret", **reached) as address,
     ):
-        assert trained(here, "by-gateway", "--scheduler", address, *words) == model
+        assert trained(here, "by-gateway", "--scheduler", address) == model
 
 
 def test_a_transport_whose_package_is_missing_is_named(monkeypatch):

@@ -1,8 +1,6 @@
 """The spans of several streams that are under way: in this process, or on a cluster.
 
-On a cluster a span leaves its state where it is and tells its report, so no result is fetched.  A
-span that takes far longer than the others is started once more on another worker, and the first
-result counts: it has the same bits.
+On a cluster a span leaves its state where it is and tells its report, so no result is fetched.
 """
 
 from __future__ import annotations
@@ -11,13 +9,12 @@ import itertools
 import pickle
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.executors.together import Key, ResultOf, Task, Together, send_to_client
-from fewpass.pipeline.training.spans.stragglers import SpanTimes
+from fewpass.pipeline.executors.together import Task, Together, send_to_client
 from fewpass.pipeline.training.spans.walk_spans import SpanReport
 from fewpass.solvers.protocol import State
 
@@ -40,18 +37,6 @@ class SpanUnderWay(NamedTuple):
     number: int = 0
 
 
-class DoneSpan(NamedTuple):
-    """A span that is done.
-
-    `elsewhere`: what was submitted after it waits for a state that is not there yet, and is no
-    longer under way.
-    """
-
-    span: SpanUnderWay
-    report: SpanReport
-    elsewhere: bool = False
-
-
 class AwaitedSpans(Protocol):
     """Spans that are under way."""
 
@@ -67,7 +52,7 @@ class AwaitedSpans(Protocol):
     def __len__(self) -> int:
         """Return how many spans are under way."""
 
-    def next(self) -> DoneSpan:
+    def next(self) -> tuple[SpanUnderWay, SpanReport]:
         """Wait for a span, the first one of its stream that is under way."""
 
 
@@ -102,16 +87,16 @@ class SpansInTurn:
     def __len__(self) -> int:
         return len(self._spans)
 
-    def next(self) -> DoneSpan:
+    def next(self) -> tuple[SpanUnderWay, SpanReport]:
         span, report = self._spans.popleft()
-        return DoneSpan(span, self._executor.result(report))
+        return span, self._executor.result(report)
 
 
 ITEMS = ("state", "report")
 
 
 class SpansOnCluster:
-    """Spans of a cluster: whichever stream's is done first is next, and late ones start elsewhere.
+    """Spans of a cluster: whichever stream's is done first is next.
 
     Parameters
     ----------
@@ -126,34 +111,25 @@ class SpansOnCluster:
         self._executor, self._together, self._make = executor, executor.together, make
         self._name, self._numbers = self._together.named("walk"), itertools.count()
         self._streams: dict[int, deque[SpanUnderWay]] = {}
-        self._again: dict[int, SpanUnderWay] = {}  # a stream's first span, elsewhere
-        self._since: dict[int, float] = {}  # when a stream's first span could begin
         self._awaited: dict[int, SpanReport | None] = {}  # the reports that are there, by number
-        self._times = {begins: SpanTimes() for begins in (True, False)}
         self._looked = time.monotonic()
 
     def listening(self) -> AbstractContextManager[None]:
         return self._together.listening(self._name)
 
     def submit(self, span: SpanUnderWay) -> Any:
-        number, task = self._reporting(span, span.given)
+        number = next(self._numbers)
+        self._awaited[number] = None
+        made = self._make(span.stream, span.first, span.stop, span.given)
+        task = (reporting_span, self._together.topic, self._name, number, *made)
         if span.begins:
             state = self._together.submit_at(span.stream, span.label, *task)
         else:
             state = self._executor.submit(span.label, *task)
         spans = self._streams.setdefault(span.stream, deque())
-        if not spans:
-            self._since[span.stream] = time.monotonic()
         # a handle on what it is given would keep that longer than the task itself does
-        spans.append(span._replace(given=ResultOf(span.given.key), state=state, number=number))
+        spans.append(span._replace(given=None, state=state, number=number))
         return state
-
-    def _reporting(self, span: SpanUnderWay, given: Any) -> tuple[int, Task]:
-        """Return a number and a task that tells under it."""
-        number = next(self._numbers)
-        self._awaited[number] = None
-        made = self._make(span.stream, span.first, span.stop, given)
-        return number, (reporting_span, self._together.topic, self._name, number, *made)
 
     def under_way(self, stream: int) -> int:
         return len(self._streams.get(stream, ()))
@@ -161,56 +137,23 @@ class SpansOnCluster:
     def __len__(self) -> int:
         return sum(map(len, self._streams.values()))
 
-    def next(self) -> DoneSpan:
+    def next(self) -> tuple[SpanUnderWay, SpanReport]:
         while True:
-            for span in self._first_ones():
-                for each in (span, self._again.get(span.stream, span)):
-                    if (report := self._awaited[each.number]) is not None:
-                        return self._taken(each, report, elsewhere=each is not span)
+            for spans in self._streams.values():
+                if spans and (report := self._awaited[spans[0].number]) is not None:
+                    del self._awaited[spans[0].number]
+                    return spans.popleft(), report
             if time.monotonic() - self._looked > LOOK_SECONDS:
-                self._look()
+                self._raise_errors()
             message = self._together.hear(LOOK_SECONDS)
             if message is not None and message[1] in self._awaited:
                 self._awaited[message[1]] = pickle.loads(message[2])
 
-    def _first_ones(self) -> Iterator[SpanUnderWay]:
-        return (spans[0] for spans in self._streams.values() if spans)
-
-    def _taken(self, span: SpanUnderWay, report: SpanReport, *, elsewhere: bool) -> DoneSpan:
-        """Take a stream's first span; where it was done elsewhere, those after it wait in vain."""
-        spans = self._streams[span.stream]
-        if not elsewhere:
-            seconds = time.monotonic() - self._since[span.stream]
-            self._times[span.begins].note(report.windows, seconds)
-        done = [spans.popleft() for _ in range(len(spans) if elsewhere else 1)]
-        again = self._again.pop(span.stream, span)
-        for number in {each.number for each in (*done, again)}:
-            del self._awaited[number]
-        self._since[span.stream] = time.monotonic()
-        return DoneSpan(span, report, elsewhere)
-
-    def _look(self) -> None:
-        """Raise the errors of spans; start late ones on other workers, each once."""
-        self._looked = now = time.monotonic()
-        for span in self._first_ones():
-            if span.state.status not in ("pending", "finished", "lost"):
-                self._executor.result(span.state)
-            late = self._times[span.begins].is_late
-            if span.stream not in self._again and late(
-                span.stop - span.first, now - self._since[span.stream]
-            ):
-                self._start_again(span)
-
-    def _start_again(self, span: SpanUnderWay) -> None:
-        """Submit a span to other workers than the one that is slow over it, if there are any."""
-        slow = self._together.makers_of([span.state.key])
-        others = self._together.workers() - slow
-        if not slow or not others:
-            return
-        key: Key = (self._together.named(f"{span.label} again"), span.stream)
-        number, task = self._reporting(span, span.given)
-        (state,) = self._together.submit({key: task}, [key], only=others)
-        self._again[span.stream] = span._replace(state=state, number=number)
+    def _raise_errors(self) -> None:
+        self._looked = time.monotonic()
+        for spans in self._streams.values():
+            if spans and spans[0].state.status not in ("pending", "finished", "lost"):
+                self._executor.result(spans[0].state)
 
 
 def reporting_span(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.executors.packed import Packed, unpickled_once
-from fewpass.pipeline.executors.together import send_to_client, worker_address
+from fewpass.pipeline.executors.together import send_to_client
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport, reduce_span
 from fewpass.pipeline.training.spans.span import Job, LossSoFar
 from fewpass.pipeline.training.spans.sum_tree import added_up
@@ -49,14 +49,12 @@ class Subtotal(NamedTuple):
 
 
 class TaskNews(NamedTuple):
-    """What a task of a reduction tells: that it has begun, or of leaves that are done."""
+    """Reports of a task of a reduction on leaves that are done."""
 
     name: str  # of the reduction
     task: int
-    worker: str
-    is_done: bool
-    first: int = 0  # of its leaves: the one that the first report is of
-    reports: Sequence[Sequence[Any]] = ()  # without numbers per row
+    first: int  # of its leaves: the one that the first report is of
+    reports: Sequence[Sequence[Any]]  # without numbers per row
 
 
 def size_of_part(shared: Shared) -> int:
@@ -84,7 +82,7 @@ def subtree_sum(
             yield part
 
     part = added_up(parts(), own=True)
-    news.end()
+    news.tell()
     return Subtotal(part, tuple(reports))
 
 
@@ -99,22 +97,18 @@ class LeafNews:
 
     def __init__(self, addends: Addends, task: int) -> None:
         self._topic, self._name, self._task = addends.topic, addends.name, task
-        self._reports, self._sent = list[ReduceReport](), 0
-        self._tell(is_done=False)
+        self._reports, self._sent, self._last = list[ReduceReport](), 0, time.monotonic()
 
     def add(self, report: ReduceReport) -> None:
         """Tell of a leaf, now or later."""
         self._reports.append(report)
         if time.monotonic() - self._last >= TELL_SECONDS:
-            self._tell(is_done=False)
+            self.tell()
 
-    def end(self) -> None:
-        """Tell of the rest, and that all are done."""
-        self._tell(is_done=True)
-
-    def _tell(self, *, is_done: bool) -> None:
+    def tell(self) -> None:
+        """Tell of those that are done since the last time."""
         reports = [list(report._replace(row_state=())) for report in self._reports]
-        message = TaskNews(self._name, self._task, worker_address(), is_done, self._sent, reports)
+        message = TaskNews(self._name, self._task, self._sent, reports)
         send_to_client(self._topic, list(message))
         self._sent += len(reports)
         self._reports, self._last = [], time.monotonic()

@@ -154,5 +154,5 @@ def test_every_command_runs(flow_runner, tmp_path):
 def test_what_the_page_names_is_there():
     for name in re.findall(r"\]\(([\w/.-]+)\)", PAGE):
         assert (PROJECT / "docs" / name).exists(), name
-    for option in ("--tls-ca", "--tls-cert", "--tls-key", "--encrypt", "--dry-run"):
+    for option in ("--encrypt", "--dry-run"):
         assert option in PAGE

@@ -45,6 +45,10 @@ PLAN = {
 pytestmark = pytest.mark.timeout(600)
 
 
+TLS = "DASK_DISTRIBUTED__COMM__TLS__"
+FILES = {f"{TLS}CA_FILE": "ca", f"{TLS}CLIENT__CERT": "cert", f"{TLS}CLIENT__KEY": "key"}
+
+
 class Cluster:
     """A scheduler and workers, each a process of its own, that talk over TLS."""
 
@@ -60,7 +64,8 @@ class Cluster:
         }
         for name, text in files.items():
             (folder / f"{name}.pem").write_text(text)
-        self.environment = os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
+        own = {file: str(folder / f"{name}.pem") for file, name in FILES.items()}
+        self.environment = os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"} | own
         self.scheduler, self.workers = None, []
 
     def tls(self, ca, cert, key):
@@ -99,13 +104,13 @@ class Cluster:
         with urllib.request.urlopen(f"{self.page}/view.json?which={which}", timeout=30) as answer:
             return json.load(answer)
 
-    def fewpass(self, *words, tls=True):
-        files = self.tls("--tls-ca", "--tls-cert", "--tls-key") if tls else []
-        return [FEWPASS, *words, "--json", "--scheduler", self.address, *files]
+    def fewpass(self, *words):
+        return [FEWPASS, *words, "--json", "--scheduler", self.address]
 
-    def run(self, *words, **how):
+    def run(self, *words, **files):
+        """Run a command to its end, with other files of TLS than the cluster's."""
         return subprocess.run(
-            self.fewpass(*words, **how), env=self.environment, cwd=PROJECT, capture_output=True,
+            self.fewpass(*words), env=self.environment | files, cwd=PROJECT, capture_output=True,
             text=True, timeout=240,
         )  # fmt: skip
 
@@ -194,9 +199,17 @@ def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, rows, tmp_path):
 
 def test_who_has_no_certificate_is_refused(cluster, tmp_path):
     dataset = make(tmp_path / "set", n=500).folder.url
-    done = cluster.run("train", dataset, str(tmp_path / "run"), tls=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--tls-ca" in done.stderr
+    strange = tmp_path / "strange.pem"
+    strange.write_text(Security.temporary().tls_ca_file)
+    (tmp_path / "no.pem").write_text("hello")
+    for files, status, said in (
+        (dict.fromkeys(FILES, ""), 2, f"{TLS}CA_FILE"),
+        ({f"{TLS}CLIENT__KEY": str(tmp_path / "no.pem")}, 2, "cannot be used"),
+        ({f"{TLS}CA_FILE": str(strange)}, 1, f"No Dask scheduler answers at {cluster.address}"),
+    ):
+        done = cluster.run("train", dataset, str(tmp_path / "run"), **files)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert said in done.stderr
     in_the_clear = cluster.address.replace("tls://", "tcp://")
     command = [FEWPASS, "train", dataset, str(tmp_path / "run"), "--scheduler", in_the_clear]
     done = subprocess.run(
@@ -206,62 +219,6 @@ def test_who_has_no_certificate_is_refused(cluster, tmp_path):
     assert f"No Dask scheduler answers at {in_the_clear}" in done.stderr
     assert "If it talks over TLS, its address begins with tls://." in done.stderr
     assert not (tmp_path / "run").exists()
-
-
-def certificates(folder, made):
-    """Files of an authority, and of a certificate and key that it signed, by their settings."""
-    texts = {
-        "tls_ca": made.tls_ca_file, "tls_cert": made.tls_client_cert, "tls_key": made.tls_client_key,
-    }  # fmt: skip
-    folder.mkdir()
-    for name, text in texts.items():
-        (folder / name).write_text(text)
-    return {name: str(folder / name) for name in texts}
-
-
-def test_a_wrong_certificate_is_refused_before_dask_tries(cluster, tmp_path, monkeypatch):
-    """Dask tries for half a minute what can never go well; so it is not even asked."""
-    import distributed
-
-    from fewpass.pipeline.errors import BadInput
-
-    ours = {f"tls_{name}": str(cluster.folder / f"{name}.pem") for name in ("ca", "cert", "key")}
-    strange = certificates(tmp_path / "strange", Security.temporary())
-    (tmp_path / "no.pem").write_text("hello")
-    monkeypatch.setattr(distributed, "Client", None)
-    for files, said in (
-        (strange, "is not signed by `tls_ca`"),
-        (strange | {"tls_ca": ours["tls_ca"]}, "refuses `tls_cert`"),
-        (ours | {"tls_cert": strange["tls_cert"]}, "go together"),
-        (ours | {"tls_key": str(tmp_path / "no.pem")}, "go together"),
-        (ours | {"tls_ca": str(tmp_path / "none.pem")}, "There is no file"),
-    ):
-        with (
-            pytest.raises(BadInput, match=said),
-            open_executor(Execution(scheduler=cluster.address, **files)),
-        ):
-            pass
-
-
-def test_a_scheduler_that_talks_in_the_clear_is_told_from_one_over_tls(cluster):
-    import distributed
-
-    from fewpass.pipeline.errors import BadInput
-
-    files = {f"tls_{name}": str(cluster.folder / f"{name}.pem") for name in ("ca", "cert", "key")}
-    with distributed.LocalCluster(
-        n_workers=0,
-        processes=False,
-        protocol="tcp",
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-    ) as plain:
-        address = plain.scheduler_address.replace("tcp://", "tls://")
-        with (
-            pytest.raises(BadInput, match="does not talk over TLS"),
-            open_executor(Execution(scheduler=address, **files)),
-        ):
-            pass
 
 
 def test_processes_started_here_talk_over_tls_when_asked(tmp_path):

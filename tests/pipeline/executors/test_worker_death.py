@@ -3,18 +3,14 @@
 import logging
 import os
 import signal
-import time
-from contextlib import suppress
 from operator import attrgetter
 
 import dask.config
 import distributed
 import pytest
 
-from fewpass.pipeline.errors import WorkerStandsStill
 from fewpass.pipeline.executors.executor import LOST, open_executor
 from fewpass.pipeline.executors.on_dask import OnDask
-from fewpass.pipeline.executors.silent_workers import AvoidedWorkers
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -101,25 +97,8 @@ def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes, monkeypatch)
     assert shaken.result.rows_seen == quiet.result.rows_seen
 
 
-@pytest.fixture
-def soon(monkeypatch):
-    """Workers are silent after four seconds, and looked at twice a second.
-
-    On a busy machine the one that is not stopped may be late with a sign of life by a second.
-    """
-    for file, name, value in [
-        ("training.walk", "SPAN_SECONDS", 0.01),
-        ("executors.silent_workers", "SILENT_SECONDS", 4.0),
-        ("executors.silent_workers", "LEAST_BEATS", 3),
-        ("executors.together", "PATIENCE_S", 0.5),
-        ("executors.watched_cluster", "PATIENCE_S", 0.5),
-        ("executors.on_dask", "ANSWER_SECONDS", 1.0),
-    ]:
-        monkeypatch.setattr(f"fewpass.pipeline.{file}.{name}", value)
-
-
 class Stopping:
-    """A training, quiet in this process and on a cluster whose victim is stopped on the way."""
+    """A training, quiet in this process and on a cluster with a process that is stopped."""
 
     def __init__(self, folder, kind, at):
         dataset = make(folder / "set", n=20000, d=40, chunk_rows=200)
@@ -132,102 +111,24 @@ class Stopping:
         events = sum(1 for _ in self.quiet)
         self.at = {"early": 1, "late": events - 4}[at]
 
-    def events(self, executor, victim):
-        """Train; return what happened, once the model was seen to be the same."""
-        shaken, heard = TrainingRun.start(self.plan, str(self.folder / "shaken"), executor), []
-        for number, event in enumerate(shaken):
-            heard.append(event)
+    def go_on(self, executor):
+        """Train; the model is the same."""
+        shaken = TrainingRun.start(self.plan, str(self.folder / "shaken"), executor)
+        for number, _ in enumerate(shaken):
             if number == self.at:
-                os.kill(victim, signal.SIGSTOP)
+                os.kill(min(executor._client.run(os.getpid).values()), signal.SIGSTOP)
         assert shaken.result.weights_sha256 == self.quiet.result.weights_sha256
         assert shaken.result.rows_seen == self.quiet.result.rows_seen
-        return heard
 
 
 @pytest.mark.parametrize(("kind", "at"), [("asgd", "late"), ("gd", "early")])
-def test_a_worker_of_ours_that_stands_still_is_given_up(tmp_path, two_processes, soon, kind, at):
+def test_a_worker_of_ours_that_stands_still_is_started_again(tmp_path, monkeypatch, kind, at):
     """It answers nothing, and has states that the end of a walk needs, or subtrees of a sum."""
+    monkeypatch.setattr("fewpass.pipeline.training.walk.SPAN_SECONDS", 0.01)
+    monkeypatch.setattr("fewpass.pipeline.executors.executor.SILENT_S", 12)
     training = Stopping(tmp_path, kind, at)
-    victim = min(two_processes.run(os.getpid).values())
-    try:
-        training.events(OnDask(two_processes, None, is_ours=True), victim)
-    finally:
-        with suppress(ProcessLookupError):  # gone on, it would tell its nanny to end as well
-            os.kill(victim, signal.SIGKILL)
-
-
-def outlast(flag):
-    """Be somebody else's task: it leaves the worker's thread to others, and ends with a file."""
-    distributed.secede()
-    while not flag.exists():
-        time.sleep(0.05)
-    return os.getpid()
-
-
-def test_a_worker_that_others_use_is_left_alone(tmp_path, two_processes, soon):
-    """A training goes on without it; it loses nothing, and goes on when it is let."""
-    training, address = Stopping(tmp_path, "asgd", "early"), two_processes.scheduler.address
-    place = Execution(scheduler=address)
-    with distributed.Client(address, set_as_default=False) as theirs:
-        wait_for(lambda: len(theirs.run(os.getpid)) == 2, 60, "two workers that answer")
-        pids = theirs.run(os.getpid)
-        victim = min(pids, key=pids.get)
-        (scattered,) = theirs.scatter([b"theirs"], workers=[victim])
-        task = theirs.submit(outlast, tmp_path / "flag", workers=[victim], pure=False)
-        wait_for(lambda: task.key in theirs.processing()[victim], 20, "their task")
-        try:
-            with open_executor(place) as executor:
-                heard = training.events(executor, pids[victim])
-        finally:
-            os.kill(pids[victim], signal.SIGCONT)
-        (tmp_path / "flag").touch()
-        assert task.result(timeout=60) == pids[victim]
-        assert scattered.result(timeout=60) == b"theirs"
-        assert theirs.run(os.getpid) == pids
-    (warned,) = (event.facts for event in heard if event.kind == "warning")
-    assert f"worker at {victim} has said nothing" in warned.sentence
-    assert [event.kind for event in heard].count("start") == 2  # there was no snapshot yet
-
-
-class Heartbeats:
-    """A client of a scheduler that says when its workers were heard of."""
-
-    def __init__(self, **heard):
-        self.heard, self.scheduler, self.keys = heard, self, ()
-
-    def identity(self, n_workers):
-        return {"workers": {at: {"last_seen": when} for at, when in self.heard.items()}}
-
-    def sync(self, function, callback_timeout, **named):
-        return function(**named)
-
-    def processing(self, workers):
-        return dict.fromkeys(workers, self.keys)
-
-    def has_what(self, workers):
-        return {}
-
-
-def test_a_worker_that_is_heard_of_again_is_used_again_once():
-    client = Heartbeats(a=100.0, b=100.0, c=100.0)
-    silent = AvoidedWorkers(client, "ours")
-    silent.goes_back = True
-    silent.look()
-    assert silent.others == ()
-    client.heard |= {"a": 150.0, "b": 150.0}
-    silent.look()
-    assert silent.others == ("a", "b")  # it has nothing of ours: nobody goes back
-    client.heard["c"] = 150.0
-    silent.look()
-    assert silent.others == ()
-    client.heard |= {"a": 200.0, "b": 200.0}
-    client.keys = (("pass 1-000001-ours", 3),)
-    with pytest.raises(WorkerStandsStill, match="worker at c has said nothing for 30 s"):
-        silent.look()
-    silent.look()  # it is left out now
-    client.heard["c"] = 200.0
-    silent.look()
-    assert silent.others == ("a", "b")  # for good
+    with open_executor(Execution(workers=2)) as executor:
+        training.go_on(executor)
 
 
 def test_a_data_set_that_a_worker_cannot_open_is_the_tasks_error(tmp_path, two_processes):

@@ -2,7 +2,6 @@
 
 import time
 from functools import partial
-from threading import Event, Lock
 
 import numpy as np
 import pytest
@@ -19,12 +18,10 @@ from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.spans import reduce as reductions
 from fewpass.pipeline.training.spans import reduce_on_cluster as on_cluster
 from fewpass.pipeline.training.spans.reduce import reduce
-from fewpass.pipeline.training.spans.stragglers import Stragglers
 from fewpass.pipeline.training.spans.sum_tree import SumTree
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Weights
-from fewpass.solvers.sgd.averaged_sgd import Sgd
 from testing.datasets import make
 from testing.interruptions import trained
 from testing.jobs import job_of
@@ -119,91 +116,6 @@ def test_memory_for_few_parts_makes_smaller_tasks():
     assert on_cluster.cut_to_tasks(1024, [16], 8_000_000, 1 << 24) == (1, 2)
 
 
-class Slow:
-    """Makes the first run of one chunk last until it is let go."""
-
-    def __init__(self):
-        self.go_on, self.lock, self.runs, self.ended = Event(), Lock(), 0, False
-
-    def add(self, problem, at, block, part):
-        if block.y.size and float(block.rows.X[0, 0]) == SLOW[1]:
-            with self.lock:
-                self.runs += 1
-                first = self.runs == 1
-            if first:
-                self.ended = not self.go_on.wait(120.0)
-        return GRADIENT.add(problem, at, block, part)
-
-
-SLOW = [None, None]
-
-
-def add_slowly(problem, at, block, part):
-    return SLOW[0].add(problem, at, block, part)
-
-
-def test_a_straggler_is_started_elsewhere_and_the_first_result_counts(executor, job, monkeypatch):
-    monkeypatch.setattr(reductions, "LEAST_SPANS", CHUNKS)
-    monkeypatch.setattr("fewpass.pipeline.training.spans.stragglers.LEAST_SECONDS", 0.05)
-    monkeypatch.setattr("fewpass.pipeline.training.spans.reduce_span.READ_TOGETHER", 1)
-    expected = added(InProcess(1), job)
-    SLOW[:] = [Slow(), float(job.dataset.read_stored(30).X[0, 0])]
-    what = GRADIENT._replace(name="reduce-slow", add=add_slowly, telling=None)
-    try:
-        assert_same(added(executor, job, what), expected)
-        assert not SLOW[0].ended
-    finally:
-        SLOW[0].go_on.set()
-    assert SLOW[0].runs >= 2
-
-
-class SlowStep:
-    """Makes one step last until it is let go."""
-
-    def __init__(self, number):
-        self.go_on, self.lock, self.ended = Event(), Lock(), False
-        self.number, self.steps = number, 0
-
-    def take(self):
-        with self.lock:
-            self.steps += 1
-            is_slow = self.steps == self.number
-        if is_slow:
-            self.ended = not self.go_on.wait(120.0)
-
-
-def step_slowly(step, *given):
-    SLOW[0].take()
-    return step(*given)
-
-
-def test_a_late_span_of_a_walk_is_done_elsewhere(executor, tmp_path, monkeypatch):
-    monkeypatch.setattr("fewpass.pipeline.training.walk.SPAN_SECONDS", 1e-9)
-    monkeypatch.setattr("fewpass.pipeline.training.spans.stragglers.LEAST_SECONDS", 0.05)
-    monkeypatch.setattr("fewpass.pipeline.training.spans.awaited_spans.LOOK_SECONDS", 0.05)
-    dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=100)
-    plan = TrainingPlan(
-        dataset=dataset.folder.url, solver={"kind": "asgd"}, streams=2, lam="10/n",
-        memory="96.4MB", snapshot_every=1000.0,
-    )  # fmt: skip
-    expected = trained(plan, tmp_path / "threads", InProcess(2)).result
-    program = Sgd.program
-
-    def slow_program(self, epoch):
-        (walk,) = program(self, epoch)
-        return (walk._replace(telling=partial(step_slowly, walk.telling)),)
-
-    SLOW[:] = [SlowStep(18), None]
-    monkeypatch.setattr(Sgd, "program", slow_program)
-    try:
-        result = trained(plan, tmp_path / "cluster", executor).result
-        assert not SLOW[0].ended
-    finally:
-        SLOW[0].go_on.set()
-    assert SLOW[0].steps > 40
-    assert result.weights_sha256 == expected.weights_sha256
-
-
 @pytest.mark.parametrize("solver", ["asgd", "s2gd"])
 def test_many_streams_are_joined_in_pairs(executor, tmp_path, monkeypatch, solver):
     dataset = make(tmp_path / "set", n=1000, d=7, chunk_rows=50, classes=3)
@@ -291,20 +203,6 @@ def test_dask_shows_the_pass_and_its_share(executor, job):
     added(executor, job, label="pass 2, reduce-gradient")
     seen = executor._client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.task_prefixes])
     assert {"pass 1 at 30 %, walk-asgd", "pass 2, reduce-gradient"} <= set(seen)
-
-
-def test_who_is_a_straggler():
-    watched = Stragglers(8, threads=3)
-    for task in range(7):
-        watched.note(task, f"w{task % 4}", 0.0, is_done=False)
-    for task in range(4):
-        watched.note(task, f"w{task % 4}", 10.0, is_done=True)
-    assert not watched.slow(100.0)  # no worker is idle
-    watched.note(4, "w0", 10.0, is_done=True)
-    assert not watched.slow(39.0)
-    assert watched.slow(41.0) == {5, 6, 7}  # the last one waits behind another
-    assert watched.start_again({5, 6, 7}) == {"w1", "w2"}
-    assert not watched.slow(100.0)
 
 
 def test_a_worker_that_dies_costs_its_own_spans(cluster, executor, job, monkeypatch):

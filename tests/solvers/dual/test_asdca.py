@@ -1,6 +1,7 @@
 """Accelerated dual coordinate ascent: against the paper's procedure, its theorem, and SDCA."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from fewpass.solvers.dual.asdca_theta import (
 )
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.papers.shalev_shwartz_zhang_2013 import AsdcaProcedure
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Diverged, Weights, copy_state
 from testing import oracles
@@ -56,28 +58,6 @@ SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.i
 # -- against the formulas --------------------------------------------------------------------------
 
 
-class Literal:
-    """The paper's procedure with a vector alpha_i for every row and nothing clever."""
-
-    def __init__(self, loss, lam, Z, y, weight, theta):
-        self.loss, self.lam, self.Z, self.y = loss, lam, Z, y
-        self.weight, self.theta = weight, theta
-        self.alpha, self.x = np.zeros_like(Z), np.zeros(Z.shape[1])
-
-    @property
-    def w(self):
-        return self.alpha.mean(axis=0) / self.lam
-
-    def step(self, chosen):
-        theta = self.theta
-        u = (1.0 - theta) * self.x + theta * self.w
-        slopes = self.weight * oracles.phi(self.loss, self.Z @ u, self.y)[1]
-        for i in chosen:
-            gradient = slopes[i] * self.Z[i]
-            self.alpha[i] = (1.0 - theta) * self.alpha[i] - theta * gradient
-        self.x = (1.0 - theta) * self.x + theta * self.w
-
-
 @pytest.mark.parametrize(("loss", "sparse"), SMOOTH_LAYOUTS)
 @pytest.mark.parametrize("column", [0.0, 1.0])
 def test_two_moving_vectors_are_the_papers_procedure(loss, column, sparse, rng):
@@ -86,7 +66,8 @@ def test_two_moving_vectors_are_the_papers_procedure(loss, column, sparse, rng):
     assert short_column(problem, of.stats).value == column
     run = Run(Asdca(batch_size=7, theta=0.3), problem, of)
     Z = np.column_stack([of.X, np.full(len(of.y), column)])
-    literal = Literal(loss, 0.05, Z, of.y, of.weight, 0.3)
+    phi = partial(oracles.phi, loss)
+    literal = AsdcaProcedure(phi, 0.05, Z, of.y, of.weight, 0.3)
     for _ in range(4):
         order = rng.permutation(len(of.y))
         run.one_pass(cuts=3, order=order)

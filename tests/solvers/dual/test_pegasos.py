@@ -1,13 +1,12 @@
 """Mini-batch Pegasos: against its recursion written out, its guarantee, and its own certificate."""
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 
 from fewpass.solvers.dual.pegasos import ADDED, LAST, MEAN, Pegasos
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.papers.takac_2013 import BatchIterate, pegasos
 from fewpass.solvers.penalties import L2
 from testing import oracles
 from testing.dual_runs import (
@@ -35,36 +34,20 @@ def rows(rng, n=60, d=7):
     return X, y, weight / weight.mean()
 
 
-class Iterate(NamedTuple):
-    """What a batch was predicted by."""
+def iterates_of(problem, of, orders, batch, cuts, centres=()):
+    """What Algorithm 1 predicts by, and where it ends.
 
-    begin: int  # rows visited before
-    rows: int  # of the batch
-    w: np.ndarray
-    b: float
-
-
-def algorithm_1(problem, of, orders, batch, cuts, centres=()):
-    """The paper's recursion w <- (1 - 1/t) w + ..., t counted in rows; the intercept likewise.
-
-    After pass k its distance from centres[k] is what is charged.
+    After pass k the intercept's distance from centres[k] is what is charged.
     """
-    w, v, t, centre, found = np.zeros(of.X.shape[1]), 0.0, 0, 0.0, []
-    lam_p = nearer(problem, of) if problem.intercept else 1.0
-    kept = 1.0 - problem.lam_b / lam_p
+    found, lam_p = [], nearer(problem, of) if problem.intercept else 1.0
+    end, centre = BatchIterate(0, 0, np.zeros(of.X.shape[1]), 0.0), 0.0
     for k, order in enumerate(orders):
-        for part in np.array_split(order, cuts):
-            for chosen in np.split(part, range(batch, len(part), batch)):
-                b = v + kept * centre if problem.intercept else 0.0
-                found.append(Iterate(t, len(chosen), w, b))
-                z = of.y[chosen] * (of.X[chosen] @ w + problem.intercept * b)
-                g = of.weight[chosen] * of.y[chosen] * (z < 1.0)
-                after = t + len(chosen)
-                w = t / after * w + of.X[chosen].T @ g / (problem.lam * after)
-                v = t / after * v + problem.intercept * g.sum() / (lam_p * after)
-                t = after
-        centre = centres[k] if k < len(centres) else centre
-    return found, w, v
+        parts = np.array_split(order, cuts)
+        batches = [A for part in parts for A in np.split(part, range(batch, len(part), batch))]
+        offset = (1.0 - problem.lam_b / lam_p) * centre
+        more, end = pegasos(problem, of.X, of.y, of.weight, batches, end, lam_p, offset)
+        found, centre = found + more, centres[k] if k < len(centres) else centre
+    return found, end.w, end.b
 
 
 def mean_of(found, begin):
@@ -89,7 +72,7 @@ def test_passes_are_the_recursion_and_the_mean_that_of_its_later_half(
     for passes, begin in begins.items():
         orders.append(rng.permutation(n))
         run.one_pass(cuts=cuts, order=orders[-1])
-        found, w, v = algorithm_1(problem, of, orders, batch, cuts, centres)
+        found, w, v = iterates_of(problem, of, orders, batch, cuts, centres)
         scale = np.abs(w).max()
         np.testing.assert_allclose(run.state.W[:-1, LAST], w, atol=1e-12 * scale)
         at, b = mean_of(found, begin)

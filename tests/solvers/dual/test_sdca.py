@@ -16,6 +16,7 @@ from fewpass.solvers.dual.sdca_state import START
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step
+from fewpass.solvers.papers.takac_2013 import sdca_pass
 from fewpass.solvers.penalties import L2
 from testing import oracles
 from testing.dual_runs import (
@@ -54,15 +55,12 @@ def rows(rng, n=60, d=7, loss="logistic"):
     )
 
 
-def plain(problem, of, order, a, centre):
-    """One pass in NumPy: w is computed from the dual variables anew for every row."""
-    n, a = len(of.y), a.copy()
-    for i in order:
-        w, b = weights_of(problem, of, a, centre)
-        square = of.X[i] @ of.X[i] / problem.lam + problem.intercept**2 / nearer(problem, of)
-        p = of.X[i] @ w + problem.intercept * b
-        a[i] += dual_step(problem.loss, a[i], p, of.y[i], of.weight[i] * square / n)
-    return a
+def serial(problem, of, order, a, centre):
+    """One pass of serial steps, the intercept charged for leaving `centre`."""
+    lam_p = nearer(problem, of) if problem.intercept else 1.0
+    offset = (1.0 - problem.lam_b / lam_p) * centre
+    rows = of.X, of.y, of.weight
+    return sdca_pass(problem, *rows, order[:, None], a, lam_p, offset)
 
 
 @pytest.mark.parametrize(("loss", "sparse"), LAYOUTS)
@@ -74,7 +72,7 @@ def test_a_pass_is_the_formula_and_its_certificate_the_gap(loss, column, lam_b, 
     seen, lower = [], -np.inf
     for k in range(4):
         before, order = a, rng.permutation(len(of.y))
-        a = plain(problem, of, order, before, centre)
+        a = serial(problem, of, order, before, centre)
         run.one_pass(cuts=3, order=order)
         np.testing.assert_allclose(run.dual_variables, a, rtol=1e-8, atol=1e-10)
         if k > 0:  # the free certificate: of the best weights that a pass began with
@@ -172,6 +170,15 @@ def test_streams_never_lower_the_dual_objective(loss, streams):
             assert run.state.centre.unit * run.state.W[-1, 0] == pytest.approx(b, abs=1e-12)
         gaps[combine] = run.certified().gap
     assert gaps["damped"] <= min(gaps["average"], gaps["add"])
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_naive_batches_are_the_papers(loss, rng):
+    problem, of = Problem(LOSSES[loss](), L2(0.05), 0.0, 0.05), data(*rows(rng, loss=loss))
+    order = rng.permutation(len(of.y))
+    run = Run(Sdca(batch="naive", batch_size=4), problem, of).one_pass(order=order)
+    a = sdca_pass(problem, of.X, of.y, of.weight, order.reshape(-1, 4), np.zeros(len(order)))
+    np.testing.assert_allclose(run.dual_variables, a, rtol=1e-9, atol=1e-12)
 
 
 def test_identical_rows_circle_where_steps_are_naive():

@@ -1,5 +1,6 @@
 """S2GD and its kin against Algorithm 1 with dense vectors, and what they prove of themselves."""
 
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -13,6 +14,7 @@ from fewpass.solvers.gradient import RISE
 from fewpass.solvers.intercept import column_length, with_column
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate
+from fewpass.solvers.papers.konecny_richtarik_2013 import s2gd_epoch
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Diverged, Reduce, Weights, copy_state
 from fewpass.solvers.s2gd.inner_loop import FOLD_BELOW, inner_steps
@@ -78,8 +80,9 @@ def follow(solver, loss, problem, kind, X, y, weight, epochs):
         left = before.left
         visits = [orders(number, k)[: left - k * n] for k in range(-(-left // n))]
         step = solver._batch_step(problem, known, before.h)
-        w, b = oracles.inner_loop(
-            loss, problem, X, y, weight, *anchor, visits, step, solver.batch_size, length
+        phi = partial(oracles.phi, loss)
+        w, b = s2gd_epoch(
+            phi, problem, X, y, weight, anchor, visits, step, solver.batch_size, length
         )
         found = solver.newest(state)
         close(found.coef, w, FOLDED)

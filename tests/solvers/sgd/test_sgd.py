@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix
 from fewpass.pipeline.runs.packing import from_named_fields, named_fields
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import EXPLODED, LEAST_NOTED
+from fewpass.solvers.papers import xu_2011
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from fewpass.solvers.sgd.averaged_state import SgdState, join_streams, read_out
@@ -63,7 +64,7 @@ def matches(state, expected, tolerance):
 def test_a_long_pass_with_many_flushes():
     n, lam, gamma0, c = 100_000, 0.2, 1.0, 0.5
     X, y, weight = rows_of(n, 6, "logistic")
-    log_alpha = -np.log1p(-lam * oracles.gamma(gamma0, lam, c, np.arange(1, n + 1))).sum()
+    log_alpha = -np.log1p(-lam * xu_2011.gamma(gamma0, lam, c, np.arange(1, n + 1))).sum()
     assert log_alpha > 15 * np.log(FLUSH_ABOVE)
     problem, solver = problem_of("logistic", lam, "free"), Asgd(gamma0=gamma0, c=c)
     expected = oracles.asgd("logistic", problem, X, y, weight, gamma0, lam, c, n // 10)
@@ -75,7 +76,7 @@ def test_a_long_pass_with_many_flushes():
 def test_iterates_in_single_precision_are_rounded_no_more(average_from):
     n, lam, gamma0, c = 20_000, 0.2, 1.0, 0.5
     X, y, weight = rows_of(n, 6, "logistic")
-    log_alpha = -np.log1p(-lam * oracles.gamma(gamma0, lam, c, np.arange(1, n + 1))).sum()
+    log_alpha = -np.log1p(-lam * xu_2011.gamma(gamma0, lam, c, np.arange(1, n + 1))).sum()
     assert log_alpha > 5 * np.log(FLUSH_SINGLE_ABOVE)
     problem = problem_of("logistic", lam, "free")
     solver = Asgd(gamma0=gamma0, c=c, average_from=average_from, precision="single")
@@ -169,7 +170,7 @@ def test_steps_decay_as_equation_3_says():
     t = np.arange(1, 2000)
     for c in (0.75, 1.0, 2 / 3, 0.5, 0.0):
         found = [step_size(Schedule(0.02, c), 0.3, k) for k in t]
-        np.testing.assert_allclose(found, oracles.gamma(0.3, 0.02, c, t), rtol=ROUNDING)
+        np.testing.assert_allclose(found, xu_2011.gamma(0.3, 0.02, c, t), rtol=ROUNDING)
 
 
 # The laws of the state

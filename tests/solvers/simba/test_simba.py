@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import Hinge, Problem
+from fewpass.solvers.papers.hazan_2011 import simba
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_mean_of, lazy_slice
 from fewpass.solvers.simba.simba import (
@@ -74,44 +75,6 @@ class Watched:
             yield i, self._X[i, j]
 
 
-def plain(X, y, of, drawn, rates, start=None):
-    """The corrected Algorithm 1 in plain Python for given draws: mean w, b, p, xi aside, log q."""
-    log_q, z = [0.0] * of.n if start is None else start.tolist(), [0.0] * of.d
-    w_sum, b_sum, p_sum = np.zeros(of.d), 0.0, np.zeros(of.n)
-    for t, (i, j) in enumerate(drawn, start=1):
-        now = t if rates == "adaptive" else of.iterations
-        eta, c = math.sqrt(math.log(of.n) / now), math.sqrt(2 * now)
-        top = max(log_q)
-        q = [math.exp(v - top) for v in log_q]
-        p = [v / math.fsum(q) for v in q]
-        for k, x in X.row(i):
-            z[k] += y[i] * of.unit * x
-        xi = [0.0] * of.n
-        ranked = sorted(range(of.n), key=lambda r: (-log_q[r], r))
-        for r in ranked[: of.k]:
-            xi[r] = 2.0
-        if of.k < of.n:
-            xi[ranked[of.k]] = of.rest
-        b = (
-            float(np.sign(math.fsum(v * s for v, s in zip(q, y, strict=True))))
-            if of.biased
-            else 0.0
-        )
-        norm = math.sqrt(math.fsum(v * v for v in z))
-        w = [v / max(c, norm) for v in z]
-        square = math.fsum(v * v for v in w)
-        v = [xi[r] + b * y[r] for r in range(of.n)]
-        if j >= 0:
-            for r, x in X.column(j):
-                v[r] += y[r] * of.unit * x * square / w[j]
-        for r in range(of.n):
-            step = min(1.0, max(-1.0, eta * v[r]))
-            log_q[r] += math.log(1.0 - step + step * step)
-        w_sum, b_sum, p_sum = w_sum + w, b_sum + b, p_sum + p
-    steps = len(drawn)
-    return Mean(w_sum / steps, b_sum / steps, p_sum / steps), np.array(log_q)
-
-
 def run(X, y, of, seed=0, *, lazy=False, at_once=SLICE_STEPS, **settings):
     """Make all steps; return the state and everything drawn."""
     solver = Simba(**settings)
@@ -141,7 +104,7 @@ def test_dense_steps_are_those_of_plain_python_and_count_every_access(biased, ra
     of = SoftMargin(40, 7, 0.37, 1.0 / 3.0, biased, 300)
     state, drawn = run(X, y, of, rates=rates)
     watched = Watched(X)
-    expected, log_q = plain(watched, y, of, drawn, rates)
+    expected, log_q = simba(watched, y, of, drawn, adaptive=rates == "adaptive")
     oracles.close(mean_of(state).w, expected.w, ROUNDING)
     assert mean_of(state).b == expected.b
     oracles.close(mean_of(state).p, expected.p, LOG_ROUNDING)
@@ -171,7 +134,7 @@ def test_lazy_steps_are_those_of_plain_python_and_count_every_access(
     solver = Simba(rates=rates, hysteresis=0.0)
     state, drawn = lazy_slice(solver, of, sparse_copies(X), y, state, uniforms(0, 0, steps))
     watched = Watched(X)
-    expected, log_q = plain(watched, y, of, drawn, rates, start)
+    expected, log_q = simba(watched, y, of, drawn, adaptive=rates == "adaptive", log_q=start)
     oracles.close(lazy_mean_of(state).w, expected.w, tolerance)
     assert lazy_mean_of(state).b == pytest.approx(expected.b, abs=ROUNDING)
     found = log_q_of(state)

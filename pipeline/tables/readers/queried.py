@@ -21,7 +21,6 @@ from fewpass.pipeline.tables.readers.arrow_batches import cut, validated
 from fewpass.pipeline.tables.readers.arrow_rows import CELL_BYTES, cells_of
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, place_of
-from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS
 from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile, TableCells
 from fewpass.pipeline.tables.readers.table_files import only_table
 
@@ -171,8 +170,7 @@ class QueriedRows:
         rows, row = max(1, piece_bytes // (CELL_BYTES * max(1, len(used)))), 1
         names = list(dict.fromkeys(self.names[k] for k in used)) or [self.names[0]]
         batches = validated(self.selected(names, piece_bytes), self.name)
-        size = MOST_CELLS * piece_bytes
-        for part in cut(batches, rows, size, self.name, self._address.budget):
+        for part in cut(batches, rows, piece_bytes, self.name, self._address.budget):
             yield Piece(self.name, row, part, part.nbytes)
             row += part.num_rows
 

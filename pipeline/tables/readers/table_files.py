@@ -17,13 +17,16 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.plain_types import plain_schema
+from fewpass.pipeline.tables.readers.arrow_files import (
+    opened_parquet,
+    parquet_batches,
+)
 from fewpass.pipeline.tables.readers.arrow_numbers import ArrowNumbers, require_numbers
 from fewpass.pipeline.tables.readers.arrow_rows import CELL_BYTES, NUMBER_BYTES, TypedRows
 from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address
-from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.tables.readers.seen_files import NothingNew
 from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile
 
@@ -171,7 +174,7 @@ class TableFileRows(TypedRows):
             names = self._names_in(file)
             stored = [names[name] for name in wanted if name in names]
             columns = stored or [next(iter(names.values()))]  # one tells how many rows there are
-            for batch in batches(file.address, rows, MOST_CELLS * piece_bytes, columns):
+            for batch in parquet_batches(file.address, rows, piece_bytes, columns):
                 left = _without(batch, deleted, row)
                 if left.num_rows:
                     part = self._of_table(left, file, names, wanted)

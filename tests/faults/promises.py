@@ -32,9 +32,10 @@ PROMISES = {
     "at once (a line, a row, a compression window, a description of every column) fit into the "
     "budget, or are refused before they are allocated, with the file, the size and a sufficient "
     "budget. Of a Parquet or Arrow file the parts that pyarrow has in memory at once come on top: "
-    "the footer, a page or a batch, as stored and twice decoded at most. Their rows are cut to the "
-    "budget, and a row that does not fit is refused then. Who reads files of strangers in a small "
-    "container sets its own limit of memory. The memory of the libraries is that of the same "
+    "its description of the columns, a page or a batch, decoded, up to five times as large (a "
+    "single cell of text in a dictionary), mostly once or twice. Their rows are cut to the budget, "
+    "and a row that does not fit is refused then. Whoever reads files of strangers in a small "
+    "container sets a limit of memory there. The memory of the libraries is that of the same "
     "command for a small file with compiled kernels. Not included are the first compilation of "
     "kernels on a machine, frames and arrays of a caller of the estimators, and blocks that Dask "
     "computes.",

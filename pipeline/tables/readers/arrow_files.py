@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,8 +23,8 @@ from fewpass.pipeline.tables.readers.streams import opened
 
 #: Of every column that is read ahead from a disk, at most and at least.
 BUFFER_BYTES, LEAST_BUFFER = 1 << 18, 1 << 12
-#: Most bytes of a code into a dictionary, its bits included.
-_CODE_BYTES = 5
+#: Most bytes of a code into a dictionary, its bits included; and of the headers of a few pages.
+_CODE_BYTES, _HEADER_BYTES = 5, 1 << 13
 _WIDTHS = {"BOOLEAN": 1, "FLOAT": 4, "INT32": 4, "DOUBLE": 8, "INT64": 8, "INT96": 12}
 #: What files of IPC begin with, and how many bytes stand in front of the stream that is in them.
 FILE_MARK, _MARK_BYTES = b"ARROW1", 8
@@ -130,7 +129,8 @@ def _is_coded(kind: Any, chunks: Sequence[Any]) -> bool:
         chunk.total_compressed_size - (chunk.data_page_offset - chunk.dictionary_page_offset)
         for chunk in chunks
     )
-    return stored <= _CODE_BYTES * sum(chunk.num_values for chunk in chunks)
+    n_values = sum(chunk.num_values for chunk in chunks)
+    return bool(stored <= _CODE_BYTES * n_values + _HEADER_BYTES * len(chunks))
 
 
 def _reading_ahead(
@@ -156,7 +156,7 @@ def _rows_at_once(group: Any, places: Sequence[int], rows: int, n_bytes: int) ->
         max(one.total_uncompressed_size, _WIDTHS.get(one.physical_type, 0) * one.num_values)
         for one in chunks
     )
-    return int(np.clip(n_bytes * group.num_rows // max(1, size), 1, rows))
+    return int(min(rows, max(1, n_bytes * group.num_rows // max(1, size))))
 
 
 def _with_words(batch: Any, coded: Sequence[str], kinds: Any, n_bytes: int) -> Iterator[Any]:

@@ -125,7 +125,7 @@ class QueriedRows(TypedRows):
         raise NotImplementedError
 
     def require_new(self, seen: SeenFiles) -> None:
-        """Raise NothingNew where the rows were taken, BadInput where that cannot be told."""
+        """Raise NothingNew where the rows were taken, BadInput where nothing says which are new."""
         raise NotImplementedError
 
     def only_name(self) -> str:

@@ -85,12 +85,11 @@ def _decoded(
     groups = [plain.metadata.row_group(k) for k in range(plain.num_row_groups)]
     leaves = _leaves(plain, names)
     places = [*leaves.values()]
-    kinds = plain.schema_arrow
+    kinds = {field.name: field.type for field in plain.schema_arrow}
     coded = [
         name
-        for name in names
-        if name in leaves
-        and _is_coded(kinds.field(name).type, [group.column(leaves[name]) for group in groups])
+        for name, place in leaves.items()
+        if _is_coded(kinds.get(name), [group.column(place) for group in groups])
     ]
     file = pq.ParquetFile(
         stream, metadata=plain.metadata, read_dictionary=coded or None,
@@ -120,8 +119,11 @@ def _leaves(file: Any, names: Sequence[str]) -> dict[str, int]:
 
 
 def _is_coded(kind: Any, chunks: Sequence[Any]) -> bool:
-    """Say whether a column of text is stored as codes into dictionaries, but for few values."""
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    """Say whether a column of text is stored as codes into dictionaries, but for few values.
+
+    Its `kind` is None where the values are inside of a column.
+    """
+    if kind not in (pa.string(), pa.large_string()):
         return False
     if not all(chunk.has_dictionary_page and chunk.dictionary_page_offset for chunk in chunks):
         return False
@@ -169,7 +171,7 @@ def _with_words(batch: Any, coded: Sequence[str], kinds: Any, n_bytes: int) -> I
     for start in range(0, batch.num_rows, rows):
         part = batch.slice(start, rows)
         columns = [
-            column.cast(kinds.field(name).type) if name in coded else column
+            column.cast(kinds[name]) if name in coded else column
             for name, column in zip(part.schema.names, part.columns, strict=True)
         ]
         yield pa.record_batch(columns, names=part.schema.names)

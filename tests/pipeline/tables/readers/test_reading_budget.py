@@ -14,6 +14,8 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
 from fewpass.pipeline.tables.readers.arrow_batches import LISTED_BYTES, cut, sizes_of
+from fewpass.pipeline.tables.readers.arrow_rows import ParquetRows
+from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.json_screen import count_members
 from fewpass.pipeline.tables.readers.number_source import NumberSource
 
@@ -127,6 +129,33 @@ def test_words_that_are_stored_once_are_read_in_pieces(tmp_path):
     with pa.ipc.new_file(str(tmp_path / "rows.arrow"), coded.schema) as out:
         out.write_table(coded)
     assert read(tmp_path / "rows.arrow") == (rows, found)
+
+
+def test_pieces_do_not_depend_on_how_parquet_was_stored(tmp_path):
+    """Words as codes or not, in any row groups, beside structures, lists, maps and missing cells."""
+    n = 3000
+    table = pa.table({
+        "w": [None if k % 5 == 0 else f"w{k % 9}" * (k % 40) for k in range(n)],
+        "own": [f"{k} of its own " * (k % 7) for k in range(n)],
+        "s": [{"a": k, "b": "z" * (k % 50)} for k in range(n)],
+        "m": pa.array([[("a" * (k % 9), k)] for k in range(n)], pa.map_(pa.string(), pa.int64())),
+        "l": [None if k % 7 == 0 else ["q"] * (k % 11) for k in range(n)],
+    })  # fmt: skip
+    read = []
+    for name, how in (
+        ("coded", {"row_group_size": 701}), ("plain", {"use_dictionary": False}),
+    ):  # fmt: skip
+        pq.write_table(table, tmp_path / f"{name}.parquet", **how)
+        found = find([str(tmp_path / f"{name}.parquet")])
+        rows = ParquetRows(found, SourceOptions(), Expected())
+        used = range(len(rows.names))
+        pieces = [rows.cells(piece, used) for piece in rows.pieces(1 << 15, used)]
+        read.append([[column.to_pylist() for column in piece.columns] for piece in pieces])
+    assert len(read[0]) > 10 and read[0] == read[1]
+    flat = table.flatten()
+    assert rows.names == tuple(flat.column_names)
+    for k, name in enumerate(rows.names):
+        assert [cell for piece in read[0] for cell in piece[k]] == flat[name].to_pylist()
 
 
 def test_many_columns_are_refused_and_taken_with_what_is_advised(tmp_path):

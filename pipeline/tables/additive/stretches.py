@@ -30,9 +30,10 @@ from fewpass.pipeline.tables.additive.sample_fit import (
     rows_of,
 )
 from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, Part, level_of_date
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, Part, Variable, level_of_date
+from fewpass.pipeline.tables.encoding.variables import Variable
 
 STRETCHES = 5
 PARTS_OF_YEARS: tuple[Part, ...] = ("month", "day of the year")

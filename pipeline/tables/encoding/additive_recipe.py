@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, Field
 
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, Slot
-from fewpass.pipeline.tables.encoding.hats import HatSlots
+from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
 
 
 class TriedForm(BaseModel):
@@ -92,14 +89,6 @@ class Additive(BaseModel):
     def parts(self) -> tuple[Spline | PairTable, ...]:
         """What has output columns, in their order."""
         return (*self.splines, *self.pairs)
-
-    def slots(self, columns: Any, cells: Any) -> Iterator[tuple[int, Slot | HatSlots]]:
-        """Yield the entries of rows, each with the number of its first output column."""
-        variables, start = VariablesOfRows(columns, cells), 0
-        for part in self.parts:
-            for slot in part.slots(variables):
-                yield start, slot
-            start += part.width
 
 
 def grid_mass(values: Any, grid: Any) -> tuple[float, ...]:

@@ -344,6 +344,18 @@ def places_among(values: Sequence[str]) -> dict[str, int]:
     return places
 
 
+def levels_of_words(words: Any, values: Sequence[str]) -> NDArray[np.int64]:
+    """Return the place (n,) of words among values; other words are next, missing ones last."""
+    places = places_among(values)
+    if are_flags(values):
+        words = pc.utf8_lower(words)
+    keys = pc.index_in(words, value_set=pa.array([*places], pa.large_string()))
+    place_of = np.array([*places.values(), len(values)], np.int64)
+    levels: NDArray[np.int64] = place_of[keys.fill_null(len(places)).to_numpy(zero_copy_only=False)]
+    levels[words.is_null().to_numpy(zero_copy_only=False)] = len(values) + 1
+    return levels
+
+
 def are_flags(words: Sequence[str]) -> bool:
     """Say whether words are true and false, each in one spelling: they are alike in any case.
 

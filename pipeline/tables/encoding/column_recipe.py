@@ -1,4 +1,4 @@
-"""What every kind of column has: output columns, names, and entries in rows."""
+"""The interface of every kind of column: output columns, their names, and terms."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from fewpass.pipeline.tables.encoding.cells import Floats, Mask
-from fewpass.pipeline.tables.encoding.text import Ragged
+from fewpass.pipeline.tables.encoding.cells import Floats
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.terms import ColumnTerms
@@ -41,23 +40,10 @@ def require_ascending(what: str, numbers: Sequence[float], *, strictly: bool = F
 
 
 class Slot(NamedTuple):
-    """An entry of every row."""
+    """An entry of every row; those that are 0 are none."""
 
-    column: Codes | int  # (n,) which output column, from 0 at the column's first; or one for all
+    column: Codes | int  # (n,) output columns; or one for all
     value: Floats  # (n,)
-
-
-def one_hot(codes: Codes) -> Slot:
-    """Return a slot with a one in the column of each code."""
-    return Slot(codes.astype(np.int64), np.ones(len(codes)))
-
-
-class Entries(NamedTuple):
-    """A column's cells, encoded."""
-
-    slots: tuple[Slot | Ragged, ...]  # in the order of their output columns
-    bad: Mask | None = None  # (n,) cells that are not what the column holds; None: none
-    words: Mask | None = None  # (n,) cells that are no numbers, and were read as missing
 
 
 class TypicalCells(NamedTuple):
@@ -135,10 +121,6 @@ class ColumnRecipe(BaseModel):
         """Return n missing cells, an Arrow array."""
         return pa.nulls(n, pa.large_string())
 
-    def entries(self, cells: Any) -> Entries:
-        """Encode cells (n,), an Arrow array."""
-        raise NotImplementedError
-
     def described(self) -> ColumnTerms:
-        """Return what `entries` makes of one cell, as plain data."""
+        """Return how a cell is read, and the entries that it has, as plain data."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +24,6 @@ from fewpass.pipeline.tables.encoding.cells import (
 from fewpass.pipeline.tables.encoding.column_recipe import (
     ColumnRecipe,
     Deviation,
-    Entries,
     require_sizes,
 )
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, ListCell, TagsTerm, VectorTerm
@@ -69,19 +69,6 @@ class Vector(ColumnRecipe):
     def nothing(self, n: int) -> Any:
         return pa.nulls(n, pa.list_(pa.float64()))
 
-    def entries(self, cells: Any) -> Entries:
-        """Encode lists; bad is one of another length, or far larger than those of the sample."""
-        values, usable, bad = vectors_in(cells, len(self.mean))
-        scaled = np.nan_to_num((values - np.array(self.mean)) / np.array(self.deviation))
-        bad[usable] = (np.abs(scaled) > LARGEST_ENCODED).any(axis=1)
-        counts = np.where(usable, len(self.mean), 1)
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        column, value = np.full(starts[-1], len(self.mean)), np.ones(starts[-1])
-        places = (starts[:-1][usable][:, None] + np.arange(len(self.mean))).ravel()
-        column[places] = np.tile(np.arange(len(self.mean)), int(usable.sum()))
-        value[places] = scaled.ravel()
-        return Entries((Ragged(starts, column, value),), bad if bad.any() else None)
-
     def described(self) -> ColumnTerms:
         terms = (VectorTerm(at=0, mean=self.mean, deviation=self.deviation),)
         return ColumnTerms(columns=(self.name,), read=ListCell(cell="numbers"), terms=terms)
@@ -106,20 +93,39 @@ class Tags(ColumnRecipe):
     def nothing(self, n: int) -> Any:
         return pa.nulls(n, pa.list_(pa.large_string()))
 
-    def entries(self, cells: Any) -> Entries:
-        """Encode lists of words: 1 for each that is there, however often."""
-        words = words_of(pc.list_flatten(cells)).drop_null()
-        rows = _rows_of(cells)
-        places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
-        codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
-        width = len(self.values) + 1
-        present = np.unique(rows * width + codes)
-        starts = np.searchsorted(present, np.arange(len(cells) + 1) * width)
-        return Entries((Ragged(starts, present % width, np.ones(len(present))),))
-
     def described(self) -> ColumnTerms:
         terms = (TagsTerm(at=0, values=self.values),)
         return ColumnTerms(columns=(self.name,), read=ListCell(cell="words"), terms=terms)
+
+
+def scaled_vectors(
+    cells: Any, mean: Sequence[float], deviation: Sequence[float]
+) -> tuple[Ragged, Mask | None]:
+    """Return the entries of lists of numbers, standardised, and which are bad (n,).
+
+    Bad is one of another length, or far larger than those of the sample.
+    """
+    size = len(mean)
+    values, usable, bad = vectors_in(cells, size)
+    scaled = np.nan_to_num((values - np.array(mean)) / np.array(deviation))
+    bad[usable] = (np.abs(scaled) > LARGEST_ENCODED).any(axis=1)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.where(usable, size, 1))])
+    column, value = np.full(starts[-1], size), np.ones(starts[-1])
+    places = (starts[:-1][usable][:, None] + np.arange(size)).ravel()
+    column[places] = np.tile(np.arange(size), int(usable.sum()))
+    value[places] = scaled.ravel()
+    return Ragged(starts, column, value), bad if bad.any() else None
+
+
+def tags_in(cells: Any, values: Sequence[str]) -> Ragged:
+    """Return the entries of lists of words: 1 for each word that is there, however often."""
+    words = words_of(pc.list_flatten(cells)).drop_null()
+    places = pc.index_in(words, value_set=pa.array(values, pa.large_string()))
+    codes = places.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    width = len(values) + 1
+    present = np.unique(_rows_of(cells) * width + codes)
+    starts = np.searchsorted(present, np.arange(len(cells) + 1) * width)
+    return Ragged(starts, present % width, np.ones(len(present)))
 
 
 def _rows_of(cells: Any) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -22,19 +22,18 @@ from pydantic import (
     model_validator,
 )
 
-from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.cells import Floats, Mask
 from fewpass.pipeline.tables.encoding.column_recipe import (
     OF_RECIPES,
     Codes,
     ColumnRecipe,
     MissingAs,
-    Slot,
     require_ascending,
 )
+from fewpass.pipeline.tables.encoding.date_parts import Part
 from fewpass.pipeline.tables.encoding.variables import (
     MISSING,
     RARE,
-    Part,
     Variable,
     VariablesOfRows,
 )
@@ -72,7 +71,7 @@ class HatAxis(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what recipes that are stored have none of."""
+        """Omit defaults that older recipes lack."""
         written: dict[str, Any] = handler(self)
         if not self.has_missing:
             written.pop("has_missing", None)
@@ -96,14 +95,22 @@ class HatAxis(BaseModel):
         """Return the levels of numbers (n,)."""
         if self.missing_as is not None:
             numbers = np.where(np.isnan(numbers), self.missing_as, numbers)
-        last = len(self.knots) - 1
-        place = np.interp(numbers, self.knots, np.arange(last + 1.0))
-        missing = np.isnan(place)
-        place[missing] = 0.0
-        left = np.minimum(place.astype(np.int64), last - 1)
-        right = place - left
-        first = ShareOfLevel(np.where(missing, last + 1, left), np.where(missing, 1.0, 1.0 - right))
-        return first, ShareOfLevel(np.where(missing, 0, left + 1), np.where(missing, 0.0, right))
+        return between_knots(numbers, np.isnan(numbers), self.knots)
+
+
+def between_knots(
+    numbers: Floats, missing: Mask, knots: Sequence[float]
+) -> tuple[ShareOfLevel, ShareOfLevel]:
+    """Return the two knots next to numbers (n,), with shares that sum to 1.
+
+    Missing ones have the level behind the knots.
+    """
+    last = len(knots) - 1
+    place = np.where(missing, 0.0, np.interp(numbers, knots, np.arange(last + 1.0)))
+    left = np.minimum(place.astype(np.int64), last - 1)
+    right = place - left
+    first = ShareOfLevel(np.where(missing, last + 1, left), np.where(missing, 1.0, 1.0 - right))
+    return first, ShareOfLevel(np.where(missing, 0, left + 1), np.where(missing, 0.0, right))
 
 
 class LevelAxis(BaseModel):
@@ -215,16 +222,6 @@ class PairTable(ColumnRecipe):
         chosen = f", z {self.selection.z:.3g}" if self.selection else ", asked for"
         return f"a function of both, of {self.width} cells{chosen}"
 
-    def slots(self, variables: VariablesOfRows) -> tuple[Slot, ...]:
-        """Return the entries of rows."""
-        places = self.places.ravel()
-        slots = []
-        for flat, share in self._products(variables):
-            column = places[flat]
-            value = np.where(column < 0, 0.0, self.scale * share)
-            slots.append(Slot(np.maximum(column, 0), value))
-        return tuple(slots)
-
     def counted(self, variables: VariablesOfRows) -> PairTable:
         """Return the same with the cells of these rows."""
         rows, columns = self.shape
@@ -256,9 +253,6 @@ class PairTable(ColumnRecipe):
         for one in self.a.shares(variables):
             for other in others:
                 yield ShareOfLevel(one.level * width + other.level, one.share * other.share)
-
-    def entries(self, cells: Any) -> Any:
-        raise NotImplementedError("a pair takes variables: see `slots`")
 
 
 def masses_text(masses: Floats) -> str:

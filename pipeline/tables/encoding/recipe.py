@@ -6,7 +6,6 @@ a category that of its value.  Text alone fills as many as it has words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,9 +18,10 @@ from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_terms import described_additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
-from fewpass.pipeline.tables.encoding.cells import hashable, without, words_of
-from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe, Entries
+from fewpass.pipeline.tables.encoding.cells import hashable
+from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe
 from fewpass.pipeline.tables.encoding.date_recipe import Date
+from fewpass.pipeline.tables.encoding.identity_cache import cached_by_identity
 from fewpass.pipeline.tables.encoding.lists import Tags, Vector
 from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
@@ -31,7 +31,6 @@ from fewpass.storage.column_schema import FeatureRange
 
 #: Stands between the values of two columns that are crossed.
 _BETWEEN = " x "
-_OF_WORDS = ("category", "hashed", "text")
 
 AnyColumn = Annotated[
     Number | Bins | Category | Hashed | Text | Date | Vector | Tags | Map,
@@ -48,10 +47,6 @@ class Cross(BaseModel):
     """Names of the columns."""
     pairs: Hashed
     """What becomes of pairs; what is missing in either is missing."""
-
-    def entries(self, one: Any, other: Any) -> Entries:
-        """Encode the cells (n,) of both columns."""
-        return self.pairs.entries(joined(one, other))
 
     def described(self) -> ColumnTerms:
         """Return what becomes of a pair, as plain data."""
@@ -84,13 +79,6 @@ class Recipe(BaseModel):
     def missing(self) -> tuple[str, ...]:
         """Return the words that stand for a missing one in columns of words and text."""
         return NULL_VALUES if self.null_values is None else self.null_values
-
-    def said(self, cells: Sequence[Any]) -> list[Any]:
-        """Return the cells (n,) of each column, words that stand for a missing one as null."""
-        return [
-            without(words_of(own), self.missing) if column.kind in _OF_WORDS else own
-            for column, own in zip(self.columns, cells, strict=True)
-        ]
 
     @property
     def parts(self) -> tuple[ColumnRecipe, ...]:
@@ -156,6 +144,12 @@ class Recipe(BaseModel):
     def n_outputs(self) -> int:
         """Return d."""
         return sum(part.width for part in self.parts)
+
+
+@cached_by_identity
+def terms_of(recipe: Recipe) -> tuple[ColumnTerms, ...]:
+    """Return the description of a recipe."""
+    return recipe.described()
 
 
 def joined(one: Any, other: Any) -> Any:

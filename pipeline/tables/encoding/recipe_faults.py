@@ -16,10 +16,11 @@ from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_shapes import grid_of, shape_variables
 from fewpass.pipeline.tables.encoding.category_recipe import Category
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, Variable, level_names
+from fewpass.pipeline.tables.encoding.variables import Variable, level_names
 
 
 def faults_in(recipe: Recipe, names: Sequence[str] | None) -> Iterator[str]:

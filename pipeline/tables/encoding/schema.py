@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.encoding.identity_cache import cached_by_identity
 from fewpass.storage.column_schema import EncodingRecord, Schema
 
 if TYPE_CHECKING:
@@ -36,25 +36,11 @@ def recipe_in(schema: Schema | None) -> Recipe | None:
     """
     if schema is None or schema.encoding is None:
         return None
-    return _read(_Same(schema))
+    return _read(schema)
 
 
-class _Same:
-    """A schema, equal to itself only: what was read of it is not read again."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def __hash__(self) -> int:
-        return id(self.schema)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.schema is self.schema
-
-
-@lru_cache(maxsize=8)
-def _read(same: _Same) -> Recipe:
-    schema = same.schema
+@cached_by_identity
+def _read(schema: Schema) -> Recipe:
     assert schema.encoding is not None, "asked before"
     # With Arrow, which numbers need not.
     from fewpass.pipeline.tables.encoding.recipe import Recipe  # noqa: PLC0415

@@ -11,8 +11,10 @@ import pytest
 import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.applying import encode
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.moments import first_year_of, read_moments
+from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.readers import open_source
 
 N = 300
@@ -84,9 +86,8 @@ def test_an_id_whose_letter_is_an_e_is_no_power_of_ten(tmp_path):
 
 def test_numbers_too_small_to_divide_by_are_a_constant():
     recipe = column(np.linspace(-1e-310, 1e-310, N).tolist())
-    assert recipe.low == recipe.high and np.isfinite(
-        recipe.entries(pa.array([1e-310])).slots[0].value
-    )
+    (made,) = encode(Recipe(columns=(recipe,)), [pa.array([1e-310])]).dense(np.float64)
+    assert recipe.low == recipe.high and np.isfinite(made[0])
 
 
 @pytest.mark.parametrize(

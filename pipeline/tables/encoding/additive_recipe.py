@@ -1,4 +1,4 @@
-"""What makes a recipe that of an additive model: splines, pairs, and how they were chosen."""
+"""The additive part of a recipe: splines, pairs, and how they were chosen."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ChosenForm(BaseModel):
 
     @property
     def figure(self) -> str:
-        """Say what the losses of the candidates are: which loss, of which rows."""
+        """Return the losses of the candidates in words: which loss, of which rows."""
         measure = self.measure or "loss (of numbers in units of their standard deviation)"
         rows = f"{self.held_out_rows:,}"
         if self.held_out_by:
@@ -68,12 +68,12 @@ class ChosenForm(BaseModel):
 
     @property
     def loss(self) -> float:
-        """What the form that was chosen came to."""
+        """Return the loss of the chosen form."""
         return next(one.loss for one in self.candidates if one.form == self.form)
 
 
 class Additive(BaseModel):
-    """What stands next to the columns of a recipe."""
+    """Splines and pairs next to the columns of a recipe."""
 
     model_config = OF_RECIPES
 
@@ -87,7 +87,7 @@ class Additive(BaseModel):
 
     @property
     def parts(self) -> tuple[Spline | PairTable, ...]:
-        """What has output columns, in their order."""
+        """Return the parts with output columns, in their order."""
         return (*self.splines, *self.pairs)
 
 

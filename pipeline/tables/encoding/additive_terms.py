@@ -31,7 +31,7 @@ Columns = Mapping[str, ColumnRecipe]
 
 
 def described_additive(additive: Additive, columns: Columns) -> Iterator[ColumnTerms]:
-    """Yield what splines and pairs make of a row, each from its own first output column."""
+    """Yield the terms of splines and pairs, each from its own first output column."""
     for spline in additive.splines:
         yield _of_spline(spline, columns)
     for pair in additive.pairs:

@@ -1,4 +1,4 @@
-"""Terms applied to rows: the entries that a column's cells have by its description."""
+"""Apply terms to rows: the entries of a column's cells, by its description alone."""
 
 from __future__ import annotations
 
@@ -93,13 +93,19 @@ def read_cells(read: Any, cells: Any) -> ReadCells:
 
 def _numbers(read: Read) -> ReadCells:
     missing = np.isnan(read.values)
-    return ReadCells(np.where(missing, 0.0, read.values), missing, read.bad)
+    return ReadCells(_zero_where(missing, read.values), missing, read.bad)
+
+
+def _zero_where(missing: Mask, values: Floats) -> Floats:
+    """Return values (n,), 0 where they are missing."""
+    return np.where(missing, 0.0, values) if missing.any() else values
 
 
 def entries_of(one: ColumnTerms, read: Sequence[ReadCells]) -> Entries:
     """Return the entries of rows by the terms of one column, or of two."""
     if isinstance(one.read, TwoCells):
         (table,) = one.terms
+        assert isinstance(table, TableTerm), "two cells have one function"
         return Entries(tuple(_of_table(table, read)))
     x = read[0]
     if isinstance(one.read, PairCell):
@@ -118,7 +124,7 @@ def entries_of(one: ColumnTerms, read: Sequence[ReadCells]) -> Entries:
 
 
 def _of_value(term: ValueTerm, x: ReadCells) -> Iterator[Slot]:
-    yield Slot(term.at, np.where(x.missing, 0.0, behind(term.steps, x.values)))
+    yield Slot(term.at, _zero_where(x.missing, behind(term.steps, x.values)))
 
 
 def _of_missing(term: MissingTerm, x: ReadCells) -> Iterator[Slot]:
@@ -148,7 +154,7 @@ def _of_hash(term: HashTerm, x: ReadCells) -> Iterator[Slot]:
 def _of_hats(term: HatsTerm, x: ReadCells) -> Iterator[Slot]:
     numbers, missing = _with_means(behind(term.steps, x.values), x.missing, term.missing_as)
     for column, value in hats(numbers, term.knots, term.levels, term.alpha):
-        yield Slot(term.at + column, np.where(missing, 0.0, value))
+        yield Slot(term.at + column, _zero_where(missing, value))
 
 
 def _with_means(numbers: Floats, missing: Mask, missing_as: float | None) -> tuple[Floats, Mask]:

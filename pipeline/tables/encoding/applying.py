@@ -50,8 +50,7 @@ class Encoded(NamedTuple):
         X = np.zeros((self.n_rows, self.n_outputs), dtype)
         rows = np.arange(self.n_rows)
         for one in self.parts:
-            is_ragged = isinstance(one, Ragged)
-            at = np.repeat(rows, np.diff(one.starts)) if is_ragged else rows
+            at = np.repeat(rows, np.diff(one.starts)) if isinstance(one, Ragged) else rows
             X[at, one.column] = one.value
         return X
 
@@ -116,7 +115,7 @@ def _put_ragged(
 
 
 class EncodedByCodes(NamedTuple):
-    """Rows as the codes that their entries follow of."""
+    """Rows as codes, from which their entries are computed."""
 
     expansion: Expansion
     codes: Floats  # (n, m)
@@ -193,7 +192,7 @@ def by_terms(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
 
 
 class _CellFaults(NamedTuple):
-    """Columns of the recipe, by number, with cells (n,) that are not what they hold."""
+    """Cells (n,) that are not what their column holds, by the number of the column."""
 
     bad: list[tuple[int, Mask]]
     words: list[tuple[int, Mask]]  # read as missing numbers
@@ -207,7 +206,7 @@ class _CellFaults(NamedTuple):
 
 
 def _are_mostly_words(words: Mask) -> bool:
-    """Say whether most cells (n,) of a column of numbers are words: it holds others now."""
+    """Return whether most cells (n,) of a column of numbers are words: it holds others now."""
     return len(words) >= FEW and bool(words.mean() > MOST_WORDS)
 
 

@@ -83,7 +83,7 @@ class Category(ColumnRecipe):
         return f"category of {counted(len(self.values), 'value')}, and one for rare or unseen ones"
 
     @property
-    def looks(self) -> list[TypicalCells]:
+    def typical_cells(self) -> list[TypicalCells]:
         unseen = "\x00" + "".join(self.values)[:1]
         cells = pa.array([*self.values, unseen, None], pa.large_string())
         return [TypicalCells(self.name, cells, [*self.values, "rare or unseen", "missing"])]

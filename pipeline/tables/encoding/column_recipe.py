@@ -21,13 +21,13 @@ Codes = NDArray[np.int64]
 #: Of everything that a recipe holds: what is read of a file must make numbers of cells.
 OF_RECIPES = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 Deviation = Annotated[float, Field(gt=0.0)]
-#: What is left out of what is written where it is None: recipes that are stored have none of it.
+#: Omitted from JSON when None, so that stored recipes keep their bytes.
 MissingAs = Annotated[float | None, Field(exclude_if=lambda number: number is None)]
 LARGEST = float(np.finfo(np.float32).max)  # the largest feature
 
 
 def require_sizes(what: str, *numbers: float) -> None:
-    """Raise ValueError unless what features become of a sample's own numbers are features."""
+    """Raise ValueError unless the features of a sample's own numbers are float32."""
     if any(not abs(number) <= LARGEST for number in numbers):
         raise ValueError(f"{what}: its mean and its deviation make no numbers of cells")
 
@@ -47,7 +47,7 @@ class Slot(NamedTuple):
 
 
 class TypicalCells(NamedTuple):
-    """Typical cells of a column: at which its contribution to scores is shown."""
+    """Cells of a column at which its contribution to scores is shown."""
 
     title: str
     cells: Any  # (n,) an Arrow array
@@ -62,8 +62,7 @@ class ColumnRecipe(BaseModel):
     model_config = OF_RECIPES
 
     is_group: ClassVar[bool] = True
-    """Whether its output columns say one thing together; every word of a text says its own, and so
-    does every hash."""
+    """Whether its output columns are one group of a penalty; words of a text and hashes are not."""
 
     name: str
     missing_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
@@ -92,12 +91,12 @@ class ColumnRecipe(BaseModel):
 
     @property
     def wanted(self) -> str:
-        """Say in messages what cells are expected to be."""
+        """Return the noun and verb of expected cells, for messages."""
         return "a number was"
 
     @property
     def signs(self) -> NDArray[np.float64]:
-        """Return what each output column (width,) is where it stands for what it is named by."""
+        """Return the sign of each output column (width,) for the value that names it."""
         return np.ones(self.width)
 
     def signs_of(self, slots: Sequence[int], codes: Sequence[int]) -> NDArray[np.float64]:
@@ -109,12 +108,12 @@ class ColumnRecipe(BaseModel):
 
     @property
     def summary(self) -> str:
-        """Say in a few words what becomes of the column."""
+        """Return a phrase on the column's encoding."""
         raise NotImplementedError
 
     @property
-    def looks(self) -> list[TypicalCells]:
-        """Return what is shown of the column; nothing where output columns say more themselves."""
+    def typical_cells(self) -> list[TypicalCells]:
+        """Return the cells that are shown; none where output columns say more themselves."""
         return []
 
     def nothing(self, n: int) -> Any:

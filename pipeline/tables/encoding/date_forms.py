@@ -118,7 +118,7 @@ def _as_cells_tell(cells: Any, form: str) -> str:
 
 
 def is_open(cells: Any, form: str) -> bool:
-    """Say whether cells, Arrow text, are other dates in the other order, and none tells which."""
+    """Return whether cells of text are other dates in the other order, and none tells which."""
     if order_of(form) is None:
         return False
     one, two = in_form(cells, form), in_form(cells, turned(form))
@@ -135,12 +135,12 @@ def _in_order(order: str | None) -> tuple[str, ...]:
 
 
 def has_days(form: str | None) -> bool:
-    """Say whether dates in a form, or in one of several, are days."""
+    """Return whether dates in a form, or in one of several, are days."""
     return not set((form or ISO).split(BETWEEN)) <= {WEEKS, *_MONTHS}
 
 
 def look_like_dates(cells: Any) -> bool:
-    """Say whether text looks like dates to everybody."""
+    """Return whether text looks like dates to everybody."""
     return bool(len(cells)) and _share(cells[:_TRIED], _SURELY) > 0.9
 
 
@@ -180,7 +180,7 @@ def _commonest(cells: Any, others: list[str], order: str | None) -> str | None:
 
 
 def _around(cells: Any) -> tuple[str, str]:
-    """Return what stands before and behind the dates of most cells: weekdays, zones."""
+    """Return the forms of weekdays and zones around the dates of most cells."""
     before = ""
     for comma in (", ", " "):
         if _share(cells, rf"{_WEEKDAY}{comma}\S") > 0.5:
@@ -189,7 +189,7 @@ def _around(cells: Any) -> tuple[str, str]:
 
 
 def _is_turned(form: str, other: str) -> bool:
-    """Say whether one form has the days first where the other one has months: 1/2 is in both."""
+    """Return whether one form has the days first where the other one has months: 1/2 is in both."""
     one, two = form.removeprefix("%a, ")[:5], other.removeprefix("%a, ")[:5]
     return "%d" in one and "%m" in one and one != two and one == two[3:] + two[2:3] + two[:2]
 

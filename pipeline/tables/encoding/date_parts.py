@@ -15,8 +15,9 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: A whole column, or a part of a date.
 Part = Literal["", "days", "weekday", "month", "hour", "day of the year", "time of day"]
 LevelPart = Literal["weekday", "month", "hour"]
+LEVEL_PARTS: tuple[LevelPart, ...] = ("weekday", "month", "hour")
 #: The levels of parts that are categories; the other parts are numbers.
-LEVELS_OF: dict[LevelPart, tuple[str, ...]] = {
+LEVELS_OF: dict[Part, tuple[str, ...]] = {
     "weekday": WEEKDAYS, "month": tuple(map(str, range(1, 13))),
     "hour": tuple(map(str, range(24))),
 }  # fmt: skip
@@ -25,7 +26,8 @@ LEVELS_OF: dict[LevelPart, tuple[str, ...]] = {
 def part_of_dates(seconds: Floats, part: Part) -> Floats | Codes:
     """Return a part of moments (n,), none of them missing: its level from 0, or its number."""
     if part == "time of day":
-        return np.mod(seconds, SECONDS_OF_DAY) / SECONDS_OF_HOUR
+        hours: Floats = np.mod(seconds, SECONDS_OF_DAY) / SECONDS_OF_HOUR
+        return hours
     moments = np.floor(seconds).astype("datetime64[s]")
     days, months = moments.astype("datetime64[D]"), moments.astype("datetime64[M]")
     if part == "weekday":
@@ -35,7 +37,8 @@ def part_of_dates(seconds: Floats, part: Part) -> Floats | Codes:
     elif part == "hour":
         levels = (moments - days).astype(np.int64) // SECONDS_OF_HOUR
     else:
-        return (days - days.astype("datetime64[Y]")).astype(np.float64) + 1.0
+        numbers: Floats = (days - days.astype("datetime64[Y]")).astype(np.float64) + 1.0
+        return numbers
     return levels
 
 

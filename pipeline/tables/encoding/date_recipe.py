@@ -26,6 +26,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
 )
 from fewpass.pipeline.tables.encoding.date_forms import has_days, is_open, order_of
 from fewpass.pipeline.tables.encoding.date_parts import (
+    LEVEL_PARTS,
     LEVELS_OF,
     SECONDS_OF_DAY,
     SECONDS_OF_HOUR,
@@ -133,7 +134,7 @@ class Date(ColumnRecipe):
 
     @property
     def _order(self) -> str:
-        """Say which of day and month was taken to come first, where no cell tells."""
+        """Return which of day and month was taken to come first, where no cell tells."""
         orders = [order for form in (self.form or "").split(BETWEEN) if (order := order_of(form))]
         if not self.is_open or not orders:
             return ""
@@ -143,7 +144,7 @@ class Date(ColumnRecipe):
         )
 
     @property
-    def looks(self) -> list[TypicalCells]:
+    def typical_cells(self) -> list[TypicalCells]:
         """Return the days, the weekdays, the months and the hours."""
         last = self.last
         if last is None:  # where the sample's middle says that about all are
@@ -190,10 +191,10 @@ class Date(ColumnRecipe):
     def part_names(self) -> tuple[LevelPart, ...]:
         """Return the parts that are categories, in the order of their columns."""
         has = {"weekday": self.has_weekdays, "month": True, "hour": self.has_hours}
-        return tuple(part for part in LEVELS_OF if has[part])
+        return tuple(part for part in LEVEL_PARTS if has[part])
 
     def is_missing(self, cells: Any) -> Mask:
-        """Say which cells (n,) are missing, or no dates."""
+        """Return which cells (n,) are missing, or no dates."""
         return np.isnan(self.moments(cells))
 
     @property
@@ -248,7 +249,7 @@ def _day(seconds: float) -> str:
 
 
 def are_years(numbers: Floats) -> bool:
-    """Say whether numbers (n,) are years: each of a row of them, in our time."""
+    """Return whether numbers (n,) are years: each of a row of them, in our time."""
     first, last = float(numbers.min()), float(numbers.max())
     if not EARLIEST <= first <= last <= LATEST or last - first < _YEARS:
         return False
@@ -273,7 +274,7 @@ def _standins(moments: Floats) -> tuple[float, ...]:
 
 
 def _is_end_of_year(moment: float) -> bool:
-    """Say whether a moment is of the first day of a year, or of the last two, as 1899-12-30 is."""
+    """Return whether a moment is on the first day of a year or the last two, as 1899-12-30."""
     day = np.datetime64(int(moment), "s").astype("datetime64[D]")
     return any(str(day + k).endswith("-01-01") for k in range(3))
 

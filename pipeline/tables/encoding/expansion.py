@@ -1,4 +1,4 @@
-"""The codes of rows: numbers and places of levels that all features of an additive model follow of.
+"""Compact codes from which all features of a row are computed: numbers and places of levels.
 
 A row of codes is several times smaller than its features, so codes are what is stored, and rows
 are expanded where they are read.  A recipe has codes where each of its columns is a number, a
@@ -36,7 +36,7 @@ class CsrParts(NamedTuple):
 
 
 def has_codes(recipe: Recipe) -> bool:
-    """Say whether the features of rows follow of codes."""
+    """Return whether the features of rows are computed from codes."""
     own = recipe.additive
     if own is None or recipe.crosses or any(pair.is_complete for pair in own.pairs):
         return False
@@ -51,7 +51,7 @@ def _is_code(column: Any) -> bool:
 
 
 class Expansion:
-    """Codes of a recipe's rows, and what becomes of them.
+    """The codes of a recipe's rows, and their features.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Expansion:
 
 
 def expansion_in(schema: Schema) -> Expansion:
-    """Return what becomes of the codes of rows, by the recipe of their schema.
+    """Return the expansion of rows stored as codes, by the recipe of their schema.
 
     Raises
     ------

@@ -14,8 +14,10 @@ from fewpass.pipeline.tables.encoding.number_steps import behind
 from fewpass.pipeline.tables.encoding.terms import (
     Axis,
     Clip,
+    CodeAxis,
     CodeTerm,
     ColumnTerms,
+    DatePart,
     HatsTerm,
     KnotAxis,
     MissingTerm,
@@ -47,7 +49,7 @@ class Code(NamedTuple):
 
 
 def codes_of(described: Sequence[ColumnTerms], n_columns: int) -> Iterator[Code]:
-    """Yield what is a code, column by column: that of its own terms, then further parts of dates.
+    """Yield the codes, column by column: those of its own terms, then further parts of dates.
 
     Parameters
     ----------
@@ -60,7 +62,13 @@ def codes_of(described: Sequence[ColumnTerms], n_columns: int) -> Iterator[Code]
         codes = [code for term in one.terms for code in _codes_of(one.columns, term)]
         yield from codes
         further = {code for code in used if code.column == one.columns[0]} - set(codes)
-        yield from sorted(further, key=lambda code: code.steps[-1].of)
+        yield from sorted(further, key=_part_of)
+
+
+def _part_of(code: Code) -> str:
+    step = code.steps[-1]
+    assert isinstance(step, DatePart), "only dates have several codes"
+    return step.of
 
 
 def _codes_of(columns: Sequence[str], term: Any) -> Iterator[Code]:
@@ -79,7 +87,7 @@ def _codes_of(columns: Sequence[str], term: Any) -> Iterator[Code]:
         yield Code(columns[0], term.steps)
 
 
-def _code_of_axis(name: str, axis: Axis) -> Code:
+def _code_of_axis(name: str, axis: KnotAxis | CodeAxis) -> Code:
     missing = None if isinstance(axis, KnotAxis) else len(axis.levels) - 1
     return Code(name, axis.steps, missing)
 
@@ -153,8 +161,8 @@ class StepsInMaking:
             has_missing = _has_missing(one, term.at + 1)
             self._add(NUMBER, term.at, code=code, at=at, scale=float(has_missing))
         elif isinstance(term, WordTerm | CodeTerm):
-            (code,) = _codes_of(one.columns, term)
-            self._add(LEVEL, term.at, code=self.codes[code], other=_n_levels(one, term))
+            (own,) = _codes_of(one.columns, term)
+            self._add(LEVEL, term.at, code=self.codes[own], other=_n_levels(one, term))
 
     def _add_curve(self, column: str, term: HatsTerm) -> None:
         at = self._put_knots(term.knots, np.linspace(0.0, 1.0, len(term.knots)))

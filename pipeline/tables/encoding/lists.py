@@ -32,7 +32,7 @@ from fewpass.pipeline.tables.encoding.text import Ragged
 _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in double
 
 
-class Vector(ColumnRecipe):
+class EmbeddingColumn(ColumnRecipe):
     """As many numbers in every row, standardised; one column for a missing or an empty list."""
 
     is_group: ClassVar[bool] = False
@@ -42,7 +42,7 @@ class Vector(ColumnRecipe):
     deviation: tuple[Deviation, ...]
 
     @model_validator(mode="after")
-    def _fits(self) -> Vector:
+    def _fits(self) -> EmbeddingColumn:
         if len(self.mean) != len(self.deviation):
             raise ValueError(f"{len(self.mean)} means have {len(self.deviation)} deviations")
         ratios = (-mean / size for mean, size in zip(self.mean, self.deviation, strict=True))
@@ -150,7 +150,7 @@ def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
     return np.where(np.isfinite(values), values, np.nan), usable, bad
 
 
-def fitted_vector(name: str, cells: Any) -> Vector:
+def fitted_vector(name: str, cells: Any) -> EmbeddingColumn:
     """Standardise by a sample, whose commonest length, but for empty lists, is that of all."""
     lists = cells.drop_null()
     lengths = pc.list_value_length(lists)
@@ -158,7 +158,7 @@ def fitted_vector(name: str, cells: Any) -> Vector:
     size = pc.mode(filled)[0]["mode"].as_py() if len(filled) else 0
     mean, deviation = _moments(lengths, lists, size)
     usable = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
-    return Vector(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
+    return EmbeddingColumn(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
 
 
 def _moments(lengths: Any, cells: Any, size: int) -> tuple[Floats, Floats]:
@@ -191,16 +191,16 @@ def fitted_tags(name: str, cells: Any, enough: int, most: int) -> Tags:
 
 
 def is_list(kind: Any) -> bool:
-    """Say whether an Arrow type is lists."""
+    """Return whether an Arrow type is lists."""
     types = pa.types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def is_list_of_numbers(kind: Any) -> bool:
-    """Say whether an Arrow type is lists of numbers."""
+    """Return whether an Arrow type is lists of numbers."""
     return is_list(kind) and is_numeric(kind.value_type)
 
 
 def is_list_of_words(kind: Any) -> bool:
-    """Say whether an Arrow type is lists of text."""
+    """Return whether an Arrow type is lists of text."""
     return is_list(kind) and is_text(kind.value_type)

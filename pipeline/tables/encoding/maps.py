@@ -40,7 +40,7 @@ class Map(ColumnRecipe):
     kind: Literal["map"] = "map"
     names: tuple[str, ...]
     scale: tuple[Annotated[float, Field(gt=0.0, le=LARGEST)], ...]
-    """Of every name: what its number is multiplied by, so that the sample's have mean square 1."""
+    """The factor of every name's number, so that the sample's have mean square 1."""
     per_row: Annotated[float, Field(ge=0.0)]
     """Names of a row, on average."""
 
@@ -132,5 +132,5 @@ def fitted_map(name: str, cells: Any, enough: int, most: int) -> Map:
 
 
 def is_map_to_numbers(kind: Any) -> bool:
-    """Say whether an Arrow type is maps from words to numbers."""
+    """Return whether an Arrow type is maps from words to numbers."""
     return bool(pa.types.is_map(kind)) and is_numeric(kind.item_type)

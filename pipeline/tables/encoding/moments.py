@@ -218,7 +218,8 @@ def in_form(cells: Any, form: str, first_year: int = _FIRST_YEAR) -> Floats:
     parts = pc.extract_regex(words.dictionary, pattern_of(form))
     own = {part.name: pc.struct_field(parts, part.name) for part in parts.type}
     seconds = np.append(_seconds_of(own, first_year), np.nan)
-    return seconds[words.indices.fill_null(len(parts)).to_numpy(zero_copy_only=False)]
+    at = words.indices.fill_null(len(parts)).to_numpy(zero_copy_only=False)
+    return np.asarray(seconds[at], np.float64)
 
 
 def _by_cast(cells: Any) -> Floats | None:

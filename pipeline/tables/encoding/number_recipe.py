@@ -38,7 +38,7 @@ from fewpass.pipeline.tables.encoding.terms import (
 
 #: Numbers at which a column is shown, besides those that ranks are known of.
 _POINTS = 81
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
+UnitInterval = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Rank(BaseModel):
@@ -50,7 +50,7 @@ class Rank(BaseModel):
     model_config = OF_RECIPES
 
     values: Annotated[tuple[float, ...], Field(min_length=2)]  # ascending
-    shares: Annotated[tuple[Share, ...], Field(min_length=2)]
+    shares: Annotated[tuple[UnitInterval, ...], Field(min_length=2)]
     mean: float
     deviation: Deviation
 
@@ -133,7 +133,7 @@ class Number(ColumnRecipe):
 
     @property
     def _more(self) -> list[str]:
-        """Return what stands next to the number."""
+        """Return the names of the columns next to the number."""
         parts = ["log1p"] * (self.log is not None) + ["rank"] * (self.rank is not None)
         return [*parts, f"<= {self.lowest:.6g}"] if self.lowest is not None else parts
 
@@ -167,7 +167,7 @@ class Number(ColumnRecipe):
         return ", ".join(parts)
 
     @property
-    def looks(self) -> list[TypicalCells]:
+    def typical_cells(self) -> list[TypicalCells]:
         at = np.linspace(self.low, self.high, _POINTS)
         if self.rank is not None:  # where the sample has many
             at = np.append(at, np.clip(self.rank.values, self.low, self.high))
@@ -242,7 +242,7 @@ class Bins(ColumnRecipe):
         return f"number, one of {len(self.edges) + 1} ranges"
 
     @property
-    def looks(self) -> list[TypicalCells]:
+    def typical_cells(self) -> list[TypicalCells]:
         ends = np.asarray(self.edges)
         beyond = 0.05 * (ends[-1] - ends[0]) or 1.0
         at = np.unique([ends[0] - beyond, *np.nextafter(ends, -np.inf), *ends, ends[-1] + beyond])

@@ -60,7 +60,7 @@ class HatAxis(BaseModel):
     part: Part = ""
     knots: Annotated[tuple[float, ...], Field(min_length=2)]
     has_missing: bool = False
-    """Whether what is missing has features, too: only where functions are taken apart."""
+    """Whether missing numbers have features, too: only where functions are taken apart."""
     missing_as: MissingAs = None
     """The number that missing ones count as, where the sample has none; None: they are missing."""
 
@@ -84,7 +84,7 @@ class HatAxis(BaseModel):
 
     @property
     def n_features(self) -> int:
-        """Levels that have features: what is missing usually has none."""
+        """Return the number of levels with features: missing ones usually have none."""
         return len(self.knots) + self.has_missing
 
     def shares(self, variables: VariablesOfRows) -> tuple[ShareOfLevel, ...]:
@@ -180,7 +180,7 @@ class PairTable(ColumnRecipe):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the columns of the source that it is a function of: one, of parts of a date."""
+        """Return its columns of the source: one, where both axes are parts of a date."""
         return tuple(dict.fromkeys((self.a.column, self.b.column)))
 
     @property

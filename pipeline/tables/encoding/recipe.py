@@ -1,7 +1,7 @@
-"""What becomes of every column of a table: fitted to a sample, written down, applied to all rows.
+"""A recipe: the encoding of every column of a table, fitted to a sample and applied to all rows.
 
-Every column fills one slot or a few in each row, and in a slot one output column: a number its own,
-a category that of its value.  Text alone fills as many as it has words.
+Every column has one entry or a few in each row: a number in an output column of its own, a category
+in that of its value.  A text has as many as it has words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fewpass.pipeline.tables.encoding.cells import hashable
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.identity_cache import cached_by_identity
-from fewpass.pipeline.tables.encoding.lists import Tags, Vector
+from fewpass.pipeline.tables.encoding.lists import EmbeddingColumn, Tags
 from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, PairCell
@@ -33,7 +33,7 @@ from fewpass.storage.column_schema import FeatureRange
 _BETWEEN = " x "
 
 AnyColumn = Annotated[
-    Number | Bins | Category | Hashed | Text | Date | Vector | Tags | Map,
+    Number | Bins | Category | Hashed | Text | Date | EmbeddingColumn | Tags | Map,
     Field(discriminator="kind"),
 ]
 
@@ -46,10 +46,10 @@ class Cross(BaseModel):
     of: tuple[str, str]
     """Names of the columns."""
     pairs: Hashed
-    """What becomes of pairs; what is missing in either is missing."""
+    """The encoding of pairs; one with a missing value is missing."""
 
     def described(self) -> ColumnTerms:
-        """Return what becomes of a pair, as plain data."""
+        """Return the terms of a pair of cells, as plain data."""
         read = PairCell(between=_BETWEEN)
         return ColumnTerms(columns=self.of, read=read, terms=self.pairs.described().terms)
 
@@ -68,7 +68,7 @@ class Recipe(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what most recipes have none of."""
+        """Omit members that most recipes lack."""
         written: dict[str, Any] = handler(self)
         for name in ("additive", "null_values"):
             if getattr(self, name) is None:
@@ -82,7 +82,7 @@ class Recipe(BaseModel):
 
     @property
     def parts(self) -> tuple[ColumnRecipe, ...]:
-        """What has output columns, in their order."""
+        """Return the parts with output columns, in their order."""
         more = self.additive.parts if self.additive else ()
         return (*self.columns, *(cross.pairs for cross in self.crosses), *more)
 
@@ -103,7 +103,7 @@ class Recipe(BaseModel):
         return np.concatenate([part.signs for part in self.parts])
 
     def described(self) -> tuple[ColumnTerms, ...]:
-        """Return what becomes of a row, as plain data, in the order of `parts`."""
+        """Return the terms of a row, as plain data, in the order of `parts`."""
         first, all_of = 0, []
         for part in self.columns:
             all_of.append(part.described().behind(first))

@@ -24,7 +24,7 @@ from fewpass.pipeline.tables.encoding.variables import Variable, level_names
 
 
 def faults_in(recipe: Recipe, names: Sequence[str] | None) -> Iterator[str]:
-    """Yield what is wrong with a recipe of columns of these names; None: they have none."""
+    """Yield the faults of a recipe of columns of these names; None: they have none."""
     own = [column.name for column in recipe.columns]
     if names is not None and own != [*names]:
         wrong = next((a, b) for a, b in zip(own, names, strict=True) if a != b)

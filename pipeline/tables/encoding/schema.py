@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def encoding_of(recipe: Recipe, left_out: Mapping[str, str] | None = None) -> EncodingRecord:
-    """Return what is written down of a recipe, and of columns that were left out by it: why."""
+    """Return the record of a recipe, and the reasons of columns that were left out by it."""
     written = recipe.model_dump(mode="json")
     return EncodingRecord(
         n_features=recipe.n_outputs,
@@ -63,7 +63,7 @@ def _read(schema: Schema) -> Recipe:
 
 
 def _fault(error: ValidationError, recipe: dict[str, Any]) -> str:
-    """Say which member of a recipe is wrong, of which column, and why."""
+    """Return which member of a recipe is wrong, of which column, and why."""
     first = error.errors(include_url=False)[0]
     where, given = [str(part) for part in first["loc"]], first["input"]
     of = ""
@@ -83,7 +83,7 @@ def _name_at(recipe: dict[str, Any], place: Any) -> Any:
 
 
 def feature_names(schema: Schema | None) -> tuple[str, ...] | None:
-    """Return the names of a model's features: of what columns become, where they are encoded."""
+    """Return the names of a model's features: of output columns, where columns are encoded."""
     recipe = recipe_in(schema)
     if recipe is not None:
         return tuple(recipe.outputs)
@@ -91,7 +91,7 @@ def feature_names(schema: Schema | None) -> tuple[str, ...] | None:
 
 
 def described_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
-    """Say of every column that is encoded what becomes of it, and how much of it is missing."""
+    """Return each encoded column with its encoding in words, and its share of missing cells."""
     recipe = recipe_in(schema)
     if recipe is None:
         return ()
@@ -105,7 +105,7 @@ def described_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
 
 
 def columns_in_words(schema: Schema | None) -> dict[str, str] | None:
-    """Say of every column of the source what it is used for, or what becomes of it.
+    """Return the use, or the encoding, of every column of the source in words.
 
     What is made of columns in addition is behind them: two that are crossed, curves and pairs.
     """

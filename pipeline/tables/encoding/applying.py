@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.apply_terms import (
+    Entries,
     ReadCells,
     entries_of,
     read_cells,
@@ -23,6 +24,7 @@ from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_of, 
 from fewpass.pipeline.tables.encoding.inference import FEW
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe, terms_of
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms
 from fewpass.pipeline.tables.encoding.text import Ragged
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Floats, Vector, WholeNumbers
@@ -168,27 +170,42 @@ def in_codes(recipe: Recipe, expansion: Expansion, cells: Sequence[Any]) -> Enco
 
 def by_terms(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
     """Encode rows of any recipe, term by term."""
-    own = {column.name: (column, of) for column, of in zip(recipe.columns, cells, strict=True)}
-    used_again = recipe.additive is not None or bool(recipe.crosses)
-    read: dict[Any, ReadCells] = {}
-    parts, faults = list[Slot | Ragged](), _CellFaults([], [])
+    reader, faults = _ColumnReader(recipe, cells), _CellFaults([], [])
+    parts: list[Slot | Ragged] = []
     for k, one in enumerate(terms_of(recipe)):
-        every = []
-        for name, how in zip(one.columns, single_reads(one.read), strict=True):
-            column, of = own[name]
-            if (key := (name, type(how))) not in read:
-                with _naming(column, of):
-                    read[key] = read_cells(how, of)
-            every.append(read[key])
-        with _naming(*own[one.columns[0]]):
-            entries = entries_of(one, every)
+        entries = reader.entries(one)
         parts += entries.slots
         if k < len(recipe.columns):
             faults.note(k, recipe.columns[k], entries.bad)
-        if not used_again:
-            read.clear()  # it would take memory
-    encoded = Encoded(len(cells[0]), recipe.n_outputs, tuple(parts))
-    return encoded._replace(bad=tuple(faults.bad), words=tuple(faults.words))
+    shape = len(cells[0]), recipe.n_outputs
+    return Encoded(*shape, tuple(parts), tuple(faults.bad), tuple(faults.words))
+
+
+class _ColumnReader:
+    """Entries of some rows; a column that several terms are functions of is read once."""
+
+    def __init__(self, recipe: Recipe, cells: Sequence[Any]) -> None:
+        self._cells = {
+            column.name: (column, of) for column, of in zip(recipe.columns, cells, strict=True)
+        }
+        self._used_again = recipe.additive is not None or bool(recipe.crosses)
+        self._read: dict[tuple[str, type], ReadCells] = {}
+
+    def entries(self, one: ColumnTerms) -> Entries:
+        """Return the entries by the terms of one column, or of two."""
+        with _naming(*self._cells[one.columns[0]]):
+            ways = zip(one.columns, single_reads(one.read), strict=True)
+            return entries_of(one, [self._read_once(name, how) for name, how in ways])
+
+    def _read_once(self, name: str, how: Any) -> ReadCells:
+        key, (column, cells) = (name, type(how)), self._cells[name]
+        if key in self._read:
+            return self._read[key]
+        with _naming(column, cells):
+            read = read_cells(how, cells)
+        if self._used_again:  # all columns together would take memory
+            self._read[key] = read
+        return read
 
 
 class _CellFaults(NamedTuple):

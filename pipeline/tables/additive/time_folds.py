@@ -24,9 +24,10 @@ import numpy as np
 from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample, Rows
 from fewpass.pipeline.tables.additive.noise_columns import is_surely_less
 from fewpass.pipeline.tables.additive.trials import LINEAR, FormTrial, others
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, Part, level_of_date
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, Part, Variable, level_of_date
+from fewpass.pipeline.tables.encoding.variables import Variable
 
 FOLDS_IN_TIME = 5
 PARTS_OF_YEARS: tuple[Part, ...] = ("month", "day of the year")

@@ -16,7 +16,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.encoding.codes import are_codes, is_whole
+from fewpass.pipeline.tables.encoding.id_numbers import are_ids, is_whole
 from fewpass.pipeline.tables.encoding.plain_types import plain_schema, plain_table
 from fewpass.pipeline.tables.readers.arrow_rows import cells_of
 from fewpass.pipeline.tables.readers.borders import parsing
@@ -75,7 +75,7 @@ def _wider(table: Any) -> Any:
     codes = {
         field.name
         for field, cells in zip(columns.schema, columns.columns, strict=True)
-        if is_whole(field.type) and are_codes(cells.combine_chunks())
+        if is_whole(field.type) and are_ids(cells.combine_chunks())
     }
 
     def of(kind: Any, name: str) -> Any:

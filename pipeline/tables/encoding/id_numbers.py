@@ -45,12 +45,12 @@ _IDS = frozenset({
 
 
 def is_whole(kind: Any) -> bool:
-    """Say whether an Arrow type is one of whole numbers."""
+    """Return whether an Arrow type is one of whole numbers."""
     return bool(pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale <= 0))
 
 
-def are_codes(cells: Any) -> bool:
-    """Say whether whole numbers, an Arrow array of them or of text, are names and no amounts."""
+def are_ids(cells: Any) -> bool:
+    """Return whether whole numbers, an Arrow array of them or of text, are ids and no amounts."""
     if is_whole(cells.type):
         return _are_beyond_doubles(cells)
     ways = (_are_padded, _are_too_long, _are_extended, _are_infinite)
@@ -58,7 +58,7 @@ def are_codes(cells: Any) -> bool:
 
 
 def _are_padded(cells: Any) -> bool:
-    """Say whether digits are padded with zeros to one width, as zip codes are."""
+    """Return whether digits are padded with zeros to one width, as zip codes are."""
     padded = cells.filter(pc.starts_with(cells, "0"))
     padded = padded.filter(pc.match_substring_regex(padded, r"^0\d+$"))
     if len(padded) <= _PADDED * len(cells):
@@ -70,7 +70,7 @@ def _are_padded(cells: Any) -> bool:
 
 
 def _are_extended(cells: Any) -> bool:
-    """Say whether digits are of one width, and some go on behind a dash: 98115, 98115-4820."""
+    """Return whether digits are of one width, and some go on behind a dash: 98115, 98115-4820."""
     plain = pc.match_substring_regex(cells, r"^\d+$")
     others = cells.filter(pc.invert(plain))
     if not len(others) or len(others) > _STRAY * len(cells):
@@ -91,14 +91,14 @@ def _are_too_long(cells: Any) -> bool:
 
 
 def _are_infinite(cells: Any) -> bool:
-    """Say whether some are larger than all numbers: 12E456 is an id whose letter is an E."""
+    """Return whether some are larger than all numbers: 12E456 is an id whose letter is an E."""
     powers = cells.filter(pc.match_substring_regex(cells, _POWER))
     numbers = pc.cast(powers, pa.float64())
     return bool(pc.any(pc.is_inf(numbers)).as_py())
 
 
 def _is_exact(digits: str) -> bool:
-    """Say whether a double gives a whole number back; Python reads none of thousands of digits."""
+    """Return whether a double is exact; Python reads no whole number of thousands of digits."""
     number = float(digits)
     return math.isfinite(number) and int(number) == int(digits)
 
@@ -135,19 +135,19 @@ def unit_of(read: Read) -> str | None:
 
 
 def are_times(name: str, cells: Any) -> bool:
-    """Say whether numbers count the time since 1970: by their column's name, or as whole days."""
+    """Return whether numbers count time since 1970: by their column's name, or as whole days."""
     unit = unit_since_1970(cells)
     return unit is not None and (says_time(name) or _are_days(cells, UNITS_OF_TIME[unit]))
 
 
 def says_time(name: str) -> bool:
-    """Say whether the name of a column is that of times."""
+    """Return whether the name of a column is that of times."""
     words = {word.lower() for word in _WORD.findall(name)}
     return bool(words & _TIMES) and not words & _IDS
 
 
 def says_id(name: str) -> bool:
-    """Say whether the name of a column is that of ids."""
+    """Return whether the name of a column is that of ids."""
     return bool({word.lower() for word in _WORD.findall(name)} & _IDS)
 
 

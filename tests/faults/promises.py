@@ -22,8 +22,8 @@ PROMISES = {
     "written outside its folder.",
     "P9": "A password or a token in an address is not stored, printed or logged.",
     "P10": "Servers that fewpass starts listen on 127.0.0.1 only.",
-    "P11": "A source on the web is read completely and in one version, or the command reports the "
-    "source and what was received instead.",
+    "P11": "A source on the web is copied to the temporary folder completely and in one version, or "
+    "the command reports the source and what was received instead.",
     "P12": "A damaged or malicious file of any format is read as far as it is valid, or refused by "
     "name with a message: no crash, no hang, no memory beyond the budget, and no row of text "
     "that is neither read nor counted.",

@@ -116,7 +116,7 @@ def opened_npy(address: Address) -> Iterator[ArrayStream]:
 @contextmanager
 def opened_npz(address: Address) -> Iterator[dict[str, ArrayStream]]:
     """The arrays of an NPZ file, by name, each read on its own."""
-    with opened(address, anywhere=True) as (stream, _), ExitStack() as stack:
+    with opened(address) as (stream, _), ExitStack() as stack:
         with parsing(address.name, "the archive is damaged"):
             archive = stack.enter_context(zipfile.ZipFile(stream))
         members = [info.filename for info in archive.infolist() if info.filename.endswith(".npy")]

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.storage.source_files import is_page
+from fewpass.storage.source_file import is_page
 
 
 class Foreign(NamedTuple):

@@ -44,7 +44,7 @@ def opened_ipc(address: Address) -> Iterator[Ipc]:
         are read, too.
     """
     seekable = address.is_local and not address.compression
-    with opened(address, anywhere=seekable) as (stream, _):
+    with opened(address) as (stream, _):
         peeked = peekable(stream)
         begins = bytes(peeked.peek(_MARK_BYTES)[:_MARK_BYTES])
         if begins.startswith(_FIRST_FEATHER):

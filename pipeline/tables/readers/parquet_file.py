@@ -55,7 +55,7 @@ def _require_footer(stream: Any, address: Address) -> None:
 @contextmanager
 def _stream_of(address: Address) -> Iterator[Any]:
     with (
-        opened(address, anywhere=True) as (stream, _),
+        opened(address) as (stream, _),
         parsing(address.name, "the file is not whole Parquet"),
     ):
         yield stream

@@ -28,7 +28,7 @@ from fewpass.pipeline.tables.readers.queried import (
     cancellable,
     quoted_name,
 )
-from fewpass.storage.source_files.checked import changed
+from fewpass.storage.source_file import changed
 
 _ROWS = 8192  # that are fetched at once, if they are not long
 _CELL_BYTES = 64  # a Python object and its place

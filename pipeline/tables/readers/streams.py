@@ -21,7 +21,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.charsets import peekable
 from fewpass.pipeline.tables.readers.finding import Address, plain_errors
 from fewpass.storage.redaction import without_secrets
-from fewpass.storage.source_files import Checked
+from fewpass.storage.source_file import Checked
 
 _READ_BYTES = 1 << 16
 _KINDS: dict[str, Any] = {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}
@@ -136,15 +136,8 @@ def _of_zstandard(head: bytes) -> int:
 
 
 @contextmanager
-def opened(address: Address, *, anywhere: bool = False) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def opened(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a file: its decompressed and its stored bytes.
-
-    Parameters
-    ----------
-    address
-        The file.
-    anywhere
-        Whether the format is read at other places than one after the other.
 
     Raises
     ------
@@ -156,7 +149,7 @@ def opened(address: Address, *, anywhere: bool = False) -> Iterator[tuple[Binary
     """
     with (
         plain_errors(address.name, address.store),
-        _stored(address, anywhere=anywhere) as stored,
+        _stored(address) as stored,
         _unchanged(stored),
     ):
         ready = require_window(stored, address.compression, address.name, address.budget)
@@ -174,9 +167,9 @@ def opened(address: Address, *, anywhere: bool = False) -> Iterator[tuple[Binary
                 stream.close()
 
 
-def _stored(address: Address, *, anywhere: bool) -> BinaryIO:
+def _stored(address: Address) -> BinaryIO:
     if address.file is not None:
-        return cast("BinaryIO", address.file.open(anywhere=anywhere))
+        return cast("BinaryIO", address.file.open())
     return cast("BinaryIO", address.store.open(address.path, "rb"))
 
 

@@ -29,7 +29,7 @@ PROMISES = {
     "that is neither read nor counted.",
     "P13": "No file makes a command use more memory than its budget (`--memory`) and the "
     "libraries, or run for minutes before it is refused: parts of a file that must be in memory "
-    "at once (a line, a row, a page, a batch, a compression window, a description of every "
+    "at once (a line, a row, a page, a batch, a dictionary of xz, a description of every "
     "column) fit into the budget, or are refused before they are allocated, with the file, the "
     "size and a sufficient budget. The memory of the libraries is that of the same command for "
     "a small file with compiled kernels. Not included are the first compilation of kernels on a "

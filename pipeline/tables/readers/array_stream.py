@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import LONGEST_LABEL
 from fewpass.pipeline.tables.readers.streams import opened

@@ -24,7 +24,6 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.readers.borders import naming
 from fewpass.pipeline.tables.readers.column_roles import (
     chosen_columns,
     name_of,
@@ -33,6 +32,7 @@ from fewpass.pipeline.tables.readers.column_roles import (
     used_columns,
 )
 from fewpass.pipeline.tables.readers.exact_idf import with_exact_idf
+from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.random_split import held_out_at_random
 from fewpass.pipeline.tables.readers.row_roles import RowRoles
 from fewpass.pipeline.tables.readers.sampling import FirstSample

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.arrow_batches import require_legible, validated
-from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.charsets import peekable
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.ipc_sizes import CheckedMessages, require_messages
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.streams import opened
 
 #: What files begin with, and how many bytes stand in front of the stream that is in them.

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from fewpass.pipeline.budget import UNTOLD
 from fewpass.pipeline.tables.readers.arrow_batches import cut, may_take, validated
-from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.parquet_pages import pages_of
 from fewpass.pipeline.tables.readers.streams import opened
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.readers.borders import parsing
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.queried import (
     QueriedRows,
     added_up,

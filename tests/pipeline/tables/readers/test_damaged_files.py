@@ -16,9 +16,9 @@ import pytest
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import open_source
-from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.json_screen import MOST_DEEP, fault_of, is_sound
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.streams import _decompressed
 
 ROWS = 40

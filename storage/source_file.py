@@ -26,6 +26,7 @@ CONNECT_S, READ_S = 30.0, 60.0  # its timeouts for an answer, and between two by
 BUFFER_BYTES, _COPIED_BYTES = 1 << 16, 1 << 20
 #: Content encodings of web servers, and the suffixes of files that are compressed in that way.
 _PACKINGS = {"": "", "identity": "", "gzip": ".gz", "x-gzip": ".gz", "zstd": ".zst"}
+_BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 #: Fields with an object's version, best first: listings of S3 have no VersionId, single answers do.
 _VERSIONS = ("generation", "ETag", "etag", "e_tag", "VersionId", "version_id", "md5Hash",
              "content_md5", "checksum", "LastModified", "last_modified", "updated", "mtime",
@@ -270,8 +271,8 @@ class WebCopy(VersionedFile):
 
     Raises
     ------
-    FileNotFoundError
-        The server has no such file.
+    FileNotFoundError, PermissionError
+        The server has no such file, or does not give it.
     CutShort
         It did not come whole, however often it was asked for, or is longer than half of the free
         space of the temporary folder.
@@ -307,7 +308,7 @@ class WebCopy(VersionedFile):
         try:
             session = await store.set_session()
             async with session.get(store.encode_url(url), **options) as response:
-                if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                if response.status in _BUSY or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                     return f"the server answers {response.status}"
                 self._require_readable(response)
                 await self._copy(response)
@@ -334,9 +335,13 @@ class WebCopy(VersionedFile):
         status, headers = response.status, response.headers
         if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
             raise FileNotFoundError(f"{self.name}: no such file. Check the address.")
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise PermissionError(
+                f"{self.name} is not given: the server answers {status}. Check the address and the "
+                "credentials."
+            )
         if status != HTTPStatus.OK:
-            advice = "Check the address and the credentials."
-            raise cut_short(self.name, f"the server answers {status}", advice)
+            raise cut_short(self.name, f"the server answers {status}", _FETCH)
         encoding = headers.get("Content-Encoding", "").strip().lower()
         if encoding not in _PACKINGS:
             raise cut_short(

@@ -133,6 +133,25 @@ def test_a_refusal_says_what_came(answer, said):
         rows_of(server.url("rows.svm"))
 
 
+@pytest.mark.parametrize(
+    ("status", "error", "requests"),
+    [
+        (404, FileNotFoundError, 1),
+        (403, PermissionError, 1),
+        (429, CutShort, 3),
+        (503, CutShort, 3),
+    ],
+)
+def test_only_a_busy_server_is_asked_again(status, error, requests):
+    def answer(asked):
+        return answers.good(asked)._replace(status=status)
+
+    with web_server(SVM, answer) as server, pytest.raises(error) as refused:
+        rows_of(server.url("rows.svm"))
+    assert server.url("rows.svm") in str(refused.value)
+    assert server.count == requests
+
+
 @pytest.mark.parametrize("answer", [answers.no_ranges, answers.chunked])
 def test_a_copy_takes_half_of_the_free_space_at_most(monkeypatch, answer):
     free = SimpleNamespace(free=2 * len(SVM) - 2)

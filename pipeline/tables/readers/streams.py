@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import lzma
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
@@ -16,8 +18,8 @@ from fewpass.storage.redaction import without_secrets
 from fewpass.storage.source_file import Checked
 
 _READ_BYTES, _BUFFER_BYTES = 1 << 16, 1 << 20
-_ARROW = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_DAMAGED = (EOFError, lzma.LZMAError, zipfile.BadZipFile)
+_ARROW = {".bz2": "bz2", ".zst": "zstd"}
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile)
 
 
 @contextmanager
@@ -35,8 +37,8 @@ def opened(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     with (
         plain_errors(address.name, address.store),
         _stored(address) as stored,
-        _unchanged(stored),
         _decompressed(address, stored) as stream,
+        _unchanged(stored),  # before Arrow's stream closes it
     ):
         try:
             yield stream, stored
@@ -59,9 +61,15 @@ def _unchanged(stored: BinaryIO) -> Iterator[None]:
     """Refuse what was read of a file that changed meanwhile, also where it made no sense."""
     try:
         yield
-    finally:
-        if isinstance(stored, Checked) and not stored.closed:
-            stored.require_same()
+    except Exception:
+        _require_same(stored)
+        raise
+    _require_same(stored)
+
+
+def _require_same(stored: BinaryIO) -> None:
+    if isinstance(stored, Checked) and not stored.closed:
+        stored.require_same()
 
 
 @contextmanager
@@ -69,8 +77,10 @@ def _decompressed(address: Address, stored: BinaryIO) -> Iterator[BinaryIO]:
     if not address.compression:
         yield stored
         return
-    if address.compression == ".xz":
-        raw: Any = _Xz(stored, address.budget.unpacking)
+    if address.compression == ".gz":  # as whole as by Arrow, and it can go back
+        raw: Any = gzip.GzipFile(fileobj=stored)
+    elif address.compression == ".xz":
+        raw = _Xz(stored, address.budget.unpacking)
     else:
         import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that other text need not wait
 

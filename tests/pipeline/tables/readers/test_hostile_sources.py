@@ -42,6 +42,7 @@ def counted(monkeypatch):
 
         return Counting
 
+    monkeypatch.setattr(gzip, "GzipFile", counting(gzip.GzipFile))
     monkeypatch.setattr(pa, "CompressedInputStream", counting(pa.CompressedInputStream))
     monkeypatch.setattr(streams, "_Xz", counting(streams._Xz))
     return taken

@@ -1,7 +1,9 @@
 """Sources on servers that behave badly: all rows come, or the source is refused by name."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import re
 from functools import partial
@@ -226,11 +228,18 @@ def test_an_ingest_of_another_version_is_another_ingest(tmp_path):
 # -- files of this machine ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FILES)
+HERE = FILES | {
+    "rows.svm.bz2": bz2.compress(SVM),
+    "rows.svm.xz": lzma.compress(SVM),
+    "rows.svm.zst": pa.compress(SVM, "zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("name", HERE)
 @pytest.mark.parametrize("how", ["shrinks", "grows", "is touched"])
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, name, how):
     path = tmp_path / name
-    path.write_bytes(FILES[name])
+    path.write_bytes(HERE[name])
     source = opened(str(path))
     with pytest.raises((SourceChanged, CutShort), match=re.escape(str(path))):
         for number, _ in enumerate(source.pieces(2_000)):

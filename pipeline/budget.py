@@ -119,7 +119,7 @@ class Budget:
         "it is copied a few times, by several threads",
     )  # fmt: skip
     unpacking = MemoryShare(
-        "1", "rows", READING, "the window of a compressed file", "it is there once"
+        "1", "rows", READING, "the dictionary of a file of xz", "it is there once"
     )
     page = MemoryShare(
         "1/8", "budget", READING, "what is read ahead of the columns of a Parquet file",
@@ -270,10 +270,6 @@ class Budget:
     def require_side_by_side(self, size: int, what: str, advice: str) -> None:
         """Refuse parts of a file that are too large together; `what` ends before "3 GB"."""
         self._require(Budget.pages, size, what, advice)
-
-    def require_window(self, size: int, what: str, advice: str) -> None:
-        """Refuse the window of a compressed file."""
-        self._require(Budget.unpacking, size, what, advice)
 
     def require_row(self, size: int, where: str) -> None:
         """Refuse a row that is too long."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.scoring.output_table import BATCH_ROWS, OutputTable, Replaced, WaitingRows
-from fewpass.pipeline.tables.readers.borders import quoted
+from fewpass.pipeline.tables.readers.library_errors import quoted
 from fewpass.pipeline.tables.readers.table_files import store_settings
 from fewpass.storage.addresses import local_path, open_store, require_no_secrets
 

@@ -22,14 +22,14 @@ PROMISES = {
     "written outside its folder.",
     "P9": "A password or a token in an address is not stored, printed or logged.",
     "P10": "Servers that fewpass starts listen on 127.0.0.1 only.",
-    "P11": "A source on the web is read completely and in one version, or the command reports the "
-    "source and what was received instead.",
+    "P11": "A source on the web is copied to the temporary folder completely and in one version, or "
+    "the command reports the source and what was received instead.",
     "P12": "A damaged or malicious file of any format is read as far as it is valid, or refused by "
     "name with a message: no crash, no hang, no memory beyond that of P13, and no row of text "
     "that is neither read nor counted.",
     "P13": "No file of text makes a command use more memory than its budget (`--memory`) and the "
     "libraries, or run for minutes before it is refused: parts of a file that must be in memory "
-    "at once (a line, a row, a compression window, a description of every column) fit into the "
+    "at once (a line, a row, a dictionary of xz, a description of every column) fit into the "
     "budget, or are refused before they are allocated, with the file, the size and a sufficient "
     "budget. Of a Parquet or Arrow file the parts that pyarrow has in memory at once come on top: "
     "its description of the columns, a page or a batch, decoded, up to five times as large (a "

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.readers.borders import parsing, quoted
+from fewpass.pipeline.tables.readers.library_errors import parsing, quoted
 
 Sizes = NDArray[np.int64]
 #: What a number in a list takes while lists become rows: a place and a value, and both once more.

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.arrow_batches import cut, validated
-from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.charsets import peekable
 from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.streams import opened
 
 #: Of every column that is read ahead from a disk, at most and at least.

@@ -15,9 +15,9 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.applying import Encoded, EncodedByCodes, encode
 from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_of, has_codes
 from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
-from fewpass.pipeline.tables.readers.borders import naming
 from fewpass.pipeline.tables.readers.column_roles import LOOK_BYTES, SAMPLE_BYTES, name_of
 from fewpass.pipeline.tables.readers.fitted_table import FittedTable
+from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.rejection import Fault, without_bad_rows
 from fewpass.pipeline.tables.readers.row_roles import RoleValues
 from fewpass.pipeline.tables.readers.sampling import sampled

@@ -24,7 +24,6 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.readers.borders import naming
 from fewpass.pipeline.tables.readers.column_roles import (
     chosen_columns,
     name_of,
@@ -38,6 +37,7 @@ from fewpass.pipeline.tables.readers.held_out_rows import (
     held_out_at_random,
     threshold_of,
 )
+from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.row_roles import RowRoles
 from fewpass.pipeline.tables.readers.sampling import FirstSample
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableRows

@@ -19,7 +19,6 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.encoding.id_numbers import are_ids, is_whole
 from fewpass.pipeline.tables.encoding.plain_types import plain_schema, plain_table
 from fewpass.pipeline.tables.readers.arrow_rows import cells_of
-from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.characters import NEWLINE
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.exact import count_byte
@@ -33,6 +32,7 @@ from fewpass.pipeline.tables.readers.json_faults import (
     without_members,
 )
 from fewpass.pipeline.tables.readers.json_screen import count_members, fault_of, is_sound
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.lines import first_lines, line_pieces, text_bytes
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE
 from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.readers.borders import parsing, quoted
+from fewpass.pipeline.tables.readers.library_errors import parsing, quoted
 from fewpass.pipeline.tables.readers.queried import (
     QueriedRows,
     added_up,

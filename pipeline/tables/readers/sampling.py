@@ -16,13 +16,13 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.cells import is_text, words_of
 from fewpass.pipeline.tables.encoding.fitting import as_sample
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
-from fewpass.pipeline.tables.readers.borders import naming, parsing
 from fewpass.pipeline.tables.readers.column_roles import (
     LOOK_BYTES,
     chosen_columns,
     name_of,
     used_columns,
 )
+from fewpass.pipeline.tables.readers.library_errors import naming, parsing
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableRows
 
 #: Rows drawn of the first ones (column_roles.SAMPLE_BYTES) that decide on a recipe; of tables so

@@ -21,7 +21,7 @@ import pyarrow as pa
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.readers.borders import parsing
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.queried import (
     QueriedRows,
     added_up,
@@ -29,7 +29,7 @@ from fewpass.pipeline.tables.readers.queried import (
     quoted_name,
 )
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
-from fewpass.storage.source_files.checked import changed
+from fewpass.storage.source_file import changed
 
 _ROWS = 8192  # that are fetched at once, if they are not long
 _CELL_BYTES = 64  # a Python object and its place

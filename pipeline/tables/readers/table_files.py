@@ -23,10 +23,10 @@ from fewpass.pipeline.tables.readers.arrow_files import (
 )
 from fewpass.pipeline.tables.readers.arrow_numbers import ArrowNumbers, require_numbers
 from fewpass.pipeline.tables.readers.arrow_rows import CELL_BYTES, NUMBER_BYTES, TypedRows
-from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.seen_files import NothingNew
 from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile
 

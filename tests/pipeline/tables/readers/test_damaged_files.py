@@ -7,6 +7,7 @@ import json
 import lzma
 import struct
 import zipfile
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,10 @@ import pytest
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import open_source
-from fewpass.pipeline.tables.readers.borders import parsing
+from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.json_screen import MOST_DEEP, fault_of, is_sound
+from fewpass.pipeline.tables.readers.library_errors import parsing
+from fewpass.pipeline.tables.readers.streams import _decompressed
 
 ROWS = 40
 
@@ -274,6 +277,25 @@ def test_compressed_files_are_whole_or_refused(tmp_path, end, pack):
         path.write_bytes(raw)
         with pytest.raises(BadInput, match=rf"t\.csv\.{end}: the file (ends|holds damaged)"):
             rows_of(path)
+
+
+@pytest.mark.parametrize(("end", "pack"), [
+    ("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress), ("zst", zstd),
+])  # fmt: skip
+def test_two_members_cut_anywhere_are_a_member_or_refused(tmp_path, end, pack):
+    half, rest = TEXT[:100], TEXT[100:]
+    path = tmp_path / f"t.csv.{end}"
+    path.write_bytes(pack(half) + pack(rest))
+    (address,) = find([str(path)])
+    whole, whole_first = path.read_bytes(), len(pack(half))
+    for size in range(1, len(whole)):
+        cut = io.BytesIO(whole[:size])
+        with _decompressed(address, cut) as stream:
+            if size == whole_first:
+                assert stream.read() == half
+            else:
+                with pytest.raises((EOFError, OSError, zlib.error)):
+                    stream.read()
 
 
 # -- the border ------------------------------------------------------------------------------------

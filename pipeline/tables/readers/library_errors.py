@@ -2,7 +2,7 @@
 
 Arrow, NumPy, zipfile and Python's own readers have errors of many kinds for content that is not
 what it says.  A border around each call turns all of them into one sentence, and keeps the cause
-for `--debug`.  Around our own code there is none: its faults are to be seen as what they are.
+for `--debug`.  Our own code is not wrapped: its bugs keep their tracebacks.
 """
 
 from __future__ import annotations

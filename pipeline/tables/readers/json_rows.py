@@ -332,7 +332,7 @@ def _wider_type(cells: Any) -> Any:
 
 def _unfit(lines: Sequence[tuple[int, bytes]], schema: Any) -> list[int]:
     """Return the numbers of the lines that cannot be read by a schema."""
-    if _fits(_joined(line for _, line in lines), schema):
+    if _refused(_joined(line for _, line in lines), schema) is None:
         return []
     if len(lines) == 1:
         return [lines[0][0]]
@@ -340,12 +340,13 @@ def _unfit(lines: Sequence[tuple[int, bytes]], schema: Any) -> list[int]:
     return _unfit(lines[:middle], schema) + _unfit(lines[middle:], schema)
 
 
-def _fits(text: bytes, schema: Any) -> bool:
+def _refused(text: bytes, schema: Any) -> str | None:
+    """Return Arrow's words on lines that it cannot read by a schema; None where it can."""
     try:
         _read_json(text, schema, "ignore")
-    except pa.ArrowInvalid:
-        return False
-    return True
+    except pa.ArrowInvalid as error:
+        return _IN_ROW.sub("", str(error)).removeprefix("JSON parse error: ")
+    return None
 
 
 def _explained(line: bytes, schema: Any) -> Fault:
@@ -355,17 +356,14 @@ def _explained(line: bytes, schema: Any) -> Fault:
         fact = _member(row.get(field.name), field, field.name)
         if fact:
             return fact, "Write all of its values alike,"
-    try:
-        _read_json(line, schema, "ignore")
-    except pa.ArrowInvalid as error:
-        words = _IN_ROW.sub("", str(error)).removeprefix("JSON parse error: ")
-        return f"the line cannot be read ({words})", "Correct it,"
-    return "the line cannot be read after the others", "Correct it,"
+    words = _refused(line, schema) or "its types are not those of the lines before"
+    return f"the line cannot be read ({words})", "Correct it,"
 
 
 def _member(value: Any, field: Any, path: str) -> str | None:
     """Return what is wrong with a member, or with one of those inside it; None: nothing."""
-    if value is None or _fits(json.dumps({field.name: value}).encode(), pa.schema([field])):
+    alone = json.dumps({field.name: value}).encode()
+    if value is None or _refused(alone, pa.schema([field])) is None:
         return None
     if pa.types.is_struct(field.type) and isinstance(value, dict):
         for inner in field.type:

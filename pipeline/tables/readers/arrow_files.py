@@ -47,7 +47,7 @@ def opened_parquet(address: Address) -> Iterator[Any]:
 @contextmanager
 def _stream_of(address: Address) -> Iterator[Any]:
     with (
-        opened(address, anywhere=True) as (stream, _),
+        opened(address) as (stream, _),
         parsing(address.name, "the file is not whole Parquet"),
     ):
         yield stream
@@ -199,7 +199,7 @@ def opened_ipc(address: Address) -> Iterator[Ipc]:
         It is neither, or damaged; while its batches are read, too.
     """
     seekable = address.is_local and not address.compression
-    with opened(address, anywhere=seekable) as (stream, _):
+    with opened(address) as (stream, _):
         peeked = peekable(stream)
         begins = bytes(peeked.peek(_MARK_BYTES)[:_MARK_BYTES])
         if begins.startswith(_FIRST_FEATHER):

@@ -59,6 +59,7 @@ _KINDS = (
     Foreign("a file of Stata", ".dta", (), _by_pandas("read_stata")),
     Foreign("a file of R", ".rds .rdata .rda", (), "Write its rows as CSV, in R by write.csv."),
     Foreign("a file of MATLAB", ".mat", (), "Write its rows as CSV, in MATLAB by writematrix."),
+    Foreign("ARFF", ".arff", (b"@relation", b"@RELATION"), "Write its rows as CSV, in Weka by CSVSaver."),
     Foreign("a picture", ".png .jpg .jpeg .gif", (b"\x89PNG", b"\xff\xd8\xff"),
             "Name a file of rows."),
     Foreign("a model", ".onnx .skops .safetensors .liblinear", (),

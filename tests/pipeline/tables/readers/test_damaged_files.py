@@ -18,7 +18,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import open_source
 from fewpass.pipeline.tables.readers.finding import find
-from fewpass.pipeline.tables.readers.json_screen import MOST_DEEP, fault_of, is_sound
+from fewpass.pipeline.tables.readers.json_rows import MOST_DEEP, _are_objects, _object_in, _refused
 from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.streams import _decompressed
 
@@ -175,14 +175,17 @@ def deep(depth):
 
 def test_lines_are_sound_as_python_reads_them():
     soundness = {
-        b"{}": True, b'{"a":"]}{["}': True, b'{"a":"\\"{"}': True, b'  {"a":[{}]} \r': True, b"": True,
+        b"{}": True, b'{"a":"]}{["}': True, b'{"a":"\\"{"}': True, b'  {"a":[{}]} \r': True, b'{"a":"': False,
         b"{}{}": False, b"{}*": False, b'"a"{}': False, b"{": False, b"}{": False, b"1": False,
-        b"[1]": False, deep(MOST_DEEP): True, deep(MOST_DEEP + 1): False,
+        b"[1]": False, deep(MOST_DEEP): True, deep(MOST_DEEP + 1): False, b'{"a":"\\\\"}': True, b'{"a":\n1}': False,
     }  # fmt: skip
     for text, sound in soundness.items():
-        assert is_sound(np.frombuffer(text + b"\n{}\n", np.uint8)) == sound, text
-        if not sound:
-            assert fault_of(text)
+        lines = text + b"\n{}\n"
+        is_taken = (
+            _are_objects(np.frombuffer(lines, np.uint8)) and _refused(lines, pa.schema([])) is None
+        )
+        assert is_taken == sound, text
+        assert isinstance(_object_in(text), dict) == sound, text
 
 
 @pytest.mark.parametrize("later", [False, True])

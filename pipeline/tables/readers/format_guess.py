@@ -93,7 +93,6 @@ def _guess_text(head: bytes, name: str) -> Format:
             "on each line, for example by jq -c '.[]'."
         )
     fits = {
-        "arff": any(line.lstrip()[:9].lower() == b"@relation" for line in lines),
         "jsonl": first.startswith(b"{") and first.endswith(b"}"),
         "vw": bool(first.split()[1:]) and any(map(_VW_LINE.match, lines)),
         "libsvm": any(map(_LIBSVM_LINE.fullmatch, lines)),

@@ -70,7 +70,7 @@ def _connection_args(scheduler: str) -> dict[str, Any]:
     import distributed  # noqa: PLC0415
 
     try:
-        given = distributed.Security().get_connection_args("client")
+        given: dict[str, Any] = distributed.Security().get_connection_args("client")
     except OSError as error:  # an SSLError is one
         raise BadInput(
             f"The files of TLS in Dask's configuration cannot be used ({error}). {TLS_SETTINGS}"

@@ -62,14 +62,13 @@ def asgd(
     theta, b = np.zeros(X.shape[1]), 0.0
     ema, b_ema = theta, b
     bar, b_bar = theta, b
-    loss_theta = loss_ema = 0.0
+    losses = np.zeros(2)  # of theta and of the moving average, smoothed
     for t, (x, target, v) in enumerate(zip(X, y, weight, strict=True), start=1):
         value, slope = phi(x @ theta + problem.intercept * b, target)
         if t0 is None:
             rate = max(LISTEN, 1.0 / t)
-            loss_theta += rate * (value - loss_theta)
-            value, _ = phi(x @ ema + problem.intercept * b_ema, target)
-            loss_ema += rate * (value - loss_ema)
+            value_ema, _ = phi(x @ ema + problem.intercept * b_ema, target)
+            losses += rate * (np.array([value, value_ema]) - losses)
         step = gamma(*schedule, t)
         if exact:
             slope = slope / (1.0 + step * v * (x @ x + problem.intercept**2))
@@ -77,7 +76,7 @@ def asgd(
         b = b - step * (problem.lam_b * b + problem.intercept * v * slope)
         if t0 is None:
             ema, b_ema = ema + LISTEN * (theta - ema), b_ema + LISTEN * (b - b_ema)
-            if t >= FEWEST_ROWS and (loss_ema < loss_theta or t >= latest):
+            if t >= FEWEST_ROWS and (losses[1] < losses[0] or t >= latest):
                 t0 = t
         eta = 1.0 if t0 is None or t <= t0 else 1.0 / (t - t0)
         bar, b_bar = (1.0 - eta) * bar + eta * theta, (1.0 - eta) * b_bar + eta * b  # (6)

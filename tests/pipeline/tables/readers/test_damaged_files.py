@@ -32,10 +32,11 @@ def rows_of(path, **options):
 # -- Arrow -----------------------------------------------------------------------------------------
 
 
-def ipc(table, kind="file"):
+def ipc(table, kind="file", compression=None):
     out = io.BytesIO()
     new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
-    with new(out, table.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with new(out, table.schema, options=options) as writer:
         writer.write_table(table)
     return out.getvalue()
 
@@ -68,6 +69,22 @@ def test_codes_beyond_a_dictionary_are_refused(tmp_path):
     (tmp_path / "codes.arrow").write_bytes(bytes(raw))
     with pytest.raises(BadInput, match=r"codes\.arrow, rows 1 to 40: .*'w' are damaged"):
         rows_of(tmp_path / "codes.arrow")
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_sizes_that_a_file_claims_and_has_not_are_refused(tmp_path, kind, compression):
+    """Of the batch, of a buffer, and of one that is to be unpacked: nothing so large is filled."""
+    table = pa.table({"x": np.arange(3000) * 1.0, "label": np.arange(3000) % 2})
+    raw = ipc(table, kind, compression=compression)
+    messages = pa.ipc.MessageReader.open_stream(raw[8:] if kind == "file" else raw)
+    body = next(message.body.size for message in messages if message.type == "record batch")
+    for claimed in (body, 8 * 3000):
+        at = raw.index(struct.pack("<q", claimed))
+        for lie in (1 << 62, 1 << 40, -5):
+            (tmp_path / "t.arrow").write_bytes(raw[:at] + struct.pack("<q", lie) + raw[at + 8 :])
+            with pytest.raises(BadInput, match=r"t\.arrow, from row 1 on: the file is damaged"):
+                rows_of(tmp_path / "t.arrow")
 
 
 def test_words_of_parquet_that_are_no_utf8_are_refused(tmp_path):

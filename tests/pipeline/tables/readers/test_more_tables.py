@@ -275,7 +275,7 @@ def test_numbers_are_looked_at_once(tmp_path, monkeypatch):
     def never(*_args, **_kwargs):
         raise AssertionError
 
-    monkeypatch.setattr("fewpass.pipeline.tables.readers.delimited.DelimitedRows.cells", never)
+    monkeypatch.setattr("fewpass.pipeline.tables.readers.csv_rows.CsvRows.cells", never)
     assert not isinstance(source_of(tmp_path / "rows.csv"), EncodedSource)
 
 
@@ -378,7 +378,7 @@ def test_comments_before_a_table_are_passed_over(tmp_path, words):
         assert len(X) == 30
     bad = ["# of me", "a,b,y", *rows, "1,2"]
     (tmp_path / "rows.csv").write_text("\n".join(bad) + "\n")
-    with pytest.raises(BadInput, match="line 33"):
+    with pytest.raises(BadInput, match="row 33"):
         read(source_of(tmp_path / "rows.csv"))
 
 

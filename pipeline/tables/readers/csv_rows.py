@@ -104,6 +104,9 @@ class CsvRows:
         """Estimate the bytes of the text, as if all files were compressed like the first one."""
         return text_bytes(self._addresses, self._longest)
 
+    def use_stored_types(self) -> None:
+        """Text has none."""
+
     def numbers(self, columns: TableColumns, options: SourceOptions) -> CsvNumbers:
         numbers = CsvNumbers(self, columns)
         _, content = self._behind_head(self.head, self._addresses[0])

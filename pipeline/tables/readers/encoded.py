@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -112,14 +113,22 @@ class EncodedSource:
         return self._table.threshold
 
     def estimated_bytes(self) -> int:
-        """Bytes of all rows in memory, from some of the first ones."""
+        return int(self._bytes_of_row / self._row_bytes * self._text_bytes)
+
+    @cached_property
+    def _text_bytes(self) -> float:
+        return self._rows.expands_to()
+
+    @property
+    def _bytes_of_row(self) -> float:
+        """Bytes of a row in memory, about."""
         names = [name_of(self._columns, k) for k in self._columns.features]
         with naming(self.files[0].name, self.files[0].name):
             encoding = encode(self.recipe, [*columns_of(self._few, names)])
         n = self._few.num_rows
         target, weight = np.zeros(n), np.zeros(n) if self.has_weight else None
         table = self._table_of(encoding, (target, weight, target if self.has_offset else None))
-        return int(n_bytes(table) / max(1, n) / self._row_bytes * self._rows.expands_to())
+        return n_bytes(table) / max(1, n)
 
     # -- rows --------------------------------------------------------------------------------------
 

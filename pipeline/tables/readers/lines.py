@@ -184,7 +184,8 @@ class TextHead(NamedTuple):
     """The first lines of a text file, which all that looks at them shares."""
 
     text: Bytes  # without a byte order mark
-    whole: float  # bytes of text that the file is likely to hold
+    is_whole: bool  # whether the file has no more
+    n_bytes: float  # of text that the file is likely to hold
     charset: str | None  # that it was read with
 
 
@@ -199,7 +200,9 @@ def with_head(address: Address, longest: int) -> Address:
         whole = text.size * max(1.0, (address.size or used) / used)
         if address.compression == ".gz":
             whole = max(whole, _stated_size(stored))
-    return address._replace(head=TextHead(_without_mark(text), whole, address.charset))
+    is_whole = text.size < size
+    head = TextHead(_without_mark(text), is_whole, whole, address.charset)
+    return address._replace(head=head)
 
 
 def _head_of(address: Address, longest: int) -> TextHead:
@@ -211,10 +214,11 @@ def _head_of(address: Address, longest: int) -> TextHead:
 
 def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> WholeLines:
     """Enough of a text file to see how its lines are made up."""
-    if address.head is None:
+    head = None if address.head is None else _head_of(address, longest)
+    if head is None or not (head.is_whole or n_bytes < head.text.size):
         with opened_text(address) as (stream, _):
             return head_lines(stream, address, longest, n_bytes)
-    text = _head_of(address, longest).text
+    text = head.text
     ends = np.flatnonzero(text[n_bytes - 1 :] == NEWLINE)[:1] + n_bytes
     return _lines(text[: int(ends[0])] if ends.size else text, address)
 
@@ -232,7 +236,7 @@ def head_lines(
 def sample(address: Address, longest: int) -> tuple[WholeLines, float]:
     """First lines of a text file, and how many bytes of text its whole is likely to hold."""
     head = _head_of(address, longest)
-    return _lines(head.text, address), head.whole
+    return _lines(head.text, address), head.n_bytes
 
 
 def text_bytes(addresses: Sequence[Address], longest: int) -> float:

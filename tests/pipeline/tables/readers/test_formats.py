@@ -5,6 +5,8 @@ import gzip
 import lzma
 import re
 import sqlite3
+import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -518,3 +520,36 @@ def test_an_ingest_that_is_killed_and_done_again_makes_the_same_set(
         quiet.test_fingerprint,
     )
     assert not Path(plan.dataset, ".ingest").exists()
+
+
+# -- how often files are opened --------------------------------------------------------------------
+
+#: Tables that are files; how many members JSON has shows more of its text than how large it is.
+TABLES = {"csv": 3, "tsv": 3, "jsonl": 4, "parquet": 3, "arrow": 3}
+TABLES |= {"csv of numbers": 3, "parquet of numbers": 3, "npy of numbers": 3}
+OPENED = []
+WATCHED = []
+
+
+def note_opening(event, arguments):
+    if WATCHED and event in ("open", "sqlite3.connect") and str(arguments[0]) in WATCHED:
+        OPENED.append(str(arguments[0]))
+
+
+sys.addaudithook(note_opening)
+
+
+@formats(*(form for form in (*WORDS, *NUMBERS) if form.name in TABLES))
+def test_a_file_is_opened_three_times_to_look_to_draw_a_sample_and_for_its_rows(tmp_path, form):
+    paths = form.written(tmp_path, n_files=2)
+    WATCHED[:], OPENED[:] = map(str, paths), []
+    try:
+        for encode in ("auto", *(["none"] if form.options.get("encode") == "none" else [])):
+            own = {**form.options, "encode": encode} if "encode" in form.options else form.options
+            plan = plan_of(form, paths, tmp_path / f"set-{encode}", test_fraction=0.0, scale="auto")
+            ingest(plan.model_copy(update={"options": SourceOptions(**own)}))
+            counts = Counter(OPENED)
+            assert max(counts.values()) <= TABLES[form.name], counts
+            OPENED.clear()
+    finally:
+        WATCHED.clear()

@@ -24,7 +24,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
-from fewpass.pipeline.tables.readers.csv_rows import CsvRows
 from fewpass.pipeline.tables.readers.encoded import EncodedSource
 from fewpass.storage.table import DenseTable, concatenate
 
@@ -147,22 +146,6 @@ def test_numbers_stay_as_they_are(tmp_path):
     assert not isinstance(source_of(path), EncodedSource)
     assert isinstance(source_of(path, encode="always"), EncodedSource)
     assert isinstance(source_of(path, column={"z": "category"}), EncodedSource)
-
-
-def test_the_header_of_plain_numbers_is_read_once(tmp_path, monkeypatch):
-    """Also where curves are looked for, which takes the reader of all kinds of cells in between."""
-    values = np.random.default_rng(0).normal(size=(2500, 2)).round(3)
-    rows = pd.DataFrame(values, columns=["x", "y"])
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    heads, usual = [], CsvRows.__init__
-    monkeypatch.setattr(CsvRows, "__init__", lambda *of: heads.append(of[-1].plain) or usual(*of))
-    for may_curve, read in ((False, [True]), (True, [True, False])):
-        heads.clear()
-        options = SourceOptions(label="y")
-        source = open_source(
-            [str(tmp_path / "rows.csv")], options, None, Expected(may_curve=may_curve)
-        )
-        assert not isinstance(source, EncodedSource) and heads == read
 
 
 def test_a_gap_far_behind_the_first_look_is_seen(tmp_path):

@@ -128,7 +128,7 @@ class EncodedSource:
         n = self._few.num_rows
         target, weight = np.zeros(n), np.zeros(n) if self.has_weight else None
         table = self._table_of(encoding, (target, weight, target if self.has_offset else None))
-        return n_bytes(table) / max(1, n)
+        return float(n_bytes(table) / max(1, n))
 
     # -- rows --------------------------------------------------------------------------------------
 

@@ -50,17 +50,18 @@ class NumberSource:
         if self.rows.n_rows is not None:
             features = (self.n_features or 0) * np.dtype(self._options.dtype).itemsize
             return self.rows.n_rows * (features + 8 + 8 * self.has_weight)
-        first = self.first_rows(self._options)
-        if first is None:
+        piece, first = self._first_piece, self.first_rows(self._options)
+        if piece is None or first is None:
             return 0
-        return int(n_bytes(first) / max(1, self._first_piece.n_bytes) * self.rows.expands_to())
+        return int(n_bytes(first) / max(1, piece.n_bytes) * self.rows.expands_to())
 
     def first_rows(self, options: SourceOptions) -> Table | None:
         """Return some of the first rows, read by other options; None where there is none."""
-        if self._first_piece is None:
+        piece = self._first_piece
+        if piece is None:
             return None
         lenient = options.model_copy(update={"on_bad_row": "skip"})
-        return self._numbers.parse(self._first_piece, lenient).table
+        return self._numbers.parse(piece, lenient).table
 
     @cached_property
     def _first_piece(self) -> Piece | None:

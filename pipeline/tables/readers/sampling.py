@@ -79,11 +79,12 @@ def sampled(
             release_freed_memory()
         while _is_too_large(parts, memory):
             parts, rate = [_thinned(part, 0.5) for part in parts], rate / 2
-        looked_at = is_enough is not None and read >= LOOK_BYTES
-        if read >= most or (looked_at and is_enough(_joined(parts, rows.files[0].name))):
+        if read >= most or (
+            is_enough and read >= LOOK_BYTES and is_enough(_joined(parts, rows.files[0].name))
+        ):
             whole = False
             break
-        is_enough = None if looked_at else is_enough
+        is_enough = None if read >= LOOK_BYTES else is_enough
     if not any(part.num_rows for part in parts):
         for line, fact, advice in faults:
             where = f"{rows.files[0].name}, {rows.unit} {line}"

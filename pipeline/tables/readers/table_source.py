@@ -48,14 +48,20 @@ def open_table(
         encoded, first = _by_first_rows(rows, options, expected)
     if encoded is False and not curves:
         return NumberSource(_as_numbers(rows), options, expected, (), first)
+    lines = _as_lines(rows, options, expected) if curves and word == "csv" else None
+    if lines is not None:  # rows are held out by pieces: those of plain numbers
+        return _by_sample(lines, options, expected, encoded, curves=True, otherwise=rows)
     return _by_sample(rows, options, expected, encoded, curves=curves)
 
 
 def _by_sample(
     rows: TableRows, options: SourceOptions, expected: Expected, encoded: bool | None, *,
-    curves: bool,
+    curves: bool, otherwise: TableRows | None = None,
 ) -> Source:  # fmt: skip
-    """Draw a sample; encode what is not known to be numbers, and numbers where they get curves."""
+    """Draw a sample; encode what is not known to be numbers, and numbers where they get curves.
+
+    Where rows that are read as numbers turn out to be more, they are read by `otherwise`.
+    """
     from fewpass.pipeline.tables.readers.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
     from fewpass.pipeline.tables.readers.fitted_table import FittedTable  # noqa: PLC0415 - likewise
     from fewpass.pipeline.tables.readers.sampling import are_numbers  # noqa: PLC0415 - likewise
@@ -76,6 +82,8 @@ def _by_sample(
     plain = encoded is False
     if encoded is None and not gaps:
         plain = are_numbers(rows, columns, drawn.table)
+    if not plain and otherwise is not None:
+        return _by_sample(otherwise, options, expected, True, curves=False)
     notes: tuple[str, ...] = ()
     if not plain or curves:
         table.require_encodable()
@@ -88,6 +96,13 @@ def _by_sample(
         notes = tuple(notes_on_form(table))  # straight lines need no encoding
     first = drawn.first
     return NumberSource(_as_numbers(rows), options, expected, notes, first)
+
+
+def _as_lines(rows: TableRows, options: SourceOptions, expected: Expected) -> TableRows | None:
+    """Return a reader of whole lines of CSV; None where its first rows are no plain numbers."""
+    own: Any = copy.copy(rows)
+    own.numbers(chosen_columns(own, options, expected), options)
+    return cast("TableRows", own) if own.by_lines else None
 
 
 def _as_numbers(rows: TableRows) -> NumberRows:

@@ -7,7 +7,6 @@ as any Parquet file is, in pieces and in the order of their names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -42,13 +41,18 @@ _STORE_SETTINGS = {
 }
 
 
+def _nothing_deleted() -> Positions:
+    """Return the positions of deleted rows of a file that has none."""
+    return np.empty(0, np.int64)
+
+
 class DataFile(NamedTuple):
     """A Parquet file of a table."""
 
     address: Address
     n_rows: int | None  # those that are deleted among them
     same: Mapping[str, Any]  # Arrow scalars of columns that all its rows have, and it has not
-    deleted: Callable[[], Positions] = partial(np.empty, 0, np.int64)  # (m,) rows, ascending
+    deleted: Callable[[], Positions] = _nothing_deleted  # (m,) rows, ascending
 
 
 class VersionOfTable(NamedTuple):
@@ -256,7 +260,8 @@ class TableFileRows(TypedRows):
 
 def _field_of(name: str, schema: Any) -> str:
     """Return the column of the table that a dotted name is a part of."""
-    return next(field for field in schema.names if name == field or name.startswith(f"{field}."))
+    names = (field for field in schema.names if name == field or name.startswith(f"{field}."))
+    return str(next(names))
 
 
 def _without(batch: Any, deleted: Positions, start: int) -> Any:

@@ -21,7 +21,7 @@ FORMATS = {
 
 #: Formats of tables, whose columns are encoded; those of some may be plain numbers as well.
 TABLES = {
-    "csv": "fewpass.pipeline.tables.readers.delimited:DelimitedRows",
+    "csv": "fewpass.pipeline.tables.readers.csv_rows:CsvRows",
     "parquet": "fewpass.pipeline.tables.readers.arrow_rows:ParquetRows",
     "arrow": "fewpass.pipeline.tables.readers.arrow_rows:IpcRows",
     "jsonl": "fewpass.pipeline.tables.readers.json_rows:JsonRows",

@@ -24,7 +24,7 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.row_condition import Written, WrittenTerm, read_condition, terms_of
 from fewpass.pipeline.tables.changing.listed_values import listed_values
 from fewpass.pipeline.tables.ingest.retained_columns import Retained, Words, words_of_retained
-from fewpass.pipeline.tables.readers.delimited_header import MISSING
+from fewpass.pipeline.tables.readers.csv_head import MISSING
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.storage.manifest import RETAINED_BYTES
 

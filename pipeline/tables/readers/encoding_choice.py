@@ -41,7 +41,7 @@ def is_encoded(
         from fewpass.pipeline.tables.readers.plain_numbers import first_look  # noqa: PLC0415 - its kernels
 
         look = first_look(as_numbers, options, expected)
-        if look != "codes, maybe":
+        if look != "perhaps more":
             return look == "more"
     from fewpass.pipeline.tables.readers.sampling import is_more_than_numbers  # noqa: PLC0415 - Arrow
 

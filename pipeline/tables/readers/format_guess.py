@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, cast
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, PLACES, TABLES, Format
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.blanks import looks_spaced
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable
-from fewpass.pipeline.tables.readers.dialect import looks_spaced
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.foreign import LOOKED_AT, ZIP, refuse_named
 from fewpass.pipeline.tables.readers.lines import refuse_foreign

@@ -9,8 +9,7 @@ from typing import Any, cast
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import FORMATS, OWN_SETTINGS, TABLES
 from fewpass.pipeline.settings.source_options import SourceOptions, as_remembered
-from fewpass.pipeline.tables.readers.delimited_header import refuse_title
-from fewpass.pipeline.tables.readers.dialect import looks_spaced
+from fewpass.pipeline.tables.readers.csv_head import as_seen
 from fewpass.pipeline.tables.readers.encoding_choice import (
     asks_of_encoded,
     is_encoded,
@@ -20,10 +19,8 @@ from fewpass.pipeline.tables.readers.encoding_choice import (
 )
 from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.pipeline.tables.readers.format_guess import format_of
-from fewpass.pipeline.tables.readers.lines import first_lines
 from fewpass.pipeline.tables.readers.reader_classes import rows_class, source_class
 from fewpass.pipeline.tables.readers.source import Expected, NumberRows, Source
-from fewpass.pipeline.tables.readers.stray_quotes import in_address
 from fewpass.storage.column_schema import Schema
 
 ANYTHING = Expected()
@@ -68,14 +65,8 @@ def open_source(
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
         addresses = [address._replace(charset=options.charset) for address in addresses]
-    if word == "csv" and _is_spaced(addresses[0], options, expected):
-        addresses = [address._replace(spaced=True) for address in addresses]
-        options = options.model_copy(update={"delimiter": "\t"})
     if word == "csv":
-        if not addresses[0].spaced:
-            refuse_title(addresses[0], options, expected.longest_line)
-        first = in_address(addresses[0], options, expected.longest_line)
-        addresses = [address._replace(quotes=first.quotes) for address in addresses]
+        addresses, options = as_seen(addresses, options, expected.longest_line)
     if word not in FORMATS:
         return _table(word, addresses, options, expected)
     _require_no_table(word, addresses[0].name, options, expected)
@@ -147,13 +138,6 @@ def _described(
 ) -> list[Address]:
     addresses = find(specs, storage_options)
     return [address._replace(charset=options.charset) for address in addresses]
-
-
-def _is_spaced(address: Address, options: SourceOptions, expected: Expected) -> bool:
-    """Say whether cells stand between runs of blanks, as in the tables of R and Fortran."""
-    if options.delimiter is not None:
-        return options.delimiter == " "
-    return looks_spaced(first_lines(address, expected.longest_line).bytes.tobytes())
 
 
 def _require_own(word: str, name: str, options: SourceOptions) -> None:

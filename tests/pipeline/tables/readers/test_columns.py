@@ -14,8 +14,7 @@ from scipy.sparse import csr_matrix, random_array, save_npz
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import open_source
-from fewpass.pipeline.tables.readers.delimited_kernel import CellRules, CellSpace, parse_cells
-from fewpass.pipeline.tables.readers.exact import Rounded
+from fewpass.pipeline.tables.readers.csv_kernel import read_rows
 from fewpass.storage.table import concatenate
 
 CREDIT = "give_me_some_credit/creditsample-training.csv.gz"

@@ -219,7 +219,7 @@ def test_numbers_are_looked_at_once(tmp_path, monkeypatch):
     def never(*_args, **_kwargs):
         raise AssertionError
 
-    monkeypatch.setattr("fewpass.pipeline.tables.readers.delimited.DelimitedRows.cells", never)
+    monkeypatch.setattr("fewpass.pipeline.tables.readers.csv_rows.CsvRows.cells", never)
     assert not isinstance(source_of(tmp_path / "rows.csv"), EncodedSource)
 
 

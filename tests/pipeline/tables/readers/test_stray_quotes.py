@@ -90,7 +90,7 @@ def test_quotes_that_are_text_are_seen_told_and_remembered(tmp_path):
 
 def test_quotes_that_are_text_later_are_refused_by_line(tmp_path, monkeypatch):
     """Also where bad rows are skipped: how many rows are in the cell nobody can say."""
-    monkeypatch.setattr("fewpass.pipeline.tables.readers.stray_quotes._LOOKED_AT", 64)
+    monkeypatch.setattr("fewpass.pipeline.tables.readers.csv_head._LOOKED_AT", 64)
     path = written(tmp_path, shop(), "\t")
     for on_bad_row in ("refuse", "skip"):
         with pytest.raises(BadInput, match=r"line 13: .* 6 lines, .*`quote=none`.*`quote=double`"):

@@ -26,7 +26,7 @@ from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
-from fewpass.pipeline.tables.readers.delimited import DelimitedRows
+from fewpass.pipeline.tables.readers.csv_rows import CsvRows
 from fewpass.pipeline.tables.readers.encoded import EncodedSource
 from fewpass.storage.table import DenseTable, concatenate
 
@@ -199,9 +199,9 @@ def test_the_header_of_plain_numbers_is_read_once(tmp_path, monkeypatch):
     values = np.random.default_rng(0).normal(size=(2500, 2)).round(3)
     rows = pd.DataFrame(values, columns=["x", "y"])
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    heads, usual = [], DelimitedRows._head
+    heads, usual = [], CsvRows._head
     monkeypatch.setattr(
-        DelimitedRows, "_head", lambda *of: heads.append(of[-1].plain) or usual(*of)
+        CsvRows, "_head", lambda *of: heads.append(of[-1].plain) or usual(*of)
     )
     for may_curve, read in ((False, [True]), (True, [True, False])):
         heads.clear()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.readers import Expected
-from fewpass.pipeline.tables.readers.delimited_header import MISSING
+from fewpass.pipeline.tables.readers.csv_head import MISSING
 from fewpass.pipeline.tables.readers.encoded import EncodedSource
 from tests.pipeline.tables.readers.test_tables import read, source_of
 

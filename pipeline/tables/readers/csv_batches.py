@@ -21,6 +21,7 @@ from fewpass.pipeline.tables.readers.csv_head import CsvLayout, RowTooLong
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import Piece
 
+
 class CsvBatch(NamedTuple):
     """Rows that follow each other."""
 
@@ -228,7 +229,9 @@ def refuse_swallowed(name: str, batch: CsvBatch, delimiter: str, n_cells: int) -
         n = np.asarray(_n_lines(cells))
         long = np.flatnonzero(n)
         k = np.asarray(pc.count_substring(cells.take(pa.array(long)), delimiter))
-        found += zip(batch.rows[long].tolist(), (n[long] * (n_cells - 1) == k).tolist(), strict=True)
+        found += zip(
+            batch.rows[long].tolist(), (n[long] * (n_cells - 1) == k).tolist(), strict=True
+        )
     stray = [row for row, is_stray in found if is_stray]
     if 2 * len(stray) > len(found):
         raise BadInput(

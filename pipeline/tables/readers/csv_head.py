@@ -1,4 +1,4 @@
-"""The first rows of delimited text (CSV): what stands before them, between cells and around cells."""
+"""The first rows of delimited text (CSV): what stands before them, between and around cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fewpass.pipeline.decimal_text import DECIMAL, MISSING_WORDS
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import listed, require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.blanks import by_tabs, looks_spaced
+from fewpass.pipeline.tables.readers.blanks import looks_spaced
 from fewpass.pipeline.tables.readers.charsets import charset_of
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import first_lines
@@ -26,6 +26,8 @@ MISSING = {"", *MISSING_WORDS}
 DELIMITERS = ",;|\t"
 #: Bytes that tell whether quotes are text, and rows that tell what cells hold.
 _LOOKED_AT, ROWS = 1 << 20, 1000
+#: Bytes that tell the charset.
+_CHARSET_BYTES = 1 << 18
 #: Rows that tell whether the first one is a header, or a title.
 _FIRST = 100
 #: How text is decoded, so that its bytes can be counted.
@@ -65,6 +67,7 @@ class CsvHead(NamedTuple):
     begins: tuple[int, int]  # bytes before the first row and before the second one
     delimiter: str
     rows: list[list[str]]  # without blank ones; the first may be a header
+    ends: list[int]  # line, from 1, that each of them ends on
 
     @property
     def names(self) -> list[str]:
@@ -80,13 +83,18 @@ def head_of(text: bytes, address: Address, delimiter: str | None) -> CsvHead:
     delimiter = delimiter or find_delimiter(first, address.extension)
     if before and 1 < len(_cells(lines[before - 1], delimiter)) == len(_cells(first, delimiter)):
         before -= 1  # a comment that names the columns
-    rows, n_lines = _rows(lines[before:], delimiter, quotes=address.quotes)
-    begins = [len("".join(lines[:k]).encode(*_AS_IT_IS)) for k in (before, before + n_lines)]
-    return CsvHead(before, (begins[0], begins[1]), delimiter, rows)
+    rows, ends = _rows(lines[before:], delimiter, quotes=address.quotes)
+    ends = [before + end for end in ends]
+    first, second = (_size(lines[:k]) for k in (before, ends[0] if ends else before))
+    return CsvHead(before, (first, second), delimiter, rows, ends)
 
 
 def _lines(text: bytes) -> list[str]:
     return io.StringIO(text.decode(*_AS_IT_IS), newline="").readlines()
+
+
+def _size(lines: Sequence[str]) -> int:
+    return len("".join(lines).encode(*_AS_IT_IS))
 
 
 def _lines_before(lines: Sequence[str]) -> int:
@@ -107,18 +115,20 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 def _rows(
     lines: Sequence[str], delimiter: str, *, quotes: bool
-) -> tuple[list[list[str]], int]:  # fmt: skip
-    """Return the first rows, and how many lines the first one takes.
+) -> tuple[list[list[str]], list[int]]:
+    """Return the first rows, and the line that each ends on.
 
     They end before a cell that is longer than Python's `csv` reads: Arrow tells where that is.
     """
     quoting = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-    reader, rows, n_lines = csv.reader(lines, delimiter=delimiter, quoting=quoting), [], 0
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting)
+    rows: list[list[str]] = []
+    ends: list[int] = []
     with suppress(csv.Error):
         for row in islice(filter(None, reader), ROWS):
-            n_lines = n_lines or reader.line_num
             rows.append(row)
-    return rows, n_lines
+            ends.append(reader.line_num)
+    return rows, ends
 
 
 # -- all files -----------------------------------------------------------------------------------
@@ -136,7 +146,7 @@ def as_seen(
     """
     charset = options.charset
     raw = first_lines(addresses[0], longest, _LOOKED_AT).bytes
-    if charset is None and (charset := charset_of(raw.tobytes())):
+    if charset is None and (charset := charset_of(raw[:_CHARSET_BYTES].tobytes())):
         raw = first_lines(addresses[0]._replace(charset=charset), longest, _LOOKED_AT).bytes
     text = raw.tobytes()
     if b"\x00" in text[:1000]:
@@ -149,7 +159,7 @@ def as_seen(
     if spaced:
         options = options.model_copy(update={"delimiter": "\t"})
     else:
-        if options.quote == "auto":
+        if options.quote == "auto" and b'"' in text:
             quotes = not _are_text(text, head_of(text, addresses[0], delimiter))
         _refuse_title(text, addresses[0]._replace(quotes=quotes), options)
     return [a._replace(charset=charset, spaced=spaced, quotes=quotes) for a in addresses], options
@@ -161,8 +171,6 @@ def _are_text(text: bytes, head: CsvHead) -> bool:
     Then some do not end their cells, few cells begin with any, and every line is a row.  With tabs
     it is enough that one is never closed: who writes tabs between cells seldom encloses them.
     """
-    if b'"' not in text:
-        return False
     lines = [line.rstrip("\r\n") for line in _lines(text)[head.before :] if line.strip()]
     n, mark = lines[0].count(head.delimiter), re.escape(head.delimiter)
     quoted = [line for line in lines if re.search(rf'(?:^|{mark})"', line)]
@@ -180,19 +188,19 @@ def _are_text(text: bytes, head: CsvHead) -> bool:
 
 def _refuse_title(text: bytes, address: Address, options: SourceOptions) -> None:
     """Refuse a first row of one cell, where the rows below it have several."""
-    heads = [head_of(text, address, one) for one in options.delimiter or DELIMITERS]
     head = head_of(text, address, options.delimiter)
-    if len(head.names) == 1:
+    if len(head.names) == 1:  # which says nothing of what stands between cells
+        heads = [head_of(text, address, one) for one in options.delimiter or DELIMITERS]
         head = max(heads, key=lambda one: _usual(one)[1])
     rows, (usual, _) = head.rows[1:_FIRST], _usual(head)
     begins = next((row for row in rows if len(row) == usual and all(map(str.strip, row))), None)
     if begins is None or not _is_title(head.names, begins, options):
         return
-    row = head.before + rows.index(begins) + 2
+    line = head.ends[1 + rows.index(begins)] - "".join(begins).count("\n")
     raise BadInput(
-        f"{address.name}, row {head.before + 1}: {shown(head.rows[0][0].strip())} is no row of the "
-        f"table, which begins in row {row} with {usual} cells. Leave out what stands before it "
-        "(tail -n +K), or begin such lines with #."
+        f"{address.name}, line {head.before + 1}: {shown(head.names[0])} is no row of the table, "
+        f"which begins in line {line} with {usual} cells. Leave out what stands before it, for "
+        f"example by tail -n +{line}, or begin such lines with #."
     )
 
 
@@ -257,9 +265,9 @@ def places_of(wanted: Sequence[str], actual: Sequence[str], name: str) -> tuple[
         return None
     if len(actual) == len(wanted) and not names_columns(actual):
         raise BadInput(
-            f"{name}: the first row is no header ({listed(list(actual))}), where the first file names "
-            "its columns. Write their names above it, or send the parts of one table together: "
-            "cat part-* | fewpass ingest - ..."
+            f"{name}: the first row is no header ({listed(list(actual))}), where the first file "
+            "names its columns. Write their names above it, or send the parts of one table "
+            "together: cat part-* | fewpass ingest - ..."
         )
     require_same(wanted, actual, name)
     require_distinct(wanted, name)

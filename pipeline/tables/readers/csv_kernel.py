@@ -15,7 +15,7 @@ from fewpass.pipeline.tables.readers.decimals import (
     plain_number,
 )
 from fewpass.solvers.kernels.dispatch import exact_part, kernel
-from fewpass.solvers.kernels.shapes import Byte, Bytes, WholeNumbers
+from fewpass.solvers.kernels.shapes import Bytes, WholeNumbers
 
 #: Columns that are passed over, or whose words are the targets.
 PASSED, WORDS = -1, -2
@@ -24,16 +24,15 @@ GIVES_UP = -1
 
 
 @kernel
-def count_rows(text: Bytes) -> int:
-    """Return how many lines are not empty."""
-    rows, length = 0, 0
-    for c in text:
-        if c == NEWLINE:
-            rows += length > 0
-            length = 0
-        elif c != RETURN:
-            length += 1
-    return rows
+def count_blank_lines(text: Bytes) -> int:
+    """Return how many of whole lines are empty; without branches, many bytes are one step."""
+    first, second, third = text[:-2], text[1:-1], text[2:]
+    n = int(text[0] == NEWLINE)
+    n += text.size > 1 and text[1] == NEWLINE and (text[0] == NEWLINE or text[0] == RETURN)
+    for k in range(third.size):
+        is_empty = (second[k] == NEWLINE) | ((second[k] == RETURN) & (first[k] == NEWLINE))
+        n += (third[k] == NEWLINE) & is_empty
+    return n
 
 
 @exact_part
@@ -48,7 +47,7 @@ def _behind_cell(text: Bytes, at: Position, delimiter: int, quote: int) -> Posit
 
 
 @kernel
-def read_rows(  # noqa: C901, PLR0912 -- calls would cost more than they hide
+def read_rows(  # noqa: C901, PLR0911, PLR0912 -- calls would cost more than they hide
     text: Bytes,
     marks: tuple[int, int],
     places: WholeNumbers,
@@ -87,10 +86,12 @@ def read_rows(  # noqa: C901, PLR0912 -- calls would cost more than they hide
             at += STEP
             continue
         for column in range(places.size):
-            place = places[column]
+            place, begin = places[column], at
             while text[at] == SPACE:
                 at += STEP
             quoted = text[at] == quote
+            if quoted and at != begin:
+                return GIVES_UP  # to Arrow, a quote behind a blank is text
             start: Position = at + np.uint64(quoted)
             if place < 0:
                 at = _behind_cell(text, at, delimiter, quote)
@@ -105,8 +106,10 @@ def read_rows(  # noqa: C901, PLR0912 -- calls would cost more than they hide
                 if text[first] == ZERO and np.int64(point - first) > 1:
                     return GIVES_UP  # 007 may be a name
                 if not 0 < digits <= PLAIN_DIGITS or text[at] | 32 == 101:  # e, E
+                    if place == d and (digits == 0 or (digits > PLAIN_DIGITS and at == point)):
+                        return GIVES_UP  # so is a whole number that doubles are not exact for
                     status, value, at = decimal(text, start)
-                    if status != OK or place == d:
+                    if status != OK:
                         return GIVES_UP
                 if place < d:
                     X[rows, place] = value

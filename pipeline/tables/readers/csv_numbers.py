@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.readers.csv_rows import CsvRows
 
 _QUOTE, _NO_BYTE = ord('"'), 256
+_OF_A_HEADER = "If the first row names the columns, say so (`header=true`). "
 
 
 class PlainRows(NamedTuple):
@@ -159,6 +160,8 @@ class CsvNumbers:
         weight = columns.weight
         weights = None if weight is None else self._floats(weight, own[weight], faults)
         table = DenseTable(narrowed(X, options.dtype), targets.values, weights)
+        if piece.first_line == 1:
+            faults = [one._replace(advice=_OF_A_HEADER + one.advice) for one in faults]
         titles = [columns.title(k) for k in columns.features]
         return checked(piece, table, targets, titles, options, cells=cells, faults=faults)
 

@@ -23,7 +23,7 @@ from fewpass.pipeline.tables.readers.csv_head import (
     spare_cells,
     without_nameless,
 )
-from fewpass.pipeline.tables.readers.csv_kernel import count_rows
+from fewpass.pipeline.tables.readers.csv_kernel import count_blank_lines
 from fewpass.pipeline.tables.readers.csv_numbers import CsvNumbers
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.lines import (
@@ -128,7 +128,8 @@ class CsvRows:
             before, content = (0, text) if row else self._behind_head(text, address)
             row = row or before + 1
             yield Piece(address.name, row, content, text.bytes.size)
-            row += int(count_rows(content.bytes))
+            if content.bytes.size:
+                row += content.lines - int(count_blank_lines(content.bytes))
 
     def _behind_head(self, text: WholeLines, address: Address) -> tuple[int, WholeLines]:
         """Return how many rows come before those of a file's first lines, and these."""
@@ -187,7 +188,9 @@ class CsvRows:
 
     def _layout_of(self, file: str, used: Sequence[int]) -> Any:
         """Return how rows fall into cells; all columns are read where quotes are looked at."""
-        places = range(self.n_cells) if self._is_looked_at else [self.place_of(file, k) for k in used]
+        places = (
+            range(self.n_cells) if self._is_looked_at else [self.place_of(file, k) for k in used]
+        )
         nulls = ("",) if self._as_they_are else self.nulls
         return CsvLayout(self.delimiter, self.quotes, self.n_cells, tuple(places), nulls)
 
@@ -217,7 +220,11 @@ class CsvRows:
                 for k, one in zip(used, columns, strict=True)
             ]
         faults = tuple(
-            (row, f"the row has {counted(n, 'cell')}, {self.n_cells} were expected: {shown(text)}", _ADVICE)
+            (
+                row,
+                f"the row has {counted(n, 'cell')}, {self.n_cells} were expected: {shown(text)}",
+                _ADVICE,
+            )
             for row, n, text in batch.bad
         )
         return TableCells(tuple(columns), len(batch.rows), lambda: batch.rows, faults)

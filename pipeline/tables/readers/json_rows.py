@@ -22,7 +22,6 @@ from fewpass.pipeline.tables.readers.arrow_rows import cells_of
 from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.characters import NEWLINE
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
-from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.json_faults import (
     explained,
@@ -33,7 +32,7 @@ from fewpass.pipeline.tables.readers.json_faults import (
     without_members,
 )
 from fewpass.pipeline.tables.readers.json_screen import count_members, fault_of, is_sound
-from fewpass.pipeline.tables.readers.lines import first_lines, line_pieces, text_bytes
+from fewpass.pipeline.tables.readers.lines import count_byte, first_lines, line_pieces, text_bytes
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE
 from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
 

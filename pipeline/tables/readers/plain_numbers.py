@@ -44,9 +44,7 @@ def first_look(
         return "more"
 
 
-def _look(
-    rows: CsvRows, numbers: CsvNumbers, used: list[int], options: SourceOptions
-) -> Look:
+def _look(rows: CsvRows, numbers: CsvNumbers, used: list[int], options: SourceOptions) -> Look:
     read = 0
     for piece in rows.pieces(LOOK_BYTES, used):
         if not read and not getattr(piece.content, "lines", 1):  # the names of many columns

@@ -7,6 +7,7 @@ import io
 import lzma
 import math
 import random
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.csv_head import as_seen
-from fewpass.pipeline.tables.readers.csv_kernel import GIVES_UP, count_rows, read_rows
+from fewpass.pipeline.tables.readers.csv_kernel import GIVES_UP, count_blank_lines, read_rows
 from fewpass.pipeline.tables.readers.csv_rows import CsvRows
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.solvers.kernels.dispatch import kernel
@@ -48,13 +49,21 @@ def cells_of(path, cut, memory=1 << 28, **options):
     """All cells of a file, the numbers of its rows, and its bad rows."""
     expected = Expected(budget=Budget.of(memory))
     asked = SourceOptions(label=-1, **options)
-    found = [one._replace(charset=asked.charset, budget=expected.budget) for one in find([str(path)])]
+    found = [
+        one._replace(charset=asked.charset, budget=expected.budget) for one in find([str(path)])
+    ]
     addresses, asked = as_seen(found, asked, expected.longest_line)
     rows = CsvRows(addresses, asked, expected)
     used = range(len(rows.types))
     parts = [rows.cells(piece, used) for piece in rows.pieces(cut, used)]
-    cells = [row for one in parts for row in zip(*(c.to_pylist() for c in one.columns), strict=True)]
-    return cells, [k for one in parts for k in one.lines().tolist()], [f for p in parts for f in p.faults]
+    cells = [
+        row for one in parts for row in zip(*(c.to_pylist() for c in one.columns), strict=True)
+    ]
+    return (
+        cells,
+        [k for one in parts for k in one.lines().tolist()],
+        [f for p in parts for f in p.faults],
+    )
 
 
 def assert_as_csv_has_them(path, rows, ends, cut, **options):
@@ -106,7 +115,7 @@ def test_any_cells_that_are_quoted_come_back(tmp_path_factory, cells, delimiter,
 @pytest.mark.parametrize("quote", ["auto", "double"])
 @pytest.mark.parametrize("place", [1, 100, 399])
 def test_a_quote_that_never_ends_is_refused(tmp_path, quote, place):
-    lines = [f'r{k},{chr(34) * (k == place)}w{k % 7},{k},1' for k in range(400)]
+    lines = [f"r{k},{chr(34) * (k == place)}w{k % 7},{k},1" for k in range(400)]
     (tmp_path / "t.csv").write_text("id,w,n,y\n" + "\n".join(lines))
     for cut in (300, 1 << 20):
         with pytest.raises(BadInput, match=rf"row {place + 2}: (a|the row .*) quoted cell"):
@@ -147,7 +156,7 @@ def read_by(run, text, places, d, delimiter=","):
     rows = run(raw, marks, np.array(places), X, single, words, ends, 1e70)
     if rows == GIVES_UP:
         return None
-    parts = [words[a:b].tobytes().decode() for a, b in zip(ends[:rows], ends[1 : rows + 1], strict=True)]
+    parts = [words[a:b].tobytes().decode() for a, b in pairwise(ends[: rows + 1])]
     return X[:rows].tolist(), single[:rows, 0].tolist(), single[:rows, 1].tolist(), parts
 
 
@@ -160,8 +169,15 @@ def test_plain_rows_are_read_in_compiled_code_and_in_python():
         _, target, weight, _ = read_by(run, "5;1;7\n6;2;0\n", [1, 0, 2], 1, ";")
         assert (target, weight) == ([5.0, 6.0], [7.0, 0.0])
         assert read_by(run, '1,no\n2,"x, y"\n', [0, -2], 1)[3] == ["no", "x, y"]
-    for run in (count_rows, count_rows.py_func):
-        assert run(np.frombuffer(text.encode(), np.uint8)) == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "n"),
+    [("\n", 1), ("a\n", 0), ("\r\n", 1), ("\n\n", 2), ("\r\n\na\n", 2), ("a\n\n\r\nb\r\n\r\n", 3)],
+)
+def test_blank_lines_are_counted(lines, n):
+    for run in (count_blank_lines, count_blank_lines.py_func):
+        assert run(np.frombuffer(lines.encode(), np.uint8)) == n
 
 
 @pytest.mark.parametrize(
@@ -197,7 +213,9 @@ def test_both_ways_read_the_same_numbers(tmp_path_factory, numbers, words, odd, 
     cells[at] = odd
     y = [("no", "yes")[k % 2] if words else k % 2 for k in range(len(cells))]
     path = tmp_path_factory.mktemp("both") / "t.csv"
-    path.write_text("a,b,y\n" + "".join(f"{c},{k},{t}\n" for k, (c, t) in enumerate(zip(cells, y, strict=True))))
+    path.write_text(
+        "a,b,y\n" + "".join(f"{c},{k},{t}\n" for k, (c, t) in enumerate(zip(cells, y, strict=True)))
+    )
     X, targets, skipped = rows_of(path, cut, encode="none", on_bad_row="skip")
     expected = [[float(c.strip('"')), k] for k, c in enumerate(cells) if c]
     assert X.tolist() == expected
@@ -218,4 +236,6 @@ def test_numbers_of_many_digits_are_read_by_their_first_19():
     from fewpass.pipeline.tables.readers.decimals import decimal
 
     text = np.frombuffer(b"12345678901234567890123\n", np.uint8)
-    assert kernel(decimal)(text, np.uint64(0))[1] == pytest.approx(12345678901234567890123, rel=1e-15)
+    assert kernel(decimal)(text, np.uint64(0))[1] == pytest.approx(
+        12345678901234567890123, rel=1e-15
+    )

@@ -322,7 +322,7 @@ def test_comments_before_a_table_are_passed_over(tmp_path, words):
         assert len(X) == 30
     bad = ["# of me", "a,b,y", *rows, "1,2"]
     (tmp_path / "rows.csv").write_text("\n".join(bad) + "\n")
-    with pytest.raises(BadInput, match="line 33"):
+    with pytest.raises(BadInput, match="row 33"):
         read(source_of(tmp_path / "rows.csv"))
 
 

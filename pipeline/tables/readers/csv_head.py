@@ -120,8 +120,9 @@ def _rows(
 
     They end before a cell that is longer than Python's `csv` reads: Arrow tells where that is.
     """
-    quoting = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting)
+    reader = csv.reader(lines, delimiter=delimiter)
+    if not quotes:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     rows: list[list[str]] = []
     ends: list[int] = []
     with suppress(csv.Error):

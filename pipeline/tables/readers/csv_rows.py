@@ -12,6 +12,7 @@ from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import counted, format_bytes
+from fewpass.pipeline.tables.readers.column_roles import chosen_columns
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.csv_head import (
     CsvHead,
@@ -88,6 +89,8 @@ class CsvRows:
         self.decided: dict[str, Any] = {"quote": "none"} if seen else {}
         self.notes: tuple[str, ...] = (_QUOTES_ARE_TEXT,) if seen else ()
         self._by_lines = False
+        if expected.bent:  # rows that are held out are drawn by pieces: those of plain numbers
+            self.numbers(chosen_columns(self, options, expected), options)
 
     def _head_of(self, text: bytes, address: Address) -> CsvHead:
         return head_of(text, address, self._options.delimiter)
@@ -118,13 +121,13 @@ class CsvRows:
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         for address in self._addresses:
             if self._by_lines:
-                yield from self._lines_of(address, piece_bytes)
+                yield from self._lines_of(address, piece_bytes, len(used))
             else:
                 yield from self._blocks_of(address, piece_bytes, used)
 
-    def _lines_of(self, address: Address, piece_bytes: int) -> Iterator[Piece]:
+    def _lines_of(self, address: Address, piece_bytes: int, cells: int) -> Iterator[Piece]:
         row = 0
-        for text in text_pieces(address, piece_bytes, self._longest):
+        for text in text_pieces(address, piece_bytes, self._longest, cells):
             before, content = (0, text) if row else self._behind_head(text, address)
             row = row or before + 1
             yield Piece(address.name, row, content, text.bytes.size)
@@ -204,6 +207,7 @@ class CsvRows:
     # -- cells -----------------------------------------------------------------------------------
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
+        from fewpass.pipeline.tables.encoding.cells import without  # noqa: PLC0415 - Arrow
         from fewpass.pipeline.tables.readers import csv_batches as arrow  # noqa: PLC0415 - Arrow
 
         batch = piece.content
@@ -216,7 +220,7 @@ class CsvRows:
             columns = [arrow.trimmed(one, self.nulls) for one in columns]
         if self._as_they_are:
             columns = [
-                one if self._is_raw(k) else arrow.without(one, self.nulls)
+                one if self._is_raw(k) else without(one, self.nulls)
                 for k, one in zip(used, columns, strict=True)
             ]
         faults = tuple(

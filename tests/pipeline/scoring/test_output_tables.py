@@ -256,7 +256,7 @@ def test_a_row_that_cannot_be_read_leaves_no_row(shop, place, tmp_path):
     lines = "".join(f"{k},0.5,Rome\n" for k in range(N))
     (tmp_path / "bad.csv").write_text(f"id,size,city\n{lines}1,2,3,4,5\n")
     place.predict(shop / "run", shop / "new.parquet")
-    with pytest.raises(BadInput, match=f"line {N + 2}"):
+    with pytest.raises(BadInput, match=f"row {N + 2}"):
         place.predict(shop / "run", tmp_path / "bad.csv")
     assert place.count() == N
 

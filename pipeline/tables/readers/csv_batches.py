@@ -18,6 +18,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.cells import without
 from fewpass.pipeline.tables.readers.blanks import by_tabs
 from fewpass.pipeline.tables.readers.csv_head import CsvLayout, RowTooLong
+from fewpass.pipeline.tables.readers.lines import LineTooLong
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import Piece
 
@@ -73,7 +74,10 @@ class CsvText:
     def _more(self, n: int) -> bytes:
         text = self._stream.read(n)
         if self._spaced and text:
-            lines = np.frombuffer(text + self._stream.readline(), np.uint8)
+            rest = self._stream.readline(n)
+            if len(rest) == n and not rest.endswith(b"\n"):
+                raise LineTooLong(n)
+            lines = np.frombuffer(text + rest, np.uint8)
             text = by_tabs(lines, self._layout.quotes).tobytes()
         self._check(text)
         self.n_read += len(text)

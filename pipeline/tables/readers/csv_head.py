@@ -85,8 +85,8 @@ def head_of(text: bytes, address: Address, delimiter: str | None) -> CsvHead:
         before -= 1  # a comment that names the columns
     rows, ends = _rows(lines[before:], delimiter, quotes=address.quotes)
     ends = [before + end for end in ends]
-    first, second = (_size(lines[:k]) for k in (before, ends[0] if ends else before))
-    return CsvHead(before, (first, second), delimiter, rows, ends)
+    begins = _size(lines[:before]), _size(lines[: ends[0] if ends else before])
+    return CsvHead(before, begins, delimiter, rows, ends)
 
 
 def _lines(text: bytes) -> list[str]:

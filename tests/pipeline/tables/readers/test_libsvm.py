@@ -205,18 +205,6 @@ def test_rows_without_labels_for_predictions(tmp_path):
     assert table.indices.tolist() == [0, 2, 1]
 
 
-def test_numbers_that_only_float_can_round(tmp_path):
-    rng = np.random.default_rng(3)
-    texts = [
-        f"0.{rng.integers(10**17, 10**18)}{rng.integers(10**9, 10**10)}" for _ in range(90_000)
-    ]
-    rows = [f"{t} 1:{t} 2:{t}" for t in texts]
-    table, _ = read([write(tmp_path, "\n".join(rows))], 10**9, dtype="float64")
-    exact = [float(text) for text in texts]
-    assert table.target.tolist() == exact
-    assert table.data[0::2].tolist() == table.data[1::2].tolist() == exact
-
-
 @given(
     rows=st.lists(
         st.tuples(

@@ -68,11 +68,14 @@ class CsvText:
         """Return the next bytes, `n` at most."""
         if not self._left:
             self._left = self._more(n)
-        text, self._left = self._left[:n], self._left[n:]
+        end = n - (self._left[n - 1 : n + 1] == b"\r\n")  # of these Arrow may lose the second
+        text, self._left = self._left[:end], self._left[end:]
         return text
 
     def _more(self, n: int) -> bytes:
         text = self._stream.read(n)
+        if text.endswith(b"\r"):
+            text += self._stream.read(1)
         if self._spaced and text:
             rest = self._stream.readline(n)
             if len(rest) == n and not rest.endswith(b"\n"):

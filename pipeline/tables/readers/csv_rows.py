@@ -88,7 +88,7 @@ class CsvRows:
         seen = not first.quotes and options.quote != "none"
         self.decided: dict[str, Any] = {"quote": "none"} if seen else {}
         self.notes: tuple[str, ...] = (_QUOTES_ARE_TEXT,) if seen else ()
-        self._by_lines = False
+        self._by_lines, self._is_encoded = False, not expected.plain
         if expected.bent:  # rows that are held out are drawn by pieces: those of plain numbers
             self.numbers(chosen_columns(self, options, expected), options)
 
@@ -121,7 +121,9 @@ class CsvRows:
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         for address in self._addresses:
             if self._by_lines:
-                yield from self._lines_of(address, piece_bytes, len(used))
+                yield from self._lines_of(
+                    address, piece_bytes, len(used) if self._is_encoded else 0
+                )
             else:
                 yield from self._blocks_of(address, piece_bytes, used)
 
@@ -155,7 +157,7 @@ class CsvRows:
         self, address: Address, piece_bytes: int, used: Sequence[int]
     ) -> Iterator[Piece]:
         """Read a file in blocks; from a row on that is longer than one, in larger ones."""
-        block, row = min(piece_bytes, _BLOCK), 1
+        block, row = max(2, min(piece_bytes, _BLOCK)), 1
         while True:
             try:
                 yield from self._blocks_from(row, address, block, used)

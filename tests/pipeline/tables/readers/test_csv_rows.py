@@ -95,13 +95,15 @@ def test_cells_are_those_of_python_and_bad_rows_are_named(tmp_path, charset, end
 
 @given(
     cells=st.lists(
-        st.tuples(*[st.text(st.sampled_from('ab ,;"\n\t#é'), max_size=9)] * 2), min_size=3, max_size=30
+        st.tuples(*[st.text(st.sampled_from('ab ,;"\n\r\t#é'), max_size=9)] * 2), min_size=3, max_size=30
     ),
     delimiter=st.sampled_from(",;|\t"), quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     cut=st.integers(1, 300),
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
 def test_any_cells_that_are_quoted_come_back(tmp_path_factory, cells, delimiter, quoting, cut):
+    if quoting == csv.QUOTE_MINIMAL:  # by which Python quotes no carriage return
+        cells = [tuple(cell.replace("\r", "") for cell in pair) for pair in cells]
     rows, out = [["r", *pair, "1.5"] for pair in cells], io.StringIO(newline="")
     writer = csv.writer(out, delimiter=delimiter, quoting=quoting, lineterminator="\n")
     writer.writerows([["id", "w", "v", "y"], *rows])

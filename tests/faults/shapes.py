@@ -97,20 +97,6 @@ def _members(total: int, per_line: int) -> Writer:
     return _of(lines)
 
 
-def _arff(d: int) -> Writer:
-    return _of(lambda: [
-        "@relation r", *(f"@attribute c{k} numeric" for k in range(d)), "@attribute y {a,b}",
-        "@data", *(",".join(["1"] * d) + "," + "ab"[k % 2] for k in range(4)),
-    ])  # fmt: skip
-
-
-def _nominal(n: int) -> Writer:
-    return _of(lambda: [
-        "@relation r", f"@attribute c {{{','.join(f'word{k}' for k in range(n))}}}",
-        "@attribute y {a,b}", "@data", *(f"word{k % n},{'ab'[k % 2]}" for k in range(200)),
-    ])  # fmt: skip
-
-
 def _packed(write: Writer, pack: Callable[[Path], io.IOBase]) -> Writer:
     def packed(path: Path) -> None:
         beside = path.with_name(f"{path.name}.plain")
@@ -282,8 +268,6 @@ SHAPES = {
     "an object of 200 MB, JSON": Shape(
         "a.jsonl", _one_long(_object, lambda: json.dumps({"x": "z" * (200 * MB), "y": "a"})), _JSON_ROWS
     ),
-    "300,000 attributes, ARFF": Shape("a.arff", _arff(300_000), _arff(3)),
-    "a million values of an attribute, ARFF": Shape("a.arff", _nominal(1_000_000), _arff(3)),
     "a cell of 200 MB, Parquet": Shape(
         "a.parquet", _parquet(lambda: _long_cell(200 * MB)), _parquet(_words), at_once=200
     ),

@@ -60,7 +60,7 @@ class CsvText:
     ) -> None:  # fmt: skip
         self._stream, self._name, self._layout, self._spaced = stream, name, layout, spaced
         self._end = f"\n{layout.end}\n".encode()
-        self._left, self.n_read, self._lines = head[begins:], len(head) - begins, 0
+        self._left, self.n_read, self._lines = head[begins:], len(head), 0
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._check(head)
 

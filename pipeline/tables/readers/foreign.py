@@ -51,6 +51,7 @@ _SAS, _SPSS = _by_pandas("a file of SAS", "read_sas"), _by_pandas("a file of SPS
 _AVRO = Foreign("Avro", "Write its rows as Parquet or JSON lines.")
 _R = Foreign("a file of R", "Write its rows as CSV, in R by write.csv.")
 _MATLAB = Foreign("a file of MATLAB", "Write its rows as CSV, in MATLAB by writematrix.")
+_ARFF = Foreign("ARFF", "Write its rows as CSV, in Weka by CSVSaver.")
 _PICTURE = Foreign("a picture", "Name a file of rows.")
 _MODEL = Foreign("a model", "Name a file of rows; programs that run models read this one.")
 _XML = _by_pandas("a document of XML", "read_xml")
@@ -71,6 +72,7 @@ _EXTENSIONS = {
     (".dta",): _STATA,
     (".rds", ".rdata", ".rda"): _R,
     (".mat",): _MATLAB,
+    (".arff",): _ARFF,
     (".png", ".jpg", ".jpeg", ".gif"): _PICTURE,
     (".onnx", ".skops", ".safetensors", ".liblinear"): _MODEL,
 }  # fmt: skip
@@ -90,6 +92,8 @@ _MAGIC = {
     b"7z\xbc\xaf": _ARCHIVE,
     b"Rar!": _ARCHIVE,
     b"<?xml": _XML,
+    b"@relation": _ARFF,
+    b"@RELATION": _ARFF,
     **{b"\x80" + bytes([k]): _PICKLED for k in range(2, 6)},
 }
 ZIP = b"PK\x03\x04"

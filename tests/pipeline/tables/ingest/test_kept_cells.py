@@ -71,5 +71,5 @@ def test_ids_of_two_types_in_json_are_refused_by_line(tmp_path):
         sources=(str(tmp_path / "t.jsonl"),), dataset=str(tmp_path / "set"), keep=("id",),
         options={"label": "y"},
     )  # fmt: skip
-    with pytest.raises(BadInput, match="row 2: column 'id' holds"):
+    with pytest.raises(BadInput, match="line 2: column 'id' holds"):
         ingest(plan)

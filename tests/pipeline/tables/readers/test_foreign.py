@@ -48,6 +48,7 @@ BYTES = {
     "a document of an office program": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512),
     "a pickle": pickle.dumps({"a": [1, 2]}),
     "a page of the web": b"\n<!DOCTYPE html>\n<html><body></body></html>\n",
+    "ARFF": b"@relation r\n@attribute a numeric\n@data\n1\n",
     "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(100),
 }
 

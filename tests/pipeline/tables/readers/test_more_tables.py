@@ -1,4 +1,4 @@
-"""ARFF, other charsets, cells between blanks, maps; and what becomes of text."""
+"""Other charsets, cells between blanks, maps; and what becomes of text."""
 
 import bz2
 import datetime as dt
@@ -36,76 +36,6 @@ COMPRESS = {
     ".xz": lzma.compress,
     ".zst": lambda raw: pa.compress(raw, codec="zstd", asbytes=True),
 }
-
-ARFF = """% made by hand
-@RELATION 'a, relation'
-@attribute 'petal length' NUMERIC
-@attribute colour {red, 'dark, blue', "it's"}
-@attribute seen date "yyyy-MM-dd"
-@ATTRIBUTE note string
-@attribute y {no, yes}
-
-@DATA
-% a comment, with a comma
-1.5, red, 2026-01-02, 'say "hi"', yes
-?, 'dark, blue', "2026-01-03", ?, no
-
-  2.5 ,'it\\'s',2026-01-04,"a",no
-{0 4, 1 'dark, blue', 2 2026-01-05, 3 b, 4 yes}
-"""
-
-
-def as_csv():
-    """The same rows, as pandas would write them."""
-    frame = pd.DataFrame({
-        "petal length": [1.5, None, 2.5, 4.0],
-        "colour": ["red", "dark, blue", "it's", "dark, blue"],
-        "seen": [f"2026-01-0{k}" for k in (2, 3, 4, 5)],
-        "note": ['say "hi"', None, "a", "b"],
-        "y": ["yes", "no", "no", "yes"],
-    })  # fmt: skip
-    return frame.to_csv(index=False)
-
-
-@pytest.mark.parametrize("packed", COMPRESS)
-def test_arff_is_read_as_the_csv_of_the_same_rows(tmp_path, packed):
-    for name, text in (("rows.arff", ARFF), ("rows.csv", as_csv())):
-        (tmp_path / f"{name}{packed}").write_bytes(COMPRESS[packed](text.encode()))
-    kinds = {"colour": "category", "note": "category"}
-    arff, csv = (
-        source_of(tmp_path / f"rows.{kind}{packed}", column=kinds) for kind in ("arff", "csv")
-    )
-    assert arff.recipe == csv.recipe
-    for cut in (40, 1 << 20):
-        X, y, skipped = read(arff, cut)
-        np.testing.assert_array_equal(X, read(csv)[0])
-        assert (y, skipped) == (["yes", "no", "no", "yes"], 0)
-
-
-def test_nominal_numbers_of_arff_are_categories(tmp_path):
-    rows = "".join(f"{k % 3},{k},{k % 2}\n" for k in range(60))
-    head = "@relation r\n@attribute a {0,1,2}\n@attribute b real\n@attribute y {0,1}\n@data\n"
-    (tmp_path / "rows.dat").write_text(head + rows)
-    assert [c.kind for c in source_of(tmp_path / "rows.dat").recipe.columns] == [
-        "category", "number",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("2.5 ,", "oops,", r"line 14: column 'petal length' holds 'oops', a number was"),
-        ("{0 4,", "{9 4,", r"line 15: .* is no row in braces of 5 columns"),
-        ("NUMERIC", "relational", r"line 3: .* is no attribute that is read"),
-        ("@DATA", "", r"no @data line ends the header"),
-        ("1.5, red,", "1.5,", r"line 11: the row has 4 cells, 5 were expected"),
-        ("'it\\'s',", "'it\\'s,", r"line 14: a quoted cell|line 14: the row has"),
-    ],
-)
-def test_a_bad_line_of_arff_is_told(tmp_path, old, new, message):
-    (tmp_path / "rows.arff").write_text(ARFF.replace(old, new))
-    with pytest.raises(BadInput, match=message):
-        read(source_of(tmp_path / "rows.arff"))
 
 
 def test_bytes_that_are_no_text_are_told_by_line(tmp_path):

@@ -88,7 +88,7 @@ class FittedTable:
         return sampled(self.rows, self.used, most, memory, self.drawn_by, is_enough)
 
     def require_encodable(self) -> None:
-        """Refuse columns that memory has no room to encode."""
+        """Refuse more columns than can be encoded within the budget."""
         kind: TableKind = "curved" if self.options.encode in ADDITIVE else "encoded"
         self.expected.budget.require_columns(len(self.columns.features), self.name, kind)
 

@@ -13,6 +13,7 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.rows.scaling import FEWEST_ROWS, MOST_ROWS, Measured, measured, resolved
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.number_source import NumberSource
 from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source, add_notes
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable, SparseTable, Table, cut, n_bytes
@@ -202,7 +203,7 @@ def note_on_lost_digits(
     if options.dtype != "float32":
         return ()
     try:
-        lost = _lost(_first(source), lambda: _first(open_(_exactly(options))))
+        lost = _lost(_first(source, options), lambda: _first_exactly(source, open_, options))
     except BadInput:  # which reading all rows reports
         return ()
     if not lost.size:
@@ -232,11 +233,16 @@ def _titles(source: Source, columns: list[int]) -> Iterator[str]:
         yield shown_name(names[k]) if k in names else f"column {k} (counted from 0)"
 
 
-def _exactly(options: SourceOptions) -> SourceOptions:
-    return options.model_copy(update={"dtype": "float64"})
+def _first_exactly(
+    source: Source, open_: Callable[[SourceOptions], Source], options: SourceOptions
+) -> Table | None:
+    exactly = options.model_copy(update={"dtype": "float64"})
+    return _first(source if isinstance(source, NumberSource) else open_(exactly), exactly)
 
 
-def _first(source: Source) -> Table | None:
+def _first(source: Source, options: SourceOptions) -> Table | None:
+    if isinstance(source, NumberSource):
+        return source.first_rows(options)
     piece = next(iter(source.pieces(_LOOK_BYTES)), None)
     return None if piece is None else source.parse(piece).table
 

@@ -220,15 +220,14 @@ class ParquetRows(TypedRows):
     ) -> None:
         refuse_text_settings(options, "Parquet")
         looks = [_look(address) for address in addresses]
-        schemas = [schema if expected.plain else plain_schema(schema) for schema, _, _ in looks]
+        self._as_stored = [schema for schema, _, _ in looks]
+        schemas = [plain_schema(schema) for schema in self._as_stored]
         super().__init__(addresses, schemas, options, expected)
-        self._cell_bytes = NUMBER_BYTES if expected.plain else CELL_BYTES
+        self._cell_bytes = CELL_BYTES
         self.n_rows = sum(rows for _, rows, _ in looks)
         self._bytes = sum(size for _, _, size in looks)
-        self._folders = FolderColumns({}, {})
-        if not expected.plain:
-            files = [address.name for address in addresses]
-            self._folders = FolderColumns.of(files, self._stored, expected.schema)
+        files = [address.name for address in addresses]
+        self._folders = FolderColumns.of(files, self._stored, expected.schema)
         self.names = (*self._stored, *self._folders.types)
         self.types = (*self.types, *map(_called, self._folders.types.values()))
 
@@ -245,6 +244,12 @@ class ParquetRows(TypedRows):
             for batch in parquet_batches(address, rows, piece_bytes, names):
                 yield Piece(address.name, row, batch, batch.nbytes)
                 row += batch.num_rows
+
+    def use_stored_types(self) -> None:
+        self._schemas, self._folders = self._as_stored, FolderColumns({}, {})
+        self._cell_bytes, first = NUMBER_BYTES, self._as_stored[0]
+        self._stored = self.names = tuple(first.names)
+        self.types = tuple(map(str, first.types))
 
     def numbers(self, columns: TableColumns, _options: SourceOptions) -> ArrowNumbers:
         for address, schema in zip(self._addresses, self._schemas, strict=True):

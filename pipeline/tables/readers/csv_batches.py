@@ -104,7 +104,7 @@ class CsvText:
 def batches(
     text: CsvText, layout: CsvLayout, block: int, first: int, name: str
 ) -> Iterator[CsvBatch]:
-    """Read rows in blocks of so many bytes; the first one has the number `first`.
+    """Read rows in blocks of `block` bytes; the first one has the number `first`.
 
     Raises
     ------
@@ -231,16 +231,16 @@ def refuse_swallowed(name: str, batch: CsvBatch, delimiter: str, n_cells: int) -
         When most cells and bad rows of several lines have as many delimiters as rows would.
     """
     lines = [(row, text.count("\n"), text.count(delimiter)) for row, _, text in batch.bad]
-    found = [(row, (n + 1) * (n_cells - 1) == k) for row, n, k in lines if n]
+    long_cells = [(row, (n + 1) * (n_cells - 1) == k) for row, n, k in lines if n]
     for cells in filter(_may_be_long, batch.cells.columns):
         n = np.asarray(_n_lines(cells))
         long = np.flatnonzero(n)
         k = np.asarray(pc.count_substring(cells.take(pa.array(long)), delimiter))
-        found += zip(
+        long_cells += zip(
             batch.rows[long].tolist(), (n[long] * (n_cells - 1) == k).tolist(), strict=True
         )
-    stray = [row for row, is_stray in found if is_stray]
-    if 2 * len(stray) > len(found):
+    stray = [row for row, is_stray in long_cells if is_stray]
+    if 2 * len(stray) > len(long_cells):
         raise BadInput(
             f"{name}, row {min(stray)}: a cell begins with a quote and holds what looks like rows. "
             "Say `quote=none` if quotes are part of the text, `quote=double` if they enclose cells."

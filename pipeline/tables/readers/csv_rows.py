@@ -12,7 +12,6 @@ from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import counted, format_bytes
-from fewpass.pipeline.tables.readers.column_roles import chosen_columns
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.csv_head import (
     CsvHead,
@@ -88,9 +87,7 @@ class CsvRows:
         seen = not first.quotes and options.quote != "none"
         self.decided: dict[str, Any] = {"quote": "none"} if seen else {}
         self.notes: tuple[str, ...] = (_QUOTES_ARE_TEXT,) if seen else ()
-        self._by_lines, self._is_encoded = False, not expected.plain
-        if expected.bent:  # rows that are held out are drawn by pieces: those of plain numbers
-            self.numbers(chosen_columns(self, options, expected), options)
+        self._by_lines, self._is_encoded = False, True
 
     def _head_of(self, text: bytes, address: Address) -> CsvHead:
         return head_of(text, address, self._options.delimiter)
@@ -103,6 +100,14 @@ class CsvRows:
     def expands_to(self) -> float:
         """Estimate the bytes of the text, as if all files were compressed like the first one."""
         return text_bytes(self._addresses, self._longest)
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether pieces are whole lines, as those of plain numbers are."""
+        return self._by_lines
+
+    def use_stored_types(self) -> None:
+        self._is_encoded = False
 
     def numbers(self, columns: TableColumns, options: SourceOptions) -> CsvNumbers:
         numbers = CsvNumbers(self, columns)

@@ -53,6 +53,7 @@ class Address(NamedTuple):
     budget: Budget = UNTOLD  # that memory has for what it makes us have
     file: VersionedFile | None = None  # how it is opened; None: by the store, as it is
     format: str | None = None  # that its place tells; None: its name or content does
+    head: Any = None  # its first lines, where they were read (lines.with_head)
 
     @property
     def compression(self) -> str:

@@ -180,10 +180,47 @@ def _without_mark(text: Bytes) -> Bytes:
     return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
 
 
+class TextHead(NamedTuple):
+    """The first lines of a text file, which all that looks at them shares."""
+
+    text: Bytes  # without a byte order mark
+    is_whole: bool  # whether the file has no more
+    n_bytes: float  # of text that the file is likely to hold
+    charset: str | None  # that it was read with
+
+
+def with_head(address: Address, longest: int) -> Address:
+    """Return a text file with its first lines, which are read once."""
+    size = _COMPRESSED_SAMPLE_BYTES if address.compression else SAMPLE_BYTES
+    with opened_text(address) as (stream, stored):
+        text = read_lines(stream, size, longest)
+        if not text.size:
+            raise empty_file(address.name)
+        used = stored.tell() if address.compression or address.charset else text.size
+        whole = text.size * max(1.0, (address.size or used) / used)
+        if address.compression == ".gz":
+            whole = max(whole, _stated_size(stored))
+    is_whole = text.size < size
+    head = TextHead(_without_mark(text), is_whole, whole, address.charset)
+    return address._replace(head=head)
+
+
+def _head_of(address: Address, longest: int) -> TextHead:
+    head = address.head
+    if head is None or head.charset != address.charset:
+        head = with_head(address, longest).head
+    return cast("TextHead", head)
+
+
 def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> WholeLines:
     """Enough of a text file to see how its lines are made up."""
-    with opened_text(address) as (stream, _):
-        return head_lines(stream, address, longest, n_bytes)
+    head = None if address.head is None else _head_of(address, longest)
+    if head is None or not (head.is_whole or n_bytes < head.text.size):
+        with opened_text(address) as (stream, _):
+            return head_lines(stream, address, longest, n_bytes)
+    text = head.text
+    ends = np.flatnonzero(text[n_bytes - 1 :] == NEWLINE)[:1] + n_bytes
+    return _lines(text[: int(ends[0])] if ends.size else text, address)
 
 
 def head_lines(
@@ -198,16 +235,8 @@ def head_lines(
 
 def sample(address: Address, longest: int) -> tuple[WholeLines, float]:
     """First lines of a text file, and how many bytes of text its whole is likely to hold."""
-    size = _COMPRESSED_SAMPLE_BYTES if address.compression else SAMPLE_BYTES
-    with opened_text(address) as (stream, stored):
-        text = read_lines(stream, size, longest)
-        if not text.size:
-            raise empty_file(address.name)
-        used = stored.tell() if address.compression or address.charset else text.size
-        whole = text.size * max(1.0, (address.size or used) / used)
-        if address.compression == ".gz":
-            whole = max(whole, _stated_size(stored))
-    return _lines(_without_mark(text), address), whole
+    head = _head_of(address, longest)
+    return _lines(head.text, address), head.n_bytes
 
 
 def text_bytes(addresses: Sequence[Address], longest: int) -> float:

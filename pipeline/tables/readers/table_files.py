@@ -154,11 +154,10 @@ class TableFileRows(TypedRows):
                 f"{address.name}: version {table.version} of the table has no rows. Name "
                 "another (`table_version`)."
             )
-        schema = table.schema if expected.plain else plain_schema(table.schema)
         own = self.files
-        super().__init__([address], [schema], options, expected)
+        super().__init__([address], [plain_schema(table.schema)], options, expected)
         self.files = own
-        self._cell_bytes = NUMBER_BYTES if expected.plain else CELL_BYTES
+        self._cell_bytes = CELL_BYTES
         self._fields = tuple(_field_of(name, table.schema) for name in self.names)
         self.decided = {"table_version": table.version}
         self.n_rows = table.n_rows
@@ -248,6 +247,11 @@ class TableFileRows(TypedRows):
                 value = file.same.get(name, pa.scalar(None, kind))
                 columns.append(pa.repeat(value.cast(kind), batch.num_rows))
         return pa.record_batch(columns, names=list(wanted))
+
+    def use_stored_types(self) -> None:
+        self._cell_bytes, first = NUMBER_BYTES, self._table.schema
+        self._stored = self.names = self._fields = tuple(first.names)
+        self.types = tuple(map(str, first.types))
 
     def numbers(self, columns: TableColumns, _options: SourceOptions) -> ArrowNumbers:
         require_numbers(self.files[0].name, self._table.schema, self._table.schema, columns)

@@ -39,20 +39,6 @@ COMPRESS = {
 }
 
 
-@pytest.mark.parametrize("packed", COMPRESS)
-@pytest.mark.parametrize("charset", ["utf-8-sig", "utf-16", "utf-16-be", "cp1252", "shift_jis"])
-def test_any_charset_gives_the_same_rows(tmp_path, charset, packed):
-    frame = table().replace("größe", "東京" if charset == "shift_jis" else "größe")
-    text = frame.to_csv(index=False)
-    told = {} if charset in ("utf-8-sig", "utf-16", "cp1252") else {"charset": charset}
-    (tmp_path / "plain.csv").write_text(text)
-    (tmp_path / f"rows.csv{packed}").write_bytes(COMPRESS[packed](text.encode(charset)))
-    expected = source_of(tmp_path / "plain.csv")
-    source = source_of(tmp_path / f"rows.csv{packed}", **told)
-    assert source.recipe == expected.recipe
-    np.testing.assert_array_equal(read(source, 3000)[0], read(expected)[0])
-
-
 def test_bytes_that_are_no_text_are_told_by_line(tmp_path):
     lines = ["word,x,y", *(f"w{k % 3},{k},{k % 2}" for k in range(90_000))]
     raw = "\n".join(lines).encode()

@@ -3,7 +3,6 @@
 import datetime as dt
 import gzip
 import io
-import json
 import os
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,11 +21,9 @@ from scipy import sparse
 from sklearn.utils import murmurhash3_32
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
-from fewpass.pipeline.tables.readers.csv_rows import CsvRows
 from fewpass.pipeline.tables.readers.encoded import EncodedSource
 from fewpass.storage.table import DenseTable, concatenate
 
@@ -69,49 +66,6 @@ def table(n=300, seed=0):
 
 
 # -- one table, many files -------------------------------------------------------------------------
-
-
-@given(seed=st.integers(0, 1000), delimiter=st.sampled_from(",;|\t"), cut=st.integers(300, 9000))
-@settings(max_examples=15, deadline=None)
-def test_csv_rows_are_those_of_the_frame_however_they_are_cut(
-    tmp_path_factory, seed, delimiter, cut
-):
-    frame = table(seed=seed)
-    path = tmp_path_factory.mktemp("csv") / "rows.csv"
-    frame.to_csv(path, index=False, sep=delimiter)
-    source = source_of(path, dtype="float64")
-    X, y, skipped = read(source, cut)
-    typed = pa.Table.from_pandas(frame.drop(columns="y"), preserve_index=False)
-    expected = encoded(source.recipe, typed).toarray()
-    np.testing.assert_array_equal(X, expected)
-    assert (y, skipped) == (frame.y.tolist(), 0)
-
-
-def written(frame, tmp_path):
-    """The same rows in every format that holds words."""
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    frame.to_csv(tmp_path / "rows.csv.gz", index=False)
-    rows = pa.Table.from_pandas(frame, preserve_index=False)
-    pa.parquet.write_table(rows, tmp_path / "rows.parquet", row_group_size=70)
-    pa.feather.write_feather(rows, str(tmp_path / "rows.arrow"), compression="uncompressed")
-    lines = [json.dumps(row) for row in rows.to_pylist()]
-    (tmp_path / "rows.jsonl").write_text("\n".join(lines) + "\n")
-    return ["rows.csv", "rows.csv.gz", "rows.parquet", "rows.arrow", "rows.jsonl"]
-
-
-def test_every_format_is_read_as_the_same_rows(tmp_path):
-    frame = table()
-    frame["income"] = frame.income.astype(object).where(frame.income.notna(), None).astype(float)
-    frame = frame.assign(income=frame.income.fillna(1.5))  # JSON has no NaN
-    first = None
-    for name in written(frame, tmp_path):
-        source = source_of(tmp_path / name)
-        assert isinstance(source, EncodedSource), name
-        found = read(source, 4096)
-        first = first or (source, found)
-        assert source.recipe == first[0].recipe, name
-        np.testing.assert_array_equal(found[0], first[1][0], err_msg=name)
-        assert found[1:] == first[1][1:], name
 
 
 def test_structures_are_columns_of_dotted_names(tmp_path):
@@ -192,22 +146,6 @@ def test_numbers_stay_as_they_are(tmp_path):
     assert not isinstance(source_of(path), EncodedSource)
     assert isinstance(source_of(path, encode="always"), EncodedSource)
     assert isinstance(source_of(path, column={"z": "category"}), EncodedSource)
-
-
-def test_the_header_of_plain_numbers_is_read_once(tmp_path, monkeypatch):
-    """Also where curves are looked for, which takes the reader of all kinds of cells in between."""
-    values = np.random.default_rng(0).normal(size=(2500, 2)).round(3)
-    rows = pd.DataFrame(values, columns=["x", "y"])
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    heads, usual = [], CsvRows.__init__
-    monkeypatch.setattr(CsvRows, "__init__", lambda *of: heads.append(of[-1].plain) or usual(*of))
-    for may_curve, read in ((False, [True]), (True, [True, False])):
-        heads.clear()
-        options = SourceOptions(label="y")
-        source = open_source(
-            [str(tmp_path / "rows.csv")], options, None, Expected(may_curve=may_curve)
-        )
-        assert not isinstance(source, EncodedSource) and heads == read
 
 
 def test_a_gap_far_behind_the_first_look_is_seen(tmp_path):

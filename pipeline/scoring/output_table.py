@@ -137,9 +137,8 @@ class OutputTable:
     def opened(self, columns: Sequence[str], replaced: Replaced | None) -> Iterator[PredictionFile]:
         """Yield what takes batches, which are put there if the block ends without an error."""
         with tempfile.TemporaryFile() as scratch:
-            writer = ParquetPredictions(scratch, columns, scratch)
-            yield writer
-            writer.close()
+            with contextlib.closing(ParquetPredictions(scratch, columns, scratch)) as writer:
+                yield writer
             if scratch.seek(0, 2):
                 self.put(WaitingRows(scratch), replaced)
 

@@ -79,8 +79,8 @@ def open_predictions(
     opened = whole_file(url, replace=replace, before=before)
     with opened as target, tempfile.TemporaryFile() as scratch:
         writer = WRITERS[PurePosixPath(url).suffix](target, columns, scratch)
-        yield writer
-        writer.close()
+        with contextlib.closing(writer):  # after an error, too: Arrow's ends into an open file only
+            yield writer
 
 
 class ParquetPredictions:

@@ -199,6 +199,11 @@ def store_at(url: str, read_before: Sequence[Event] = ()) -> Store:
 def existing_store(url: str) -> Store:
     """Read a store in which something has happened; BadInput otherwise."""
     store = store_at(url)
+    if not store.events and store.folder.list("publications"):
+        raise BadInput(
+            f"{url} is a store of refreshes that a version before 2026-11-28 wrote, and this one "
+            "does not read it. Begin a new store, with the files of all nights in its inbox."
+        )
     if not store.events:
         raise BadInput(instead(store.folder, "store"))
     return store

@@ -53,13 +53,16 @@ def _guess(address: Address) -> Format:
         return address.format
     if address.extension in EXTENSIONS:
         return EXTENSIONS[address.extension]
-    refuse_named(address.name)
+    if address.compression:  # an archive of files, whatever it is packed by
+        refuse_named(address.name)
     with opened(address) as (stored, _):
         first = peekable(stored)
         begins = first.peek(LOOKED_AT)
         word = _with_magic(begins)
-        if word is None or begins.startswith(ZIP):  # which a spreadsheet begins with, too
-            refuse_foreign(address, begins)
+        if word is not None and not begins.startswith(ZIP):  # which a spreadsheet begins with, too
+            return word
+        refuse_named(address.name)
+        refuse_foreign(address, begins)
         if word is not None:
             return word
         head = as_utf8(cast("BinaryIO", first), address.charset, address.name).read(_LOOKED_AT)

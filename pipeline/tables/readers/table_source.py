@@ -22,6 +22,7 @@ from fewpass.pipeline.tables.readers.column_roles import (
 )
 from fewpass.pipeline.tables.readers.encoding_choice import is_asked
 from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.lines import sample as sample_of_lines
 from fewpass.pipeline.tables.readers.number_source import NumberSource
 from fewpass.pipeline.tables.readers.reader_classes import rows_class
@@ -87,7 +88,8 @@ def _by_sample(
     notes: tuple[str, ...] = ()
     if not plain or curves:
         table.require_encodable()
-        table.fit(drawn, plain=plain)
+        with naming(table.name, table.name):
+            table.fit(drawn, plain=plain)
         if not plain or table.recipe.additive is not None:
             source = EncodedSource(table, drawn)
             del drawn

@@ -2,7 +2,7 @@
 
 SIMBA with the bias of section 4, for rows and columns that are drawn already.
 
-The kernels (simba/dense_steps.py, simba/lazy_steps.py) differ: q is stored by its logarithm, in
+The kernels (simba/simba.py, simba/lazy.py) differ: q is stored by its logarithm, in
 trees, so that drawing a row takes log n.  This page differs from the printed text in what seem to
 be misprints: eta belongs to the step, u begins at 0, p is that of the step.  Rates may adapt to t.
 """

@@ -131,6 +131,7 @@ GIVEN_AS: dict[str, tuple[Any, dict[str, Any]]] = {
     "keep": (Names, {"consume_multiple": False}),
     "column": (Names, {"consume_multiple": False}),
     "cross": (Names, {"consume_multiple": False}),
+    "null_values": (Names, {"consume_multiple": False}),
     "n_features": (int, {"name": ["--features"]}),
     "early_stopping": (bool, {"name": ["--stop-early"]}),
     "wait_workers": (str, {}),
@@ -157,7 +158,7 @@ STRAIGHT = TITLES[SourceReading]
 #: What a command takes as arguments, and no option sets.
 ARGUMENTS = ("dataset", "sources")
 #: Options that may be given more than once.
-REPEATED = ("drop", "keep", "column", "cross")
+REPEATED = ("drop", "keep", "column", "cross", "null_values")
 
 
 def takes(*plans: type[BaseModel]) -> Callable[[Class], Class]:

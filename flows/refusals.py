@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from fewpass.flows.display.printing import printable
 from fewpass.pipeline.errors import NoRowMeant
-from fewpass.storage.source_files import SourceChanged
+from fewpass.storage.source_file import SourceChanged
 
 if TYPE_CHECKING:
     from cyclopts import CycloptsError

@@ -5,8 +5,8 @@ the weights, too; `rows` is the rest.  Some take a share of the rest, or of the 
 a number of copies of what they keep.  These numbers stand here and nowhere else (docs/scaling.md
 prints them): windows, and with them bits, depend on shares and copies.
 
-Arrays that a file asks for (a line, a row, a page, a batch, a window of its compression, columns)
-are compared with their share before they are taken.
+Arrays that a file asks for (a line, a row, a window of its compression, columns) are compared with
+their share before they are taken.  A page or a batch of a Parquet or Arrow file comes on top.
 """
 
 from __future__ import annotations
@@ -119,14 +119,14 @@ class Budget:
         "it is copied a few times, by several threads",
     )  # fmt: skip
     unpacking = MemoryShare(
-        "1", "rows", READING, "the window of a compressed file", "it is there once"
+        "1", "rows", READING, "the dictionary of a file of xz", "it is there once"
     )
     page = MemoryShare(
-        "1/8", "budget", READING, "a page, a batch or another part of a file",
-        "it is there as stored, as packed, as Arrow has it, and in a piece",
+        "1/8", "budget", READING, "what is read ahead of the columns of a Parquet file",
+        "it is there as stored and decoded, and in a piece",
     )  # fmt: skip
     pages = MemoryShare(
-        "1/2", "budget", READING, "such parts of all columns", "they lie side by side"
+        "1/2", "budget", READING, "parts of a file side by side", "every column has one"
     )
     columns = MemoryShare(
         "1/2", "budget", READING, "descriptions of columns", "600 to 80,000 bytes of each"
@@ -267,17 +267,9 @@ class Budget:
         """Return the largest number of columns."""
         return self.columns // BYTES_OF_COLUMN[kind]
 
-    def require_part(self, size: int, what: str, advice: str) -> None:
-        """Refuse a part of a file that is too large; `what` ends before "3 GB"."""
-        self._require(Budget.page, size, what, advice)
-
     def require_side_by_side(self, size: int, what: str, advice: str) -> None:
-        """Refuse parts that are too large together."""
+        """Refuse parts of a file that are too large together; `what` ends before "3 GB"."""
         self._require(Budget.pages, size, what, advice)
-
-    def require_window(self, size: int, what: str, advice: str) -> None:
-        """Refuse the window of a compressed file."""
-        self._require(Budget.unpacking, size, what, advice)
 
     def require_row(self, size: int, where: str) -> None:
         """Refuse a row that is too long."""

@@ -212,10 +212,12 @@ def _digest(parts: list[bytes]) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
-def print_bits() -> None:
-    """Print a line of JSON for every case, of the checkout that is imported."""
+def print_bits(only: str) -> None:
+    """Print a line of JSON for every case of that name, of the checkout that is imported."""
     written()
     for name, case in cases():
+        if only not in name:
+            continue
         before = set(Path.cwd().iterdir())
         try:
             bits = case()
@@ -227,11 +229,11 @@ def print_bits() -> None:
         print(json.dumps([name, bits]), flush=True)
 
 
-def bits_of(checkout: Path) -> dict[str, str]:
+def bits_of(checkout: Path, only: str) -> dict[str, str]:
     """Return the bits of every case, in a process of its own that imports a checkout."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"PYTHONPATH": str(checkout.resolve())}
-        command = [sys.executable, Path(__file__).resolve(), "--print"]
+        command = [sys.executable, Path(__file__).resolve(), "--print", "--only", only]
         said = subprocess.run(
             command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
         ).stdout
@@ -243,11 +245,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("before", nargs="?", type=Path, help="another checkout")
     parser.add_argument("--print", action="store_true", help="the bits of the one that is imported")
+    parser.add_argument("--only", default="", help="cases whose names have this in them")
     asked = parser.parse_args()
     if asked.print or asked.before is None:
-        print_bits()
+        print_bits(asked.only)
         return 0
-    ours, theirs = bits_of(Path(__file__).parents[1]), bits_of(asked.before)
+    ours, theirs = (bits_of(one, asked.only) for one in (Path(__file__).parents[1], asked.before))
     differ = [name for name in ours if ours[name] != theirs.get(name)]
     for name in differ:
         print(f"{name}: {theirs.get(name, 'not there')} -> {ours[name]}")

@@ -169,11 +169,12 @@ def vanishes(asked: Asked) -> Answer:
 
 
 #: What must be read as if nothing were amiss, and what must be refused by name.
-TAKEN = (good, no_ranges, chunked, no_head, packed, short, breaks_now_and_then)
-REFUSED = (
-    empty, beyond, no_such_range, shifted, unsaid, whole_for_a_part, breaks, breaks_ranges,
-    breaks_chunks, lies, endless, changes, changes_in_time, changes_in_size, fails, vanishes,
+TAKEN = (
+    good, no_ranges, chunked, no_head, packed, short, breaks_now_and_then, empty, beyond,
+    no_such_range, shifted, unsaid, whole_for_a_part, breaks_ranges, changes, changes_in_time,
+    changes_in_size, fails, vanishes,
 )  # fmt: skip
+REFUSED = (breaks, breaks_chunks, lies, endless)
 
 
 class WebServer(ThreadingHTTPServer):

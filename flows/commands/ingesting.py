@@ -44,7 +44,7 @@ def ingest(
 ) -> int:
     """Read a table, text or arrays into a data set: rows in random order, with checksums.
 
-    Reads CSV, Parquet, JSON lines, Arrow, ARFF, LIBSVM, Vowpal Wabbit, NPY and NPZ files, plain or
+    Reads CSV, Parquet, JSON lines, Arrow, LIBSVM, Vowpal Wabbit, NPY and NPZ files, plain or
     compressed, within a memory limit.  If it is killed, run the same command again to finish.
 
     Parameters

@@ -28,7 +28,7 @@ def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: A
     ----------
     sources
         A file, folder, glob or address, or a list of them: CSV, Parquet, JSON lines, Arrow IPC,
-        ARFF, LIBSVM, Vowpal Wabbit text, NPY, NPZ.
+        LIBSVM, Vowpal Wabbit text, NPY, NPZ.
     dataset
         Folder or address of the data set.
     **settings

@@ -16,7 +16,7 @@ from fewpass.pipeline.tables.encoding.additive_shapes import (
     title_of,
 )
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY
+from fewpass.pipeline.tables.encoding.date_parts import SECONDS_OF_DAY
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis
 
 

@@ -84,7 +84,7 @@ class ModelTerms(NamedTuple):
         places = [k for k, column in enumerate(self.recipe.columns) if (column.name,) == columns]
         if not places:
             return []
-        looks = self.recipe.columns[places[0]].looks
+        looks = self.recipe.columns[places[0]].typical_cells
         if not looks:
             return [self._largest(term)]
         if self.recipe.additive is not None:  # curves next to the column's own features

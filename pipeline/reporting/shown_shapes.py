@@ -12,8 +12,9 @@ from fewpass.pipeline.explaining.function_figures import axis_values, places_of
 from fewpass.pipeline.tables.encoding.additive_shapes import ColumnCurve, LevelSteps, Surface
 from fewpass.pipeline.tables.encoding.category_recipe import numbers_named
 from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, Part
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis
-from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, MISSING, RARE, Part
+from fewpass.pipeline.tables.encoding.variables import MISSING, RARE
 
 FEW_ROWS = 10.0  # of a cell, below which it is hatched
 #: Points of a curve from which on rows between them are guessed; what density is cut at, in times

@@ -9,6 +9,7 @@ cut.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.prefetch import prefetch_line
 from fewpass.solvers.kernels.shapes import Floats
+from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.table import DenseTable, Integers, Table
 
 Vector = NDArray[np.float64]
@@ -124,6 +126,14 @@ class ColumnStatistics:
         mean *= (self.n_rows - columns["count"].astype(np.float64)) / max(self.n_rows, 1)
         mean += columns["deviation"]
         return self._variance(mean)
+
+    def each_sourced(self, order: ColumnOrder, n_features: int) -> Iterator[tuple[str, Vector]]:
+        """Yield name and numbers of every statistic, in the source's order of columns.
+
+        One at a time: there may be millions of each.
+        """
+        for name in NAMES:
+            yield name, order.sourced(self.column(name, n_features))
 
     def _variance(self, deviation: Vector) -> Vector:
         # rounding may leave a little less than nothing

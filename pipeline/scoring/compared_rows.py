@@ -32,7 +32,8 @@ from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.scoring.slices import MOST_SLICES, SliceBy
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.tables.encoding.category_recipe import Category
-from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, Date
+from fewpass.pipeline.tables.encoding.date_parts import SECONDS_OF_DAY
+from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.ingest.chunking import Selection

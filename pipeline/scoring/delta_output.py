@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.scoring.output_table import BATCH_ROWS, OutputTable, Replaced, WaitingRows
-from fewpass.pipeline.tables.readers.borders import quoted
-from fewpass.pipeline.tables.readers.store_settings import as_environment
+from fewpass.pipeline.tables.readers.library_errors import quoted
+from fewpass.pipeline.tables.readers.table_files import store_settings
 from fewpass.storage.addresses import local_path, open_store, require_no_secrets
 
 _TABLE = "predictions"  # what it is called in a query
@@ -63,7 +63,7 @@ class DeltaOutput(OutputTable):
         if (here := local_path(self.url)) is not None:
             return str(here), None
         store, path = open_store(require_no_secrets(self.url), writing=True)
-        return str(store.unstrip_protocol(path)), as_environment(store) or None
+        return str(store.unstrip_protocol(path)), store_settings(store) or None
 
     def _newest(self) -> Any:
         """Return the newest version of the table; None where there is no table yet."""

@@ -21,11 +21,10 @@ FORMATS = {
 
 #: Formats of tables, whose columns are encoded; those of some may be plain numbers as well.
 TABLES = {
-    "csv": "fewpass.pipeline.tables.readers.delimited:DelimitedRows",
+    "csv": "fewpass.pipeline.tables.readers.csv_rows:CsvRows",
     "parquet": "fewpass.pipeline.tables.readers.arrow_rows:ParquetRows",
     "arrow": "fewpass.pipeline.tables.readers.arrow_rows:IpcRows",
     "jsonl": "fewpass.pipeline.tables.readers.json_rows:JsonRows",
-    "arff": "fewpass.pipeline.tables.readers.arff:ArffRows",
     "sqlite": "fewpass.pipeline.tables.readers.sqlite:SqliteRows",
 }
 #: Tables that are found by their place, not by the name or the content of a file.
@@ -50,7 +49,7 @@ EXTENSIONS = {
     ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
     ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".svm": "libsvm", ".libsvm": "libsvm", ".svmlight": "libsvm", ".npy": "npy", ".vw": "vw",
-    ".npz": "npz", ".arff": "arff", ".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite",
+    ".npz": "npz", ".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite",
 }  # fmt: skip
 
 #: What names of compressed files end in.

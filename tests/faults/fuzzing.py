@@ -124,7 +124,7 @@ def read(path: str, way: str) -> None:
     json.dump({"kept": kept, "refused": refused}, sys.stdout)
 
 
-_TABLES = ("csv", "tsv", "jsonl", "arff", "parquet", "arrow", "arrows", "feather")
+_TABLES = ("csv", "tsv", "jsonl", "parquet", "arrow", "arrows", "feather")
 
 
 def _before(path: str, options: Any, expected: Any) -> Any:

@@ -20,6 +20,7 @@ from tests.faults.shapes import SHAPES, Shape
 from tests.faults.verdict import UNEXPECTED, Verdict, broken
 
 BUDGET, BUDGET_MB = "128MB", 128
+COPIES = 5  # of what pyarrow decodes at once, at most
 MOST_SECONDS, MOST_BYTES = 120.0, 3 << 30  # of a case: then it is ended
 LOOK_S = 0.05
 COMMANDS = ("ingest", "train", "predict", "evaluate")
@@ -71,14 +72,15 @@ def tried(sandbox: Sandbox, command: str, name: str) -> Verdict:
     _write_elsewhere(name, at / "large" / shape.name)
     found = _run(at, _words(command, at / "large" / shape.name, shape, at))
     shutil.rmtree(at)
-    return _judged(found, (found.peak - libraries) / 1e6)
+    most = BUDGET_MB + COPIES * shape.at_once
+    return _judged(found, (found.peak - libraries) / 1e6, most)
 
 
-def _judged(found: Taken, beyond: float) -> Verdict:
+def _judged(found: Taken, beyond: float, most: int) -> Verdict:
     figure = round(max(0.0, beyond))
     if found.stopped or any(word in found.said for word in UNEXPECTED):
         return broken(f"{found.stopped} {found.said}")._replace(figure=figure)
-    if beyond > BUDGET_MB:
+    if beyond > most:
         why = f"it took {figure} MB beyond the libraries: {found.said[-200:]}"
         return broken(why)._replace(figure=figure)
     if found.status not in (0, 2):

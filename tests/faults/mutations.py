@@ -121,23 +121,9 @@ def _header_of_array(raw: bytes, chance: random.Random) -> bytes:
     return mark + size + header + raw[end:]
 
 
-def _header_of_attributes(raw: bytes, chance: random.Random) -> bytes:
-    """Lines of an ARFF header changed."""
-    lines = raw.split(b"\n")
-    at = chance.randrange(8)
-    lines[at] = chance.choice((
-        b"", b"@attribute", b"@attribute x", b"@attribute x {", b"@attribute 'x numeric", b"@data",
-        b"@attribute x {}", b"@attribute '' numeric", b"@attribute a relational", b"@end a",
-        b"@attribute x " + b"{" * 1000, b"@attribute " + b"x" * 70_000 + b" numeric", b"{0 1", b"{99 1}",
-        b"@attribute \xff numeric", lines[at] + b"\\", lines[at] * 2, b"@relation",
-    ))  # fmt: skip
-    return b"\n".join(lines)
-
-
 KNOWING: dict[str, Change] = {
     ".jsonl": _nested,
     ".npy": _header_of_array,
-    ".arff": _header_of_attributes,
 }
 CHANGES: dict[str, Change] = {
     "a bit": a_bit, "a cut": a_cut, "left out": left_out, "spliced": spliced, "repeated": repeated,

@@ -22,18 +22,23 @@ PROMISES = {
     "written outside its folder.",
     "P9": "A password or a token in an address is not stored, printed or logged.",
     "P10": "Servers that fewpass starts listen on 127.0.0.1 only.",
-    "P11": "A source on the web is read completely and in one version, or the command reports the "
-    "source and what was received instead.",
+    "P11": "A source on the web is copied to the temporary folder completely and in one version, or "
+    "the command reports the source and what was received instead.",
     "P12": "A damaged or malicious file of any format is read as far as it is valid, or refused by "
-    "name with a message: no crash, no hang, no memory beyond the budget, and no row of text "
+    "name with a message: no crash, no hang, no memory beyond that of P13, and no row of text "
     "that is neither read nor counted.",
-    "P13": "No file makes a command use more memory than its budget (`--memory`) and the "
+    "P13": "No file of text makes a command use more memory than its budget (`--memory`) and the "
     "libraries, or run for minutes before it is refused: parts of a file that must be in memory "
-    "at once (a line, a row, a page, a batch, a compression window, a description of every "
-    "column) fit into the budget, or are refused before they are allocated, with the file, the "
-    "size and a sufficient budget. The memory of the libraries is that of the same command for "
-    "a small file with compiled kernels. Not included are the first compilation of kernels on a "
-    "machine, frames and arrays of a caller of the estimators, and blocks that Dask computes.",
+    "at once (a line, a row, a dictionary of xz, a description of every column) fit into the "
+    "budget, or are refused before they are allocated, with the file, the size and a sufficient "
+    "budget. Of a Parquet or Arrow file the parts that pyarrow has in memory at once come on top: "
+    "its description of the columns, a page or a batch, decoded, up to five times as large (a "
+    "single cell of text in a dictionary), mostly once or twice. Their rows are cut to the budget, "
+    "and a row that does not fit is refused then. Whoever reads files of strangers in a small "
+    "container sets a limit of memory there. The memory of the libraries is that of the same "
+    "command for a small file with compiled kernels. Not included are the first compilation of "
+    "kernels on a machine, frames and arrays of a caller of the estimators, and blocks that Dask "
+    "computes.",
     "P14": "A compiled kernel that is damaged on disk is not run: it is reported, compiled again and "
     "replaced, and the command ends with the same bits.",
     "P15": "One row has one score, in whatever form it comes and whoever scores it (single rows, lists, "

@@ -32,12 +32,15 @@ class Shape(NamedTuple):
         Writes a small file of the same kind: what reading it takes is taken for the libraries.
     labelled
         Whether a column `y` has to be named as the label.
+    at_once
+        Megabytes of the largest part that pyarrow decodes at once, which comes on top of the budget.
     """
 
     name: str
     write: Writer
     plain: Writer
     labelled: bool = True
+    at_once: int = 0
 
 
 # -- text --------------------------------------------------------------------------------------
@@ -92,20 +95,6 @@ def _members(total: int, per_line: int) -> Writer:
             yield json.dumps({**row, "y": "ab"[first // per_line % 2]})
 
     return _of(lines)
-
-
-def _arff(d: int) -> Writer:
-    return _of(lambda: [
-        "@relation r", *(f"@attribute c{k} numeric" for k in range(d)), "@attribute y {a,b}",
-        "@data", *(",".join(["1"] * d) + "," + "ab"[k % 2] for k in range(4)),
-    ])  # fmt: skip
-
-
-def _nominal(n: int) -> Writer:
-    return _of(lambda: [
-        "@relation r", f"@attribute c {{{','.join(f'word{k}' for k in range(n))}}}",
-        "@attribute y {a,b}", "@data", *(f"word{k % n},{'ab'[k % 2]}" for k in range(200)),
-    ])  # fmt: skip
 
 
 def _packed(write: Writer, pack: Callable[[Path], io.IOBase]) -> Writer:
@@ -279,16 +268,14 @@ SHAPES = {
     "an object of 200 MB, JSON": Shape(
         "a.jsonl", _one_long(_object, lambda: json.dumps({"x": "z" * (200 * MB), "y": "a"})), _JSON_ROWS
     ),
-    "300,000 attributes, ARFF": Shape("a.arff", _arff(300_000), _arff(3)),
-    "a million values of an attribute, ARFF": Shape("a.arff", _nominal(1_000_000), _arff(3)),
     "a cell of 200 MB, Parquet": Shape(
-        "a.parquet", _parquet(lambda: _long_cell(200 * MB)), _parquet(_words)
+        "a.parquet", _parquet(lambda: _long_cell(200 * MB)), _parquet(_words), at_once=200
     ),
     "a page of 80 MB, Parquet": Shape(
         "a.parquet",
         _parquet(lambda: _drawn(10_000_000), use_dictionary=False, data_page_size=1 << 30, max_rows_per_page=1 << 30,
                  row_group_size=25_000_000, compression="zstd", write_batch_size=1 << 26),
-        _parquet(_numbers),
+        _parquet(_numbers), at_once=80,
     ),
     "texts of 2 kB, Parquet": Shape(
         "a.parquet", _parquet(lambda: _texts(100_000), use_dictionary=False), _parquet(_words)
@@ -309,19 +296,19 @@ SHAPES = {
     ),
     "30,000 columns, Parquet": Shape("a.parquet", _parquet(lambda: _columns(30_000)), _parquet(_numbers)),
     "a batch of 900 MB, compressed Arrow": Shape(
-        "a.arrow", _ipc(lambda: _zeros(100_000_000)), _ipc(_numbers)
+        "a.arrow", _ipc(lambda: _zeros(100_000_000)), _ipc(_numbers), at_once=900
     ),
     "a batch of 200 MB, Arrow": Shape(
-        "a.arrow", _ipc(lambda: _zeros(25_000_000), None), _ipc(_numbers, None)
+        "a.arrow", _ipc(lambda: _zeros(25_000_000), None), _ipc(_numbers, None), at_once=225
     ),
     "a cell of 200 MB, Arrow": Shape(
-        "a.arrow", _ipc(lambda: _long_cell(200 * MB), None), _ipc(_words, None)
+        "a.arrow", _ipc(lambda: _long_cell(200 * MB), None), _ipc(_words, None), at_once=200
     ),
     "a dictionary that expands to 2 GB, Arrow": Shape(
         "a.arrow", _ipc(lambda: _dictionary(MB, 2000)), _ipc(lambda: _dictionary(3, 200))
     ),
     "lists of 2,000,000 of fixed size, Arrow": Shape(
-        "a.arrow", _ipc(lambda: _lists(2_000_000, 60, "fixed")), _ipc(lambda: _lists(3, 200, "fixed"))
+        "a.arrow", _ipc(lambda: _lists(2_000_000, 60, "fixed")), _ipc(lambda: _lists(3, 200, "fixed")), at_once=480
     ),
     "300,000 columns, Arrow": Shape("a.arrow", _ipc(lambda: _columns(300_000)), _ipc(_numbers)),
     "rows of 20,000,000, NPY": Shape("a.npy", _npy(4, 20_000_000), _npy(200, 4), labelled=False),

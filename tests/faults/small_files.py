@@ -57,16 +57,6 @@ def _jsonl() -> bytes:
     return b"".join(json.dumps(row | inner).encode() + b"\n" for row, inner in both)
 
 
-def _arff() -> bytes:
-    head = (
-        "% a comment\n@relation small\n@attribute a numeric\n@attribute 'b c' {red,'light blue'}\n"
-        "@attribute d date 'yyyy-MM-dd'\n@attribute label {no,yes}\n@data\n"
-    )
-    words = ("red", "'light blue'", "?")
-    lines = (f"{k},{words[k % 3]},2026-01-0{1 + k % 9},{('no', 'yes')[k % 2]}" for k in range(ROWS))
-    return (head + "\n".join(lines) + "\n{0 7, 3 yes}\n").encode()
-
-
 def _table() -> pa.Table:
     table = pa.Table.from_pylist(_rows())
     numbers = [[1.0, 2.0]] * ROWS
@@ -137,7 +127,6 @@ FILES: dict[str, Callable[[], bytes]] = {
     "rows.svm": _libsvm,
     "rows.vw": _vw,
     "rows.jsonl": _jsonl,
-    "rows.arff": _arff,
     "rows.parquet": _parquet,
     "plain.parquet": lambda: _parquet(compression="none", use_dictionary=False),
     "rows.arrow": lambda: _ipc("file"),

@@ -81,7 +81,7 @@ def test_every_option_is_read_as_cyclopts_reads_it(name):
     """Many in a line, as cyclopts takes a tenth of a second for each line; then alone the same."""
     places, options = PLACES_OF_WORDS[name], options_of(name)
     left = {word for word, option in options.items() if not ways_of(word, option)}
-    assert left <= {"--drop", "--keep", "--column", "--cross"}
+    assert left <= {"--drop", "--keep", "--column", "--cross", "--null-values"}
     assert not any(same([name, *places, word, "a"]) for word in left)
     ways = {}
     for word, option in options.items():

@@ -18,6 +18,7 @@ from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.encoding.applying import encode
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
@@ -375,11 +376,10 @@ def test_gaps_and_collisions_are_counted():
     who, paid = fitted(sample, RecipeRules(bits=11)).columns
     assert paid.missing_share == pytest.approx(frame.paid.isna().mean(), abs=1e-6)
     assert who.missing_share == pytest.approx(frame.who.isna().mean(), abs=1e-6)
-    slots = {}
-    for value in frame.who.dropna().unique():
-        entry = who.entries(pa.array([value], pa.large_string())).slots[0]
-        slots.setdefault(int(entry.column[0]), []).append(value)
-    together = sum(len(values) for values in slots.values() if len(values) > 1)
+    values = pa.array(frame.who.dropna().unique(), pa.large_string())
+    _, columns, _ = encode(Recipe(columns=(who,)), [values]).sparse(np.float64)
+    counts = np.unique(columns, return_counts=True)[1]
+    together = counts[counts > 1].sum()
     assert who.collisions == pytest.approx(together / frame.who.nunique(), abs=1e-6)
     assert 0 < who.collisions < 1
 

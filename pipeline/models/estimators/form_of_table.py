@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import Encode, Encoding
 from fewpass.pipeline.tables.additive.choosing import Formed, with_form
-from fewpass.pipeline.tables.additive.forms import SPLINES
 from fewpass.pipeline.tables.additive.of_table import asked_form, targets_in, weighted
 from fewpass.pipeline.tables.additive.rules import AskedForm
+from fewpass.pipeline.tables.additive.trials import SPLINES
 from fewpass.pipeline.tables.encoding.applying import columns_of
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.solvers.bad_input import plainly, refusal

@@ -13,7 +13,7 @@ from fewpass.pipeline.tables.encoding.inference import is_readable
 from fewpass.pipeline.tables.encoding.plain_types import plain_table, text_in
 from fewpass.pipeline.tables.encoding.python_cells import typed_alike
 from fewpass.pipeline.tables.readers.arrow_batches import require_valid
-from fewpass.pipeline.tables.readers.borders import quoted
+from fewpass.pipeline.tables.readers.library_errors import quoted
 
 
 def without_dropped(table: Any, kinds: dict[str, str]) -> Any:

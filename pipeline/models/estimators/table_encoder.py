@@ -29,7 +29,7 @@ from fewpass.pipeline.models.estimators.frames import (
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.meanings import seed_of
 from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS, column_kinds
-from fewpass.pipeline.tables.additive.needless_columns import NEEDLESS
+from fewpass.pipeline.tables.additive.noise_columns import NEEDLESS
 from fewpass.pipeline.tables.additive.rules import AskedForm, may_curve
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.cells import table_without_nulls

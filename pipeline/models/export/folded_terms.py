@@ -24,10 +24,9 @@ def lines_of(term: HatsTerm, coef: Any) -> LinesOfScores:
         name="curve", column="curve", knots=term.knots, levels=term.levels, alpha=term.alpha
     )
     x = spline.kinks()
-    starts, column, value = spline.hats_of(x).ragged()
     heights = np.zeros((len(x), len(coef)))
-    points = np.repeat(np.arange(len(x)), np.diff(starts))
-    np.add.at(heights, points, coef[:, term.at + column].T * value[:, None])
+    for column, value in spline.features(x):
+        heights += coef[:, np.broadcast_to(term.at + column, len(x))].T * value[:, None]
     return LinesOfScores(x, heights)
 
 

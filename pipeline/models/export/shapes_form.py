@@ -15,10 +15,11 @@ from pydantic import BaseModel, ConfigDict
 from fewpass.pipeline.models.export.plain_model import PlainModel
 from fewpass.pipeline.tables.encoding.additive_shapes import ColumnCurve, Shapes, shapes_of
 from fewpass.pipeline.tables.encoding.additive_terms import cell_of, steps_of
+from fewpass.pipeline.tables.encoding.date_parts import Part
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.terms import SingleCell, Step, where_missing
-from fewpass.pipeline.tables.encoding.variables import Part, Variable
+from fewpass.pipeline.tables.encoding.variables import Variable
 
 _DOCUMENT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

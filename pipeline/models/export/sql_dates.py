@@ -11,23 +11,10 @@ from collections.abc import Mapping, Sequence
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.sql_statement import Statement
 from fewpass.pipeline.tables.encoding.cells import CLOCK, SPAN
-from fewpass.pipeline.tables.encoding.moments import ISO
+from fewpass.pipeline.tables.encoding.moments import MONTHS, pattern_of
 
-_ZONE = (
-    r" ?(?:UTC|GMT|Z|(?P<zone_sign>[-+])(?P<zone_hours>\d{2})(?::?(?P<zone_minutes>\d{2}))?"
-    r"(?: [(][A-Za-z ]+[)])?)"
-)
-#: What `strptime` calls by these.
-_PARTS = {
-    "%Y": r"(?P<year>\d{4})", "%y": r"(?P<short_year>\d{2})", "%m": r"(?P<month>0?[1-9]|1[0-2])",
-    "%d": r"(?P<day>0?[1-9]|[12]\d|3[01])", "%b": r"(?P<name>[A-Za-z]{3})[A-Za-z]*",
-    "%a": "[A-Za-z]+", "%H": r"(?P<hours>[01]?\d|2[0-3])", "%I": r"(?P<hours>0?[1-9]|1[0-2])",
-    "%M": r"(?P<minutes>[0-5]?\d)", "%S": r"(?P<seconds>[0-5]?\d)(?:[.,]\d+)?",
-    "%p": "(?P<half>[AaPp])[Mm]", "%z": _ZONE,
-}  # fmt: skip
-_ISO = "%Y-%m-%d(?:[T ]%H:(?P<minutes>[0-5]\\d)(?::(?P<seconds>[0-5]\\d)(?:[.,]\\d+)?)?(?:%z)?)?"
-_MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
-#: Of the hundred that `strptime` takes years of two digits for.
+_MONTHS = "".join(MONTHS)
+#: Of the hundred that years of two digits are of, unless a recipe says otherwise.
 _FIRST_YEAR = 1969
 _WORDS = ("sign", "zone_sign", "half", "name")
 
@@ -35,10 +22,11 @@ _WORDS = ("sign", "zone_sign", "half", "name")
 def seconds_in(to: Statement, text: str, form: str, first_year: int | None) -> str:
     """Return text in one form as seconds since 1970; NULL where it is none.
 
-    Years of two digits are of the hundred from `first_year` on.  BadInput for a form that is not
-    known.
+    Years of two digits are of the hundred from `first_year` on.  BadInput for weeks and quarters.
     """
-    part = _parts_of(to, text, rf"^\s*{_pattern_of(form)}\s*$")
+    part = _parts_of(to, text, pattern_of(form))
+    if unread := {"week", "quarter"} & set(part):
+        raise BadInput(f"its dates are written as {form!r}, and SQL reads no {min(unread)}")
     year = to.add("dates", _year(part, _FIRST_YEAR if first_year is None else first_year))
     month, day = to.add("dates", _month(part)), to.add("dates", part.get("day", "1e0"))
     clock = to.add("dates", _clock(part))
@@ -79,18 +67,6 @@ def in_sql(pattern: str) -> str:
     """Return a pattern as all dialects read it: groups have no names, and digits are of ASCII."""
     pattern = re.sub(r"\(\?P<\w+>", "(", pattern)
     return pattern.replace("(?i:", "(?:").replace(r"\d", "[0-9]")
-
-
-def _pattern_of(form: str) -> str:
-    if form == ISO:
-        return re.sub("%[A-Za-z]", lambda code: _PARTS[code[0]], _ISO)
-    codes = form.replace(" %z", "%z").replace("%B", "%b").replace("%A", "%a")
-    words = re.findall(r"%[A-Za-z]|\s+|[^%\s]", codes)
-    if unknown := [word for word in words if word.startswith("%") and word not in _PARTS]:
-        raise BadInput(f"its dates are written as {form!r}, and SQL reads no {unknown[0]}")
-    return "".join(
-        _PARTS.get(word) or (r"\s+" if word.isspace() else re.escape(word)) for word in words
-    )
 
 
 def _year(part: Mapping[str, str], first: int) -> str:

@@ -16,7 +16,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.finding import Address, find, source_file
 from fewpass.storage.locations import HERE
 from fewpass.storage.manifest import TakenFile
-from fewpass.storage.source_files import LocalSource
 
 _Identity = tuple[int | None, int | None, str | None]  # inode, bytes, version
 
@@ -36,7 +35,7 @@ class FileState(TakenFile):
                 f"{address.name} is a table or a stream, and a refresh learns from files as they "
                 "come. Name a folder of files, or a glob."
             )
-        inode = address.file.inode if isinstance(address.file, LocalSource) else None
+        inode = address.file.inode if address.file else None
         return cls(name=address.name, inode=inode, **taken.model_dump())
 
     @property

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.watched_columns import WatchedColumns
 from fewpass.pipeline.rows.column_statistics import NAMES
+from fewpass.pipeline.rows.row_summary import MeanAndVariance
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text
-from fewpass.pipeline.tables.changing.joined_statistics import joined_mean, joined_variance
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
 
@@ -50,10 +50,9 @@ class NightStatistics(NamedTuple):
 
     def joined(self, other: NightStatistics) -> NightStatistics:
         """Return the statistics of the rows of both."""
-        one, two = (self.rows, self.mean), (other.rows, other.mean)
-        variance = joined_variance(*one, self.variance, *two, other.variance)
-        rows, present = self.rows + other.rows, self.present + other.present
-        return NightStatistics(rows, present, joined_mean(*one, *two), variance)
+        one, two = (MeanAndVariance(each.rows, each.mean, each.variance) for each in (self, other))
+        rows, mean, variance = one.joined(two)
+        return NightStatistics(int(rows), self.present + other.present, mean, variance)
 
 
 def pooled(nights: Iterable[NightStatistics]) -> NightStatistics:

@@ -34,7 +34,7 @@ from fewpass.pipeline.tables.readers.finding import find
 from fewpass.storage.addresses import READ_ONLY, command, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
-from fewpass.storage.source_files import SourceChanged
+from fewpass.storage.source_file import SourceChanged
 
 TRIAL = "trial"  # folder inside a generation for the ingest of a single file
 WRITTEN = "it was written to while it was read. The next refresh takes it."

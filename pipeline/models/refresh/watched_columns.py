@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.tables.encoding.codes import says_id, says_time
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.tables.encoding.date_recipe import Date
-from fewpass.pipeline.tables.encoding.lists import Vector as ListOfNumbers
+from fewpass.pipeline.tables.encoding.id_numbers import says_id, says_time
+from fewpass.pipeline.tables.encoding.lists import EmbeddingColumn
 from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -91,13 +91,13 @@ class WatchedColumns(NamedTuple):
             shares += [first + j for j, name in enumerate(own) if _is_alone(part, name)]
             scaled = dict(enumerate(_scales(part), first))
             scales |= scaled
-            if isinstance(part, Number | ListOfNumbers):
+            if isinstance(part, Number | EmbeddingColumn):
                 gone = part.name + MISSING
                 missing |= dict.fromkeys(scaled, first + own.index(gone) if gone in own else -1)
             if isinstance(part, Number):
                 repeats += range(first + 1, len(names))
                 counters += [k] * _may_count(part.name)
-        of_values = [not isinstance(part, Number | ListOfNumbers | Map | Date) for part in parts]
+        of_values = [not isinstance(part, Number | EmbeddingColumn | Map | Date) for part in parts]
         dates = [k for k, part in enumerate(parts) if isinstance(part, Date)]
         return cls(
             len(names), labels, [part.name for part in parts], names,
@@ -159,7 +159,7 @@ def _is_alone(part: ColumnRecipe, feature: str) -> bool:
 def _scales(part: ColumnRecipe) -> Sequence[NumberScale]:
     if isinstance(part, Number):
         return [NumberScale(part.deviation, part.mean, part.logarithm)]
-    if isinstance(part, ListOfNumbers):
+    if isinstance(part, EmbeddingColumn):
         return [NumberScale(*one) for one in zip(part.deviation, part.mean, strict=True)]
     return [NumberScale(1.0 / one, 0.0) for one in part.scale] if isinstance(part, Map) else []
 

@@ -21,8 +21,9 @@ from fewpass.pipeline.models.serving.single_cells import (
 )
 from fewpass.pipeline.models.serving.single_curves import Put, Row, put_curve, read_of
 from fewpass.pipeline.models.serving.single_steps import step_of
+from fewpass.pipeline.tables.encoding.apply_terms import entries_of, read_cells
 from fewpass.pipeline.tables.encoding.cells import LARGEST_ENCODED, hashable, places_among
-from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Slot
+from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.terms import (
@@ -96,15 +97,11 @@ def _number_of(one: ColumnTerms) -> NumberOf:
 
 
 def _puts_of(recipe: Recipe) -> list[Put]:
-    first, puts = 0, []
-    for one, part in zip(recipe.described(), recipe.parts, strict=True):
-        puts.append(_put_of(one, part, first))
-        first += part.width
-    return puts
+    return [_put_of(one, part) for one, part in zip(recipe.described(), recipe.parts, strict=True)]
 
 
-def _put_of(one: ColumnTerms, part: ColumnRecipe, first: int) -> Put:
-    """Return what appends one column's values; `first` is its first output column."""
+def _put_of(one: ColumnTerms, part: ColumnRecipe) -> Put:
+    """Return the function that appends one column's values."""
     name, terms = one.columns[0], one.terms
     if isinstance(terms[0], TableTerm | HatsTerm):
         return put_curve(one, terms[0])
@@ -114,8 +111,7 @@ def _put_of(one: ColumnTerms, part: ColumnRecipe, first: int) -> Put:
         return _put_word(one, terms[0])
     if isinstance(terms[0], HashTerm):
         return _put_hash(one, terms[0])
-    missing = one.read.missing if isinstance(one.read, WordCell) else ()
-    put = _put_by_recipe(name, part, first, frozenset(missing))
+    put = _put_by_recipe(one, part)
     return _put_vector(name, terms[0], put) if isinstance(terms[0], VectorTerm) else put
 
 
@@ -196,21 +192,19 @@ def _put_vector(name: str, term: VectorTerm, by_recipe: Put) -> Put:
     return put
 
 
-def _put_by_recipe(name: str, part: ColumnRecipe, first: int, missing: frozenset[str]) -> Put:
-    """Return what encodes text and lists as files are encoded."""
+def _put_by_recipe(one: ColumnTerms, part: ColumnRecipe) -> Put:
+    """Return the function that encodes text and lists as files are encoded."""
+    (name,) = one.columns
 
     def put(row: Row, at: list[int], values: list[float]) -> None:
-        cell = row[name]
-        cell = None if isinstance(cell, str) and cell in missing else cell
-        entries = part.entries(typed_cells(name, part, [cell]))
+        cells = typed_cells(name, part, [row[name]])
+        entries = entries_of(one, [read_cells(one.read, cells)])
         if entries.bad is not None and entries.bad.any():
             raise BadInput(
                 f"Column {shown_name(name)} is {row[name]!r:.80}, but {part.wanted} expected."
             )
         for slot in entries.slots:
-            columns = np.atleast_1d(slot.column)
-            at.extend((columns + first).tolist())
+            at.extend(np.atleast_1d(slot.column).tolist())
             values.extend(slot.value.tolist())
-            assert isinstance(slot, Slot) or len(columns) == len(slot.value)
 
     return put

@@ -32,6 +32,7 @@ from fewpass.pipeline.tables.encoding.moments import (
     FIRST_MOMENT,
     ISO,
     LAST_MOMENT,
+    pattern_of,
     read_moments,
 )
 from fewpass.pipeline.tables.encoding.python_cells import arrow_cells
@@ -46,11 +47,8 @@ _USUAL = {
     "comma": r"((?:[1-9]\d{0,2}(?:\.\d{3})+|\d{1,300})(?:,\d+)?)(?: ?€)?",
     "clock": r"(\d{1,3}):([0-5]\d):([0-5]\d)",
 }
-_DIGITS = {
-    "%Y": r"(?P<Y>\d{4})", "%m": r"(?P<m>\d\d)", "%d": r"(?P<d>\d\d)", "%H": r"(?P<H>\d\d)",
-    "%M": r"(?P<M>\d\d)", "%S": r"(?P<S>\d\d)",
-}  # fmt: skip
-_ISO_DAYS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S")
+#: The parts of usual dates.
+_DATE_PARTS = ("year", "month", "day", "hours", "minutes", "seconds")
 
 NumberOf = Callable[[Any], float | None]
 
@@ -158,13 +156,12 @@ def _moments_at_once(read: MomentCell) -> NumberOf:
     if (unit := UNITS_OF_TIME.get(read.form or "")) is not None:
         return lambda cell: unit * cell if _is_number(cell) else None
     first = (read.form or ISO).partition(BETWEEN)[0]
-    forms = _ISO_DAYS if first == ISO else (first,)
-    patterns = [pattern for form in forms if (pattern := _pattern_of(form))]
+    usual = re.compile(pattern_of(first), re.ASCII).fullmatch
     missing = frozenset(read.missing)
 
     def of(cell: Any) -> float | None:
         if isinstance(cell, str) and cell not in missing:
-            return next((_seconds(p.groupdict()) for m in patterns if (p := m(cell))), None)
+            return _seconds(parts.groupdict()) if (parts := usual(cell)) else None
         if type(cell) is dt.date:
             return 86_400.0 * (cell.toordinal() - _EPOCH)
         if type(cell) is dt.datetime:
@@ -174,19 +171,12 @@ def _moments_at_once(read: MomentCell) -> NumberOf:
     return of
 
 
-def _pattern_of(form: str) -> Callable[[str], re.Match[str] | None] | None:
-    """Return what matches a form of years, months and days as digits, each once; else None."""
-    words = re.findall(r"%[A-Za-z]|[^%]", form)
-    parts = [word for word in words if word.startswith("%")]
-    if not {"%Y", "%m", "%d"} <= set(parts) <= set(_DIGITS) or len(parts) > len(set(parts)):
+def _seconds(parts: Mapping[str, str | None]) -> float | None:
+    """Return the seconds of a date of digits alone; None where it is another, or no day."""
+    given = {name for name, text in parts.items() if text is not None}
+    if not {"year", "month", "day"} <= given <= set(_DATE_PARTS):
         return None
-    pattern = "".join(_DIGITS.get(word) or re.escape(word) for word in words)
-    return re.compile(pattern, re.ASCII).fullmatch
-
-
-def _seconds(parts: dict[str, str]) -> float | None:
-    """Return the seconds of a date that is written in digits; None where it is none."""
-    year, month, day, hour, minute, second = (int(parts.get(k, 0)) for k in "YmdHMS")
+    year, month, day, hour, minute, second = (int(parts.get(k) or 0) for k in _DATE_PARTS)
     try:
         moment = dt.datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - of no zone
     except ValueError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, SECONDS_OF_YEAR
+from fewpass.pipeline.tables.encoding.date_parts import SECONDS_OF_DAY, SECONDS_OF_YEAR
 from fewpass.pipeline.tables.encoding.terms import (
     AtMost,
     Clip,

@@ -110,7 +110,7 @@ def interactions(
     cells: dict[Variable, Binned], pairs: Sequence[tuple[Variable, Variable]], g: Floats,
     h: Floats, *, numbers: bool,
 ) -> list[Interaction]:  # fmt: skip
-    """Return what pairs tell; g and h are (classes, n), h is 1 where the targets are numbers."""
+    """Return the interactions of pairs; g and h are (classes, n), h is 1 for numbers."""
     phis = phis_of(g, h, numbers=numbers)
     measured = (interaction(cells[a], cells[b], g, h, phis) for a, b in pairs)
     return [Interaction(a, b, *of) for (a, b), of in zip(pairs, measured, strict=True)]
@@ -135,7 +135,7 @@ def interaction(
     one: Binned, other: Binned, g: Floats, h: Floats, phis: Sequence[float], *,
     centred: bool = True,
 ) -> CellsMeasured:  # fmt: skip
-    """Return what the cells of two variables tell; centred: beyond what both tell alone."""
+    """Return the interaction of two variables in cells; centred: beyond each of them alone."""
     flat, shape = one.codes * other.size + other.codes, (one.size, other.size)
     score = df = 0.0
     for own, sure, phi in zip(g, h, phis, strict=True):
@@ -155,7 +155,7 @@ def holds(
     one: Binned, other: Binned, g: Floats, h: Floats, phis: Sequence[float], *,
     centred: bool = True,
 ) -> bool:  # fmt: skip
-    """Say whether what half of the rows say of a pair is what the other half say.
+    """Return whether both halves of the rows agree on a pair.
 
     That is, whether g of a half goes with the step of the other, by more than chance.
     """
@@ -178,7 +178,7 @@ def _table(flat: Codes, of: Floats, shape: tuple[int, int]) -> Floats:
 
 
 def without_each(R: Floats, H: Floats) -> Floats:
-    """Return what is left of R once rows and columns took what they can alone."""
+    """Return the rest of R once rows and columns are fitted alone."""
     for _ in range(SWEEPS):
         for axis in (1, 0):
             total = H.sum(axis=axis, keepdims=True)

@@ -33,10 +33,10 @@ MOST_NAMES = 5_000  # of a column: the most frequent ones
 
 
 def numbers_that_may_name(
-    today: Recipe, variables: VariablesOfRows, rows: Codes
+    linear_recipe: Recipe, variables: VariablesOfRows, rows: Codes
 ) -> Iterator[tuple[str, Binned]]:
     """Yield columns of whole numbers that may be names, and the cell of each of some rows."""
-    for column in today.columns:
+    for column in linear_recipe.columns:
         if not isinstance(column, Number) or column.written != "plain" or column.n_words:
             continue
         values = variables.numbers(Variable(column.name))[rows]
@@ -62,13 +62,13 @@ def columns_of_names(
     return chosen
 
 
-def as_names(today: Recipe, cells: Sequence[Any], names: Sequence[str]) -> Recipe:
+def as_names(linear_recipe: Recipe, cells: Sequence[Any], names: Sequence[str]) -> Recipe:
     """Return a recipe in which columns of numbers are words, one feature for each frequent one."""
     columns = tuple(
         _category(column.name, own) if column.name in names else column
-        for column, own in zip(today.columns, cells, strict=True)
+        for column, own in zip(linear_recipe.columns, cells, strict=True)
     )
-    return today.model_copy(update={"columns": columns})
+    return linear_recipe.model_copy(update={"columns": columns})
 
 
 def _category(name: str, cells: Any) -> Category:

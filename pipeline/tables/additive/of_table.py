@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.encoding import Encoding
 from fewpass.pipeline.tables.additive.choosing import Formed
-from fewpass.pipeline.tables.additive.forms import SPLINES
 from fewpass.pipeline.tables.additive.rules import AskedForm
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
+from fewpass.pipeline.tables.additive.trials import SPLINES
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers, words_of
 from fewpass.pipeline.tables.encoding.labels_or_amounts import are_few_labels
 
@@ -23,7 +23,7 @@ MOST_LABELS = 100
 
 
 def asked_form(options: Encoding) -> AskedForm:
-    """Return what settings ask for."""
+    """Return the form that settings ask for."""
     pairs = options.pairs
     named = None if pairs is None or isinstance(pairs, int) else tuple(map(_as_pair, pairs))
     form = SPLINES if options.encode == "splines" else "pairs"

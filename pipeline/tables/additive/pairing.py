@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.encoding.pair_tables import (
 )
 from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
 
-#: Parts of dates that say in smaller steps what another part says: they are in no pairs.
+#: Parts of dates that repeat another part in smaller steps: they are in no pairs.
 _COARSE = ("hour",)
 #: Parts of one date in no pair with each other: a day of the year is of one month.
 _OF_YEARS = {"month", "day of the year"}
@@ -31,20 +31,20 @@ MOST_LOOKED_AT = 5_000
 def pairs_of(
     numbers: Sequence[Variable], categories: Sequence[Variable]
 ) -> list[tuple[Variable, Variable]]:
-    """Return all pairs of variables of which neither says what the other says."""
+    """Return all pairs of variables that do not imply each other."""
     every = [variable for variable in (*numbers, *categories) if variable.part not in _COARSE]
     return [(a, b) for a, b in combinations(every, 2) if _differ(a, b)]
 
 
 def _differ(a: Variable, b: Variable) -> bool:
-    """Say whether two variables are of two columns, or are parts of a date that differ in kind."""
+    """Return whether variables are of two columns, or parts of a date that differ in kind."""
     return a.column != b.column or (a != b and {a.part, b.part} != _OF_YEARS)
 
 
 def named_pairs(
     names: Sequence[tuple[str, str]], numbers: Sequence[Variable], categories: Sequence[Variable]
 ) -> list[tuple[Variable, Variable]]:
-    """Return the pairs that somebody named, of columns or of parts of dates; or BadInput."""
+    """Return the pairs that settings name, of columns or of parts of dates; or BadInput."""
     every = [*numbers, *categories]
     pairs = []
     for pair in names:

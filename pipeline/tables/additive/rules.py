@@ -23,7 +23,7 @@ MOST_ENTRIES, BYTES_OF_ENTRY = 5_000_000, 96
 LEAST_ROWS = 1_000  # where they fit
 
 
-#: Rows of a table without text up to which curves are tried that nobody asked for, from those that
+#: Rows of a table without text up to which curves are tried unasked, from those that
 #: have any: of more a pass takes much longer.
 LEAST_UNASKED, MOST_UNASKED = SPLINES, 500_000
 #: Standard errors by which these are to be better, where rows are fewer than FINE.
@@ -32,13 +32,13 @@ _NOT_UNASKED = ("text", "vector", "tags", "map", "bins")  # kinds of columns
 
 
 def may_curve(kinds: Sequence[str], n_rows: int | None) -> bool:
-    """Say whether curves are tried for a table of columns of these kinds where nobody asked."""
+    """Return whether curves are tried unasked for a table of columns of these kinds."""
     few = len(kinds) <= MANY_COLUMNS and not set(kinds) & set(_NOT_UNASKED)
     return few and n_rows is not None and LEAST_UNASKED <= n_rows <= MOST_UNASKED
 
 
 class AskedForm(NamedTuple):
-    """What somebody asked for; None: the rules decide."""
+    """The form that settings ask for; None: the rules decide."""
 
     form: str = "pairs"  # or splines
     pairs: int | Sequence[tuple[str, str]] | None = None
@@ -48,13 +48,13 @@ class AskedForm(NamedTuple):
     unasked: bool = False  # curves are to be sure of themselves
     plain: bool = False  # without curves numbers are left as they are
     one_pass: bool = False  # rows are learnt from once, as they are read
-    wanted: tuple[str, ...] = ()  # columns that somebody said what to make of
+    wanted: tuple[str, ...] = ()  # columns whose kind settings name
 
     def errors(self, n: int) -> float:
         """Return by how many standard errors another form than linear has to be better.
 
-        By one where nobody asked for it, by more where n rows are few, too; by one also where rows
-        are too few for pairs; else just better.
+        Unasked by one, by more where n rows are few, too; by one also where rows are too few for
+        pairs; else just better.
         """
         if self.unasked:
             return ERRORS_OF_FEW if n < FINE else 1.0
@@ -69,7 +69,7 @@ class AskedForm(NamedTuple):
 
 
 class FormRules(NamedTuple):
-    """What is fitted."""
+    """Limits of the splines and pairs that are fitted."""
 
     levels: int  # of splines; 0: none
     pairs: int  # of a round, at most
@@ -80,7 +80,7 @@ class FormRules(NamedTuple):
 
     @classmethod
     def of(cls, n: int, d: int, asked: AskedForm) -> FormRules:
-        """Return what is fitted to n rows of d columns."""
+        """Return the knots, cells and pairs that are fitted to n rows of d columns."""
         levels = 0 if n < SPLINES else COARSE_LEVELS if n < FINE else FINE_LEVELS
         if d > MANY_COLUMNS:
             levels = min(levels, COARSE_LEVELS)

@@ -191,7 +191,7 @@ def _trained(
 
 
 def stats_of_sample(X: SparseTable, d: int, targets: SampleTargets, block: Block) -> ProblemStats:
-    """Return what methods have to know of rows (n, d)."""
+    """Return the statistics of rows (n, d) that methods need."""
     n = X.n_rows
     values = X.data.astype(np.float64)
     squares = np.add.reduceat(np.append(values * values, 0.0), X.indptr[:-1])

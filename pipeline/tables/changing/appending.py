@@ -25,11 +25,11 @@ from pydantic import BaseModel, ConfigDict
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.rows.row_summary import RowSummary, joined_columns
 from fewpass.pipeline.settings.change_plans import AppendPlan
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.changing.dealing import deal
-from fewpass.pipeline.tables.changing.joined_statistics import joined_columns, joined_rows
+from fewpass.pipeline.tables.changing.interleaved_chunks import interleaved
 from fewpass.pipeline.tables.changing.one_change import Change, NextGeneration, changing
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import FileRows, IngestResult
@@ -39,7 +39,7 @@ from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import KEY, ChangeRecord, Manifest, TakenFile
 from fewpass.storage.part_chunks import differing
-from fewpass.storage.set_generations import prune_generations, retain
+from fewpass.storage.set_generations import retain
 
 ShowShare = Callable[[float, str], None]
 #: The record of what is being appended, and the data set of its rows, in the unfinished work.
@@ -49,7 +49,7 @@ _ROWS = ("format", "zero_based", "label", "weight")
 
 
 class AppendResult(BaseModel):
-    """What came of an append.
+    """The result of an append.
 
     `rows` are those of the data set now, `appended` those that came, `test_appended` those that
     went to the data set of test rows.  `taken_before` are files that were left out, as the data set
@@ -189,40 +189,19 @@ class _Append:
 
     def _added(self, before: Dataset, added: Dataset, record: dict[str, Any]) -> Dataset:
         """Write the generation of both, and have it be the present one."""
-        made, one, two = NextGeneration.after(before), before.manifest, added.manifest
-        writer = made.writer(before.n_rows + added.n_rows)
+        made, one = NextGeneration(before, before.n_rows + added.n_rows), before.manifest
         said = f"writing, {added.n_rows:,} new rows"
-        records = deal(before, added, writer, self.threads, lambda s: self.progress(s, said))
-        writer.write_columns(joined_columns([before, added]))
-        joined = joined_rows([one, two])
-        for name in ("scale", "shift"):
-            if name in one.columns:
-                writer.write_columns({name: before.column(name)})
-        writer.write_column_order(before.column_order)
+        records = interleaved(
+            before, added, made.writer, self.threads, lambda s: self.progress(s, said)
+        )
+        rows = RowSummary.of_manifest(one).joined(RowSummary.of_manifest(added.manifest))
         retain(before.folder, one, before.folder.read(KEY))
         change = ChangeRecord(parent=one.fingerprint, rows=added.n_rows, **record)
-        writer.commit(
-            records,
-            targets=joined.targets,
-            weights=joined.weights,
-            offsets=joined.offsets,
-            scaling=one.scaling,
-            shuffle=one.shuffle,
-            sources=(*one.sources, *two.sources),
-            bad_rows=joined.bad_rows,
-            versions=two.versions,
-            schema=before.schema,
-            hashed_names=before.hashed_names,
-            own_norms=joined.norms,
-            changes=(*one.changes, change),
-            home=before.folder,
-        )
-        now = Dataset.open(before.folder)
-        prune_generations(now.folder, now.manifest)
-        return now
+        columns = joined_columns([before, added]).items()
+        return made.commit(records, rows, columns, change, added.manifest)
 
     def _digest(self, files: list[TakenFile]) -> str:
-        """Return what unfinished work of the same append is known by."""
+        """Return the digest that identifies unfinished work of the same append."""
         said = [[file.model_dump() for file in files], self.plan.options.model_dump(mode="json")]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 

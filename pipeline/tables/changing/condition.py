@@ -24,7 +24,7 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.row_condition import Written, WrittenTerm, read_condition, terms_of
 from fewpass.pipeline.tables.changing.listed_values import listed_values
 from fewpass.pipeline.tables.ingest.retained_columns import Retained, Words, words_of_retained
-from fewpass.pipeline.tables.readers.delimited_header import MISSING
+from fewpass.pipeline.tables.readers.csv_head import MISSING
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.storage.manifest import RETAINED_BYTES
 
@@ -68,7 +68,7 @@ class ColumnCells:
         return next((text for text in decoded if text.lower() not in MISSING), None)
 
     def where_number(self, holds: Callable[[Decimal], bool]) -> Mask:
-        """Say which cells are numbers of which something holds; returns (n,)."""
+        """Return which cells are numbers that meet a condition, (n,)."""
         words, at = self._different
         each = ((number := _number(word)) is not None and bool(holds(number)) for word in words)
         mask: Mask = np.fromiter(each, np.bool_, len(words))[at]
@@ -84,7 +84,7 @@ class Term(NamedTuple):
     texts: NDArray[np.bytes_]  # in order
 
     def holds(self, cells: ColumnCells) -> Mask:
-        """Say which cells it holds of; returns (n,)."""
+        """Return which cells meet it, (n,)."""
         if self.how in ("is missing", "is not missing"):
             return ~cells.are_there if self.how == "is missing" else cells.are_there
         if self.numbers is not None:
@@ -161,7 +161,7 @@ class Condition:
         return bool(self._of_numbers)
 
     def learn(self, retained: Retained) -> None:
-        """Look what the columns hold, in kept columns of rows (n, bytes)."""
+        """Classify the columns by kept columns of rows (n, bytes)."""
         for column in sorted(self._of_numbers):
             text = ColumnCells(retained, column).text()
             if text is not None:
@@ -173,7 +173,7 @@ class Condition:
         self._terms = {written: self._term(written) for written in terms_of(self._written)}
 
     def of(self, retained: Retained) -> Mask:
-        """Say which rows are meant, of kept columns (n, bytes); returns (n,)."""
+        """Return which rows meet it, (n,), of kept columns (n, bytes)."""
         columns = {term.column for term in self._terms.values()}
         return self._meant(self._written, {k: ColumnCells(retained, k) for k in columns})
 

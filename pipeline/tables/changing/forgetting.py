@@ -9,44 +9,31 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.errors import BadInput, NoRowLeft, NoRowMeant
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.pipeline.settings.change_plans import ForgetPlan
-from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.condition import Condition
-from fewpass.pipeline.tables.changing.dealing import rewritten
-from fewpass.pipeline.tables.changing.one_change import NextGeneration, changing
-from fewpass.pipeline.tables.changing.row_summary import RowSummary
-from fewpass.pipeline.tables.changing.stored_rows import StoredRows
-from fewpass.pipeline.tables.ingest.chunking import Selection
+from fewpass.pipeline.tables.changing.one_change import changing
+from fewpass.pipeline.tables.changing.rows_left import Rows, ShowShare, rewrite_without
 from fewpass.pipeline.tables.ingest.retained_columns import Retained
 from fewpass.pipeline.tables.ingest.set_pair import test_rows_of
-from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import ChangeRecord
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.set_generations import prune_generations
-from fewpass.storage.table import Table
-from fewpass.storage.writer import DatasetWriter
 
-ShowShare = Callable[[float, str], None]
-Rows = NDArray[np.int64]
 #: Rows of which a dry run shows what is kept of them.
 EXAMPLES = 5
 
 
 class ForgetResult(BaseModel):
-    """What came of a forget, or would come of it (`dry_run`).
+    """The result of a forget, or of what it would do (`dry_run`).
 
     `rows` are those of the data set now, `forgotten` those that went or would go, `unmatched` how
     many values no row had.  `examples` are kept cells of some rows that would go.  `learnt_from`
@@ -204,7 +191,7 @@ class RowsMeant(NamedTuple):
 
 
 def _looked_in(sets: Sequence[Dataset], condition: Condition, threads: int) -> list[RowsMeant]:
-    """Look which rows are meant: first what the columns hold, then at every row."""
+    """Return which rows are meant: by all rows columns are numbers or text, then each decides."""
     for each in sets:
         if each.manifest.retained != sets[0].manifest.retained:
             raise BadInput(
@@ -224,7 +211,7 @@ def _learn_kinds(dataset: Dataset, condition: Condition, threads: int) -> None:
 
 
 def _looked(dataset: Dataset, condition: Condition, threads: int) -> RowsMeant:
-    """Look which rows are meant; nothing is changed."""
+    """Return which rows of a data set are meant; nothing is changed."""
     meant = RowsMeant(dataset, [], [])
     for retained in _retained_in(dataset, threads):
         own = np.flatnonzero(condition.of(retained))
@@ -264,83 +251,5 @@ def _forgotten(meant: RowsMeant, threads: int, progress: ShowShare) -> RowsMeant
     before, gone = meant.dataset, meant.n_rows
     if gone:
         progress(0.0, f"deleting {gone:,} of {before.n_rows:,} rows of {before.folder.name}")
-        _rewrite(before, meant.places, threads, progress)
+        rewrite_without(before, meant.places, threads, progress)
     return meant._replace(dataset=Dataset.open(before.folder))
-
-
-def _rewrite(before: Dataset, gone: list[Rows], threads: int, progress: ShowShare) -> None:
-    """Make a generation without some rows the present one."""
-    n_gone = sum(len(own) for own in gone)
-    writer = NextGeneration.after(before).writer(before.n_rows - n_gone)
-    first = next(k for k, own in enumerate(gone) if own.size)
-    summary = RowSummary(before)
-    records = _written(before, writer, gone, first, summary, threads, progress)
-    _finish(before, writer, records, summary, n_gone)
-    prune_generations(before.folder, Dataset.open(before.folder).manifest)
-
-
-def _written(
-    before: Dataset,
-    writer: DatasetWriter,
-    gone: list[Rows],
-    first: int,
-    summary: RowSummary,
-    threads: int,
-    progress: ShowShare,
-) -> list[ChunkRecord]:
-    """Have the chunks before the first row that goes as they are, and write all others."""
-    records = {
-        k: writer.link_chunk(k, before.generation_folder, before.facts_of(k), k)
-        for k in range(first)
-    }
-    form = StoredRows(before)
-
-    def rest(tables: Iterator[Table]) -> Iterator[Selection]:
-        """Yield what stays of all rows, from the first row that goes on; all of it is counted."""
-        for number, table in enumerate(tables):
-            stay = np.delete(np.arange(table.n_rows), gone[number])
-            left = Selection(table, stay).rows()
-            summary.add(form.values(left))
-            progress((number + 1) / before.n_chunks, f"rewriting, {counted(summary.n_rows, 'row')}")
-            if number >= first and left.n_rows:
-                yield Selection(left, np.arange(left.n_rows))
-
-    with ThreadPoolExecutor(threads, "forget-read") as pool:
-        tables = ordered_map(pool, form.read, range(before.n_chunks), threads + 1)
-        records |= dict(rewritten(rest(tables), form, writer, first, threads))
-    return [records[k] for k in range(writer.n_chunks)]
-
-
-def _finish(
-    before: Dataset,
-    writer: DatasetWriter,
-    records: list[ChunkRecord],
-    summary: RowSummary,
-    gone: int,
-) -> None:
-    """Write the statistics, and replace the manifest."""
-    manifest, order = before.manifest, before.column_order
-    for name in NAMES:
-        numbers = summary.columns.column(name, before.n_features)
-        writer.write_columns({name: order.sourced(numbers)})
-    for name in ("scale", "shift"):
-        if name in manifest.columns:
-            writer.write_columns({name: before.column(name)})
-    writer.write_column_order(order)
-    change = ChangeRecord(change="forget", parent=manifest.fingerprint, rows=gone)
-    writer.commit(
-        records,
-        targets=summary.targets,
-        weights=summary.weights,
-        offsets=summary.offsets,
-        scaling=manifest.scaling,
-        shuffle=manifest.shuffle,
-        sources=manifest.sources,
-        bad_rows=manifest.bad_rows,
-        versions=manifest.versions,
-        schema=before.schema,
-        hashed_names=before.hashed_names,
-        own_norms=summary.norms,
-        changes=(*manifest.changes, change),
-        home=before.folder,
-    )

@@ -13,7 +13,7 @@ from typing import Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.readers.dialect import find_delimiter
+from fewpass.pipeline.tables.readers.csv_head import find_delimiter
 from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.pipeline.tables.readers.lines import text_pieces
 from fewpass.pipeline.tables.readers.rejection import shown

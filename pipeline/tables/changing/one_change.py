@@ -8,24 +8,31 @@ the old generation, and the next change removes what was written of a new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fewpass.pipeline.errors import BadInput, BusyPlace
+from fewpass.pipeline.rows.row_summary import RowSummary, joined_bad_rows
 from fewpass.pipeline.settings.change_plans import ChangePlan
 from fewpass.pipeline.tables.ingest.set_pair import IngestRecord, record_of, test_rows_of
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir, all_owned, work_dirs_of
+from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.locations import Location
-from fewpass.storage.manifest import place_of_generation
+from fewpass.storage.manifest import ChangeRecord, Manifest, place_of_generation
 from fewpass.storage.set_generations import prune_generations, roll_back
 from fewpass.storage.writer import DatasetWriter
 
+ColumnsByName = Iterable[tuple[str, NDArray[np.float64]]]
+
 
 class Change(NamedTuple):
-    """Data sets that nobody else changes, as they are now."""
+    """Data sets that no other process changes, as they are now."""
 
     training: Dataset
     test: Dataset | None  # of its test rows
@@ -97,32 +104,70 @@ def _clear(work_dirs: list[WorkDir]) -> None:
         work_dir.clear()
 
 
-class NextGeneration(NamedTuple):
-    """A generation in the making.
+class NextGeneration:
+    """The generation after the present one, in the making: nothing of it is there yet.
 
-    Attributes
+    Parameters
     ----------
     before
         The present one.
-    folder
-        Where it is written.
+    n_rows
+        Rows of the next one.
     """
 
-    before: Dataset
-    folder: Folder
-
-    @classmethod
-    def after(cls, before: Dataset) -> NextGeneration:
-        """Return the one after the present generation, of which nothing is there yet."""
-        place = place_of_generation(before.manifest.generation + 1)
+    def __init__(self, before: Dataset, n_rows: int) -> None:
+        self.before, manifest = before, before.manifest
+        place = place_of_generation(manifest.generation + 1)
         before.folder.delete_tree(place)
-        return cls(before, before.folder.child(place))
-
-    def writer(self, n_rows: int) -> DatasetWriter:
-        """Return what writes its chunks."""
-        manifest = self.before.manifest
-        return DatasetWriter(
-            self.folder, manifest.layout, manifest.n_features, n_rows, manifest.chunk_rows,
-            manifest.dtype, manifest.has_weight, manifest.has_offset, manifest.codes,
-            manifest.retained,
+        self.writer = DatasetWriter(
+            before.folder.child(place), manifest.layout, manifest.n_features, n_rows,
+            manifest.chunk_rows, manifest.dtype, manifest.has_weight, manifest.has_offset,
+            manifest.codes, manifest.retained,
         )  # fmt: skip
+
+    def commit(
+        self, records: Sequence[ChunkRecord], rows: RowSummary, columns: ColumnsByName,
+        change: ChangeRecord, added: Manifest | None = None,
+    ) -> Dataset:  # fmt: skip
+        """Write the statistics, and replace the manifest; remove generations not retained.
+
+        Parameters
+        ----------
+        records
+            Of all chunks.
+        rows
+            Statistics of all rows.
+        columns
+            Names and statistics of columns, in the source's order.
+        change
+            What made this generation of the one before.
+        added
+            Of a data set whose rows came in addition.
+        """
+        before, one, writer = self.before, self.before.manifest, self.writer
+        for name, numbers in columns:
+            writer.write_columns({name: numbers})
+        for name in ("scale", "shift"):
+            if name in one.columns:
+                writer.write_columns({name: before.column(name)})
+        writer.write_column_order(before.column_order)
+        every = [one] if added is None else [one, added]
+        writer.commit(
+            records,
+            targets=rows.targets(one.targets),
+            weights=rows.weights,
+            offsets=rows.offsets,
+            own_norms=rows.norms,
+            scaling=one.scaling,
+            shuffle=one.shuffle,
+            sources=[source for each in every for source in each.sources],
+            bad_rows=joined_bad_rows(every),
+            versions=every[-1].versions,
+            schema=before.schema,
+            hashed_names=before.hashed_names,
+            changes=(*one.changes, change),
+            home=before.folder,
+        )
+        now = Dataset.open(before.folder)
+        prune_generations(now.folder, now.manifest)
+        return now

@@ -10,10 +10,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import Any, Final
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.changing.joined_statistics import joined_columns, joined_rows
+from fewpass.pipeline.rows.row_summary import RowSummary, joined_bad_rows, joined_columns
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.storage.chunk_table import (
     ChunkIndex,
@@ -103,7 +104,7 @@ def _require_several(folder: Folder, sets: Sequence[Dataset]) -> None:
 
 def _require_alike(first: Dataset, one: Dataset) -> None:
     """Refuse a part in which a value, or a target, means something else than in the first."""
-    same_words = _said_by_schema(one.schema) == _said_by_schema(first.schema)
+    same_words = _without_nulls(one.schema) == _without_nulls(first.schema)
     said = next(_differences(one.manifest, first.manifest, same_schema=same_words), None)
     if said is not None:
         raise BadInput(
@@ -112,8 +113,8 @@ def _require_alike(first: Dataset, one: Dataset) -> None:
         )
 
 
-def _said_by_schema(schema: Schema | None) -> Any:
-    """Return what a schema says; one of an earlier version lacks members that are null now."""
+def _without_nulls(schema: Schema | None) -> Any:
+    """Return a schema without members that are null."""
 
     def said(value: Any) -> Any:
         if isinstance(value, dict):
@@ -124,7 +125,7 @@ def _said_by_schema(schema: Schema | None) -> Any:
 
 
 def _differences(one: Manifest, first: Manifest, *, same_schema: bool) -> Iterator[str]:
-    """Say in what a part is not like the first, columns first: others follow of these."""
+    """Yield the differences of a part from the first, columns first: others follow of these."""
     own, asked = _shared_objects(one), _shared_objects(first)
     different = sorted(key for key in own.keys() | asked.keys() if own.get(key) != asked.get(key))
     if SCHEMA in different and same_schema:
@@ -144,7 +145,7 @@ def _differences(one: Manifest, first: Manifest, *, same_schema: bool) -> Iterat
 
 
 def _meaning(manifest: Manifest) -> str:
-    """Say what stored targets are."""
+    """Return the meaning of stored targets."""
     if isinstance(manifest.targets, Labels):
         return f"of labels ({', '.join(map(str, manifest.targets.labels))})"
     return "of numbers"
@@ -233,7 +234,7 @@ def _target_sum(manifest: Manifest) -> float:
 def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
     """Write columns and manifest, which is the last."""
     first, last = sets[0].manifest, sets[-1].manifest
-    joined = joined_rows([one.manifest for one in sets])
+    rows = reduce(RowSummary.joined, (RowSummary.of_manifest(one.manifest) for one in sets))
     objects = dict[str, StoredObject]()
     for key, stored in _shared_objects(first).items():
         objects[key] = put(folder, key, get(sets[0].generation_folder, key, stored))
@@ -245,8 +246,13 @@ def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
     seeds = [one.manifest.shuffle.seed for one in sets]
     manifest = Manifest(
         **common,
-        **joined._asdict(),
         version=FORMAT_OF_VIEWS,
+        n_rows=rows.n_rows,
+        targets=rows.targets(first.targets),
+        norms=rows.norms,
+        weights=rows.weights,
+        offsets=rows.offsets,
+        bad_rows=joined_bad_rows([one.manifest for one in sets]),
         nnz=sum(one.manifest.nnz for one in sets),
         chunk_rows=max(rows for rows, _ in index.sizes()),
         shuffle=Shuffle(seed=None if None in seeds else seeds[0]),

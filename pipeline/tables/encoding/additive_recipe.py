@@ -1,19 +1,16 @@
-"""What makes a recipe that of an additive model: splines, pairs, and how they were chosen."""
+"""The additive part of a recipe: splines, pairs, and how they were chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, Field
 
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, Slot
-from fewpass.pipeline.tables.encoding.hats import HatSlots
+from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
 
 
 class TriedForm(BaseModel):
@@ -56,7 +53,7 @@ class ChosenForm(BaseModel):
 
     @property
     def figure(self) -> str:
-        """Say what the losses of the candidates are: which loss, of which rows."""
+        """Return the losses of the candidates in words: which loss, of which rows."""
         measure = self.measure or "loss (of numbers in units of their standard deviation)"
         rows = f"{self.held_out_rows:,}"
         if self.held_out_by:
@@ -71,12 +68,12 @@ class ChosenForm(BaseModel):
 
     @property
     def loss(self) -> float:
-        """What the form that was chosen came to."""
+        """Return the loss of the chosen form."""
         return next(one.loss for one in self.candidates if one.form == self.form)
 
 
 class Additive(BaseModel):
-    """What stands next to the columns of a recipe."""
+    """Splines and pairs next to the columns of a recipe."""
 
     model_config = OF_RECIPES
 
@@ -90,16 +87,8 @@ class Additive(BaseModel):
 
     @property
     def parts(self) -> tuple[Spline | PairTable, ...]:
-        """What has output columns, in their order."""
+        """Return the parts with output columns, in their order."""
         return (*self.splines, *self.pairs)
-
-    def slots(self, columns: Any, cells: Any) -> Iterator[tuple[int, Slot | HatSlots]]:
-        """Yield the entries of rows, each with the number of its first output column."""
-        variables, start = VariablesOfRows(columns, cells), 0
-        for part in self.parts:
-            for slot in part.slots(variables):
-                yield start, slot
-            start += part.width
 
 
 def grid_mass(values: Any, grid: Any) -> tuple[float, ...]:

@@ -20,17 +20,16 @@ import numpy as np
 
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, Date
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, SECONDS_OF_DAY
+from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable
 from fewpass.pipeline.tables.encoding.purification import purified
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.splines import Spline
 from fewpass.pipeline.tables.encoding.variables import (
-    LEVELS_OF,
     MISSING,
     RARE,
-    Part,
     Variable,
     VariablesOfRows,
 )
@@ -131,16 +130,10 @@ def shape_variables(recipe: Recipe) -> Iterator[tuple[Variable, bool]]:
             yield Variable(column.name), isinstance(column, Number)
         elif isinstance(column, Date):
             yield Variable(column.name, "days"), True
-            for part in _levels_of(column):
+            for part in column.part_names:
                 yield Variable(column.name, part), False
             for spline in _splines_of(recipe, column.name):
                 yield spline.variable, True
-
-
-def _levels_of(column: Date) -> list[Part]:
-    hours: list[Part] = ["hour"] if column.has_hours else []
-    weekdays: list[Part] = ["weekday"] if column.has_weekdays else []
-    return [*weekdays, "month", *hours]
 
 
 def _splines_of(recipe: Recipe, name: str) -> list[Spline]:
@@ -217,7 +210,7 @@ def part_variables(part: Any) -> list[tuple[Variable, int]]:
     if isinstance(part, Number | Category):
         return [(Variable(part.name), part.width)]
     if isinstance(part, Date):
-        levels = [(Variable(part.name, word), len(LEVELS_OF[word])) for word in _levels_of(part)]
+        levels = [(Variable(part.name, word), len(LEVELS_OF[word])) for word in part.part_names]
         return [(Variable(part.name, "days"), 2), *levels]
     return []
 
@@ -235,12 +228,11 @@ def _add_part(part: Any, own: Floats, functions: dict[Variable, ColumnCurve | Le
     if isinstance(part, Spline):
         function = functions[part.variable]
         assert isinstance(function, ColumnCurve), "of a number"
-        starts, column, value = part.hats_of(function.grid).ragged()
-        rows = np.repeat(np.arange(len(function.grid)), np.diff(starts))
-        np.add.at(function.values, rows, own[column] * value)
+        for column, value in part.features(function.grid):
+            function.values[:-1] += own[column] * value
         if part.missing_as is not None:
-            _, column, value = part.hats_of(np.array([part.missing_as])).ragged()
-            function.values[-1] += own[column] @ value
+            mean = np.array([part.missing_as])
+            function.values[-1] += sum((own[k] * hat).item() for k, hat in part.features(mean))
     elif isinstance(part, Number):
         function = functions[Variable(part.name)]
         assert isinstance(function, ColumnCurve), "of a number"
@@ -258,7 +250,7 @@ def _add_date(part: Date, own: Floats, functions: dict[Variable, ColumnCurve | L
     days.values[:-1] += own[0] * (days.grid - part.mean) / part.deviation
     days.values[-1] += own[1]
     start = 2
-    for word in _levels_of(part):
+    for word in part.part_names:
         count = len(LEVELS_OF[word])
         functions[Variable(part.name, word)].values[:count] += own[start : start + count]
         start += count

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, Part
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable
 from fewpass.pipeline.tables.encoding.splines import Spline
 from fewpass.pipeline.tables.encoding.terms import (
@@ -25,13 +26,12 @@ from fewpass.pipeline.tables.encoding.terms import (
     WordCell,
     WordTerm,
 )
-from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, Part
 
 Columns = Mapping[str, ColumnRecipe]
 
 
 def described_additive(additive: Additive, columns: Columns) -> Iterator[ColumnTerms]:
-    """Yield what splines and pairs make of a row, each from its own first output column."""
+    """Yield the terms of splines and pairs, each from its own first output column."""
     for spline in additive.splines:
         yield _of_spline(spline, columns)
     for pair in additive.pairs:

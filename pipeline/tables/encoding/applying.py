@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,13 +11,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.encoding.apply_terms import (
+    Entries,
+    ReadCells,
+    entries_of,
+    read_cells,
+    single_reads,
+)
 from fewpass.pipeline.tables.encoding.cells import Mask
 from fewpass.pipeline.tables.encoding.column_recipe import Slot
 from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_of, has_codes
-from fewpass.pipeline.tables.encoding.hats import HatSlots, put_hats
 from fewpass.pipeline.tables.encoding.inference import FEW
 from fewpass.pipeline.tables.encoding.number_recipe import Number
-from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe
+from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe, terms_of
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms
 from fewpass.pipeline.tables.encoding.text import Ragged
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Floats, Vector, WholeNumbers
@@ -30,57 +38,40 @@ if TYPE_CHECKING:
 MOST_WORDS = 0.5
 
 
-class Part(NamedTuple):
-    """Entries of some rows in one slot, or in the columns of a text."""
-
-    first: int  # output column where its own begin
-    entries: Slot | Ragged | HatSlots
-
-
 class Encoded(NamedTuple):
     """Rows as their entries, not put together yet."""
 
     n_rows: int
     n_outputs: int
-    parts: tuple[Part, ...]  # in the order of the output columns
-    bad: tuple[tuple[int, Mask], ...]  # columns of the recipe with cells (n,) that do not fit
+    parts: tuple[Slot | Ragged, ...]  # in the order of the output columns
+    bad: tuple[tuple[int, Mask], ...] = ()  # columns of the recipe with cells (n,) that do not fit
     words: tuple[tuple[int, Mask], ...] = ()  # columns of numbers with words (n,) read as missing
 
     def dense(self, dtype: Any) -> NDArray[Any]:
         """Return the rows (n, d)."""
         X = np.zeros((self.n_rows, self.n_outputs), dtype)
-        for first, entries in self.parts:
-            if isinstance(entries, Slot):
-                X[np.arange(self.n_rows), first + entries.column] = entries.value
-            else:
-                ragged = entries.ragged() if isinstance(entries, HatSlots) else entries
-                rows = np.repeat(np.arange(self.n_rows), np.diff(ragged.starts))
-                X[rows, first + ragged.column] = ragged.value
+        rows = np.arange(self.n_rows)
+        for one in self.parts:
+            at = np.repeat(rows, np.diff(one.starts)) if isinstance(one, Ragged) else rows
+            X[at, one.column] = one.value
         return X
 
     def sparse(self, dtype: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
         """Return data, indices and indptr of the rows as a CSR matrix (n, d) without zeros."""
         counts = np.zeros(self.n_rows, np.int64)
-        for _, entries in self.parts:
-            if isinstance(entries, Slot):
-                counts += entries.value != 0.0
-            elif isinstance(entries, HatSlots):
-                counts += entries.counts()
-            else:
-                counts += np.diff(entries.starts)
+        for one in self.parts:
+            counts += np.diff(one.starts) if isinstance(one, Ragged) else one.value != 0.0
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         data = np.empty(indptr[-1], dtype)
         indices = np.empty(indptr[-1], index_dtype(self.n_outputs))
         at = indptr[:-1].copy()
-        for first, entries in self.parts:
-            if isinstance(entries, HatSlots):
-                put_hats(at, first, entries.u, entries.heights, indices, data)
-            elif isinstance(entries, Ragged):
-                _put_ragged(at, first, *entries, indices, data)
-            elif isinstance(column := entries.column, int):
-                _put_column(at, first + column, entries.value, indices, data)
+        for one in self.parts:
+            if isinstance(one, Ragged):
+                _put_ragged(at, *one, indices, data)
+            elif isinstance(one.column, int):
+                _put_column(at, one.column, one.value, indices, data)
             else:
-                _put_slot(at, first, column, entries.value, indices, data)
+                _put_slot(at, one.column, one.value, indices, data)
         return data, indices, indptr
 
 
@@ -89,16 +80,11 @@ Columns = NDArray[np.integer]  # (nnz,)
 
 @kernel
 def _put_slot(
-    at: WholeNumbers,
-    first: int,
-    column: WholeNumbers,
-    value: Vector,
-    indices: Columns,
-    data: Floats,
+    at: WholeNumbers, column: WholeNumbers, value: Vector, indices: Columns, data: Floats
 ) -> None:
     for i in range(at.size):
         if value[i] != 0.0:
-            indices[at[i]] = first + column[i]
+            indices[at[i]] = column[i]
             data[at[i]] = value[i]
             at[i] += 1
 
@@ -117,7 +103,6 @@ def _put_column(
 @kernel
 def _put_ragged(
     at: WholeNumbers,
-    first: int,
     starts: WholeNumbers,
     column: WholeNumbers,
     value: Vector,
@@ -126,13 +111,13 @@ def _put_ragged(
 ) -> None:
     for i in range(at.size):
         for k in range(starts[i], starts[i + 1]):
-            indices[at[i]] = first + column[k]
+            indices[at[i]] = column[k]
             data[at[i]] = value[k]
             at[i] += 1
 
 
 class EncodedByCodes(NamedTuple):
-    """Rows as the codes that their entries follow of."""
+    """Rows as codes, from which their entries are computed."""
 
     expansion: Expansion
     codes: Floats  # (n, m)
@@ -169,61 +154,84 @@ def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded | EncodedByCodes:
     BadInput
         When the cells of a column are of a type that it cannot read.
     """
-    cells = recipe.said(cells)
     if not has_codes(recipe):
-        return in_slots(recipe, cells)
+        return by_terms(recipe, cells)
     return in_codes(recipe, expansion_of(recipe), cells)
 
 
 def in_codes(recipe: Recipe, expansion: Expansion, cells: Sequence[Any]) -> EncodedByCodes:
     """Encode rows of a recipe that has codes."""
-    bad: list[tuple[int, Mask]] = []
-    words: list[tuple[int, Mask]] = []
-    codes = np.empty((len(cells[0]), expansion.n_codes))
+    codes, faults = np.empty((len(cells[0]), expansion.n_codes)), _CellFaults([], [])
     for k, (column, of) in enumerate(zip(recipe.columns, cells, strict=True)):
-        try:
-            mask = expansion.read_into(codes, k, of)
-        except pa.ArrowException as error:
-            raise _other_type(column, of, str(error)) from error
-        if mask is not None:
-            are_missing = isinstance(column, Number) and column.takes_words
-            (words if are_missing and not _are_mostly_words(mask) else bad).append((k, mask))
-    return EncodedByCodes(expansion, codes, tuple(bad), tuple(words))
+        with _naming(column, of):
+            faults.note(k, column, expansion.read_into(codes, k, of))
+    return EncodedByCodes(expansion, codes, tuple(faults.bad), tuple(faults.words))
 
 
-def in_slots(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
-    """Encode rows of any recipe, slot by slot."""
-    parts: list[Part] = []
-    bad: list[tuple[int, Mask]] = []
-    words: list[tuple[int, Mask]] = []
-    start = 0
-    for k, (column, of) in enumerate(zip(recipe.columns, cells, strict=True)):
-        column_entries = _entries(column, of)
-        parts += [Part(start, entries) for entries in column_entries.slots]
-        bad += [(k, column_entries.bad)] if column_entries.bad is not None else []
-        if (mask := column_entries.words) is not None:
-            (bad if _are_mostly_words(mask) else words).append((k, mask))
-        start += column.width
-    for cross in recipe.crosses:
-        names = [column.name for column in recipe.columns]
-        one, other = (cells[names.index(name)] for name in cross.of)
-        parts += [Part(start, entries) for entries in cross.entries(one, other).slots]
-        start += cross.pairs.width
-    if recipe.additive is not None:
-        slots = recipe.additive.slots(recipe.columns, cells)
-        parts += [Part(start + first, slot) for first, slot in slots]
-        start += sum(part.width for part in recipe.additive.parts)
-    return Encoded(len(cells[0]), start, tuple(parts), tuple(bad), tuple(words))
+def by_terms(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
+    """Encode rows of any recipe, term by term."""
+    reader, faults = _ColumnReader(recipe, cells), _CellFaults([], [])
+    parts: list[Slot | Ragged] = []
+    for k, one in enumerate(terms_of(recipe)):
+        entries = reader.entries(one)
+        parts += entries.slots
+        if k < len(recipe.columns):
+            faults.note(k, recipe.columns[k], entries.bad)
+    shape = len(cells[0]), recipe.n_outputs
+    return Encoded(*shape, tuple(parts), tuple(faults.bad), tuple(faults.words))
+
+
+class _ColumnReader:
+    """Entries of some rows; a column that several terms are functions of is read once."""
+
+    def __init__(self, recipe: Recipe, cells: Sequence[Any]) -> None:
+        self._cells = {
+            column.name: (column, of) for column, of in zip(recipe.columns, cells, strict=True)
+        }
+        self._used_again = recipe.additive is not None or bool(recipe.crosses)
+        self._read: dict[tuple[str, type], ReadCells] = {}
+
+    def entries(self, one: ColumnTerms) -> Entries:
+        """Return the entries by the terms of one column, or of two."""
+        with _naming(*self._cells[one.columns[0]]):
+            ways = zip(one.columns, single_reads(one.read), strict=True)
+            return entries_of(one, [self._read_once(name, how) for name, how in ways])
+
+    def _read_once(self, name: str, how: Any) -> ReadCells:
+        key, (column, cells) = (name, type(how)), self._cells[name]
+        if key in self._read:
+            return self._read[key]
+        with _naming(column, cells):
+            read = read_cells(how, cells)
+        if self._used_again:  # all columns together would take memory
+            self._read[key] = read
+        return read
+
+
+class _CellFaults(NamedTuple):
+    """Cells (n,) that are not what their column holds, by the number of the column."""
+
+    bad: list[tuple[int, Mask]]
+    words: list[tuple[int, Mask]]  # read as missing numbers
+
+    def note(self, k: int, column: AnyColumn, mask: Mask | None) -> None:
+        """Note the cells of the k-th column."""
+        if mask is None:
+            return
+        are_missing = isinstance(column, Number) and column.takes_words
+        (self.words if are_missing and not _are_mostly_words(mask) else self.bad).append((k, mask))
 
 
 def _are_mostly_words(words: Mask) -> bool:
-    """Say whether most cells (n,) of a column of numbers are words: it holds others now."""
+    """Return whether most cells (n,) of a column of numbers are words: it holds others now."""
     return len(words) >= FEW and bool(words.mean() > MOST_WORDS)
 
 
-def _entries(column: AnyColumn, cells: Any) -> Any:
+@contextmanager
+def _naming(column: AnyColumn, cells: Any) -> Iterator[None]:
+    """Name the column in errors of cells that it cannot read."""
     try:
-        return column.entries(cells)
+        yield
     except pa.ArrowException as error:
         raise _other_type(column, cells, str(error)) from error
 

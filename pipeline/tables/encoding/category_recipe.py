@@ -7,21 +7,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field
 
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.encoding.cells import are_flags, hashable, places_among, words_of
+from fewpass.pipeline.tables.encoding.cells import levels_of_words, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     Codes,
     ColumnRecipe,
-    Entries,
-    Slot,
     TypicalCells,
-    one_hot,
 )
-from fewpass.pipeline.tables.encoding.hashing import hashed_slots, hashes
+from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm, WordCell, WordTerm
 
 #: Words that have an order of their own, whole or their first three letters and more.
@@ -87,24 +83,14 @@ class Category(ColumnRecipe):
         return f"category of {counted(len(self.values), 'value')}, and one for rare or unseen ones"
 
     @property
-    def looks(self) -> list[TypicalCells]:
+    def typical_cells(self) -> list[TypicalCells]:
         unseen = "\x00" + "".join(self.values)[:1]
         cells = pa.array([*self.values, unseen, None], pa.large_string())
         return [TypicalCells(self.name, cells, [*self.values, "rare or unseen", "missing"])]
 
-    def entries(self, cells: Any) -> Entries:
-        return Entries((one_hot(self.codes(cells)),))
-
     def codes(self, cells: Any) -> Codes:
         """Return the place (n,) of every cell among values, rare or unseen ones, and missing."""
-        words, places = words_of(cells), places_among(self.values)
-        if are_flags(self.values):
-            words = pc.utf8_lower(words)
-        keys = pc.index_in(words, value_set=pa.array([*places], pa.large_string()))
-        place_of = np.array([*places.values(), len(self.values)], np.int64)
-        codes: Codes = place_of[keys.fill_null(len(places)).to_numpy(zero_copy_only=False)]
-        codes[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1
-        return codes
+        return levels_of_words(words_of(cells), self.values)
 
     def described(self) -> ColumnTerms:
         terms = (WordTerm(at=0, values=self.values),)
@@ -156,14 +142,6 @@ class Hashed(ColumnRecipe):
             pa.array(self.examples, pa.large_string()), f"{self.name}="
         ).tolist()
         return codes
-
-    def entries(self, cells: Any) -> Entries:
-        words = hashable(cells)
-        column, value = hashed_slots(words, f"{self.name}=", self.bits)
-        if words.null_count:
-            missing = words.is_null().to_numpy(zero_copy_only=False)
-            column[missing], value[missing] = 1 << self.bits, 1.0
-        return Entries((Slot(column, value),))
 
     def described(self) -> ColumnTerms:
         terms = (HashTerm(at=0, prefix=f"{self.name}=", bits=self.bits),)

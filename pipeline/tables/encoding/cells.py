@@ -227,7 +227,7 @@ def as_read(cells: Any, values: Floats, unread: Any) -> Read:
 
 
 def says_nothing(cells: Any) -> Any:
-    """Say which cells of text stand for a missing value: an Arrow array."""
+    """Return which cells of text stand for a missing value: an Arrow array."""
     return pc.match_substring_regex(cells, NOTHING)
 
 
@@ -344,8 +344,20 @@ def places_among(values: Sequence[str]) -> dict[str, int]:
     return places
 
 
+def levels_of_words(words: Any, values: Sequence[str]) -> NDArray[np.int64]:
+    """Return the place (n,) of words among values; other words are next, missing ones last."""
+    places = places_among(values)
+    if are_flags(values):
+        words = pc.utf8_lower(words)
+    keys = pc.index_in(words, value_set=pa.array([*places], pa.large_string()))
+    place_of = np.array([*places.values(), len(values)], np.int64)
+    levels: NDArray[np.int64] = place_of[keys.fill_null(len(places)).to_numpy(zero_copy_only=False)]
+    levels[words.is_null().to_numpy(zero_copy_only=False)] = len(values) + 1
+    return levels
+
+
 def are_flags(words: Sequence[str]) -> bool:
-    """Say whether words are true and false, each in one spelling: they are alike in any case.
+    """Return whether words are true and false, each in one spelling: they are alike in any case.
 
     Python writes True, a spreadsheet TRUE, and what is a boolean is true.
     """
@@ -354,29 +366,29 @@ def are_flags(words: Sequence[str]) -> bool:
 
 
 def is_text(kind: Any) -> bool:
-    """Say whether an Arrow type is text."""
+    """Return whether an Arrow type is text."""
     types = pa.types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def is_single(kind: Any) -> bool:
-    """Say whether a cell of an Arrow type is one number, or the lack of one."""
+    """Return whether a cell of an Arrow type is one number, or the lack of one."""
     types = pa.types
     is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
     return bool(is_number or types.is_boolean(kind) or types.is_null(kind) or is_span(kind))
 
 
 def is_span(kind: Any) -> bool:
-    """Say whether an Arrow type is one of spans of time, or of times of a day."""
+    """Return whether an Arrow type is one of spans of time, or of times of a day."""
     return bool(pa.types.is_duration(kind) or pa.types.is_time(kind))
 
 
 def is_moment(kind: Any) -> bool:
-    """Say whether an Arrow type is one of dates and times."""
+    """Return whether an Arrow type is one of dates and times."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def is_numeric(kind: Any) -> bool:
-    """Say whether an Arrow type is one of numbers."""
+    """Return whether an Arrow type is one of numbers."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))

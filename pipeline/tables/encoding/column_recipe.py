@@ -1,4 +1,4 @@
-"""What every kind of column has: output columns, names, and entries in rows."""
+"""The interface of every kind of column: output columns, their names, and terms."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from fewpass.pipeline.tables.encoding.cells import Floats, Mask
-from fewpass.pipeline.tables.encoding.text import Ragged
+from fewpass.pipeline.tables.encoding.cells import Floats
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.terms import ColumnTerms
@@ -22,13 +21,13 @@ Codes = NDArray[np.int64]
 #: Of everything that a recipe holds: what is read of a file must make numbers of cells.
 OF_RECIPES = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 Deviation = Annotated[float, Field(gt=0.0)]
-#: What is left out of what is written where it is None: recipes that are stored have none of it.
+#: Omitted from JSON when None, so that stored recipes keep their bytes.
 MissingAs = Annotated[float | None, Field(exclude_if=lambda number: number is None)]
 LARGEST = float(np.finfo(np.float32).max)  # the largest feature
 
 
 def require_sizes(what: str, *numbers: float) -> None:
-    """Raise ValueError unless what features become of a sample's own numbers are features."""
+    """Raise ValueError unless the features of a sample's own numbers are float32."""
     if any(not abs(number) <= LARGEST for number in numbers):
         raise ValueError(f"{what}: its mean and its deviation make no numbers of cells")
 
@@ -41,27 +40,14 @@ def require_ascending(what: str, numbers: Sequence[float], *, strictly: bool = F
 
 
 class Slot(NamedTuple):
-    """An entry of every row."""
+    """An entry of every row; those that are 0 are none."""
 
-    column: Codes | int  # (n,) which output column, from 0 at the column's first; or one for all
+    column: Codes | int  # (n,) output columns; or one for all
     value: Floats  # (n,)
 
 
-def one_hot(codes: Codes) -> Slot:
-    """Return a slot with a one in the column of each code."""
-    return Slot(codes.astype(np.int64), np.ones(len(codes)))
-
-
-class Entries(NamedTuple):
-    """A column's cells, encoded."""
-
-    slots: tuple[Slot | Ragged, ...]  # in the order of their output columns
-    bad: Mask | None = None  # (n,) cells that are not what the column holds; None: none
-    words: Mask | None = None  # (n,) cells that are no numbers, and were read as missing
-
-
 class TypicalCells(NamedTuple):
-    """Typical cells of a column: at which its contribution to scores is shown."""
+    """Cells of a column at which its contribution to scores is shown."""
 
     title: str
     cells: Any  # (n,) an Arrow array
@@ -76,8 +62,7 @@ class ColumnRecipe(BaseModel):
     model_config = OF_RECIPES
 
     is_group: ClassVar[bool] = True
-    """Whether its output columns say one thing together; every word of a text says its own, and so
-    does every hash."""
+    """Whether its output columns are one group of a penalty; words of a text and hashes are not."""
 
     name: str
     missing_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
@@ -106,12 +91,12 @@ class ColumnRecipe(BaseModel):
 
     @property
     def wanted(self) -> str:
-        """Say in messages what cells are expected to be."""
+        """Return the noun and verb of expected cells, for messages."""
         return "a number was"
 
     @property
     def signs(self) -> NDArray[np.float64]:
-        """Return what each output column (width,) is where it stands for what it is named by."""
+        """Return the sign of each output column (width,) for the value that names it."""
         return np.ones(self.width)
 
     def signs_of(self, slots: Sequence[int], codes: Sequence[int]) -> NDArray[np.float64]:
@@ -123,22 +108,18 @@ class ColumnRecipe(BaseModel):
 
     @property
     def summary(self) -> str:
-        """Say in a few words what becomes of the column."""
+        """Return a phrase on the column's encoding."""
         raise NotImplementedError
 
     @property
-    def looks(self) -> list[TypicalCells]:
-        """Return what is shown of the column; nothing where output columns say more themselves."""
+    def typical_cells(self) -> list[TypicalCells]:
+        """Return the cells that are shown; none where output columns say more themselves."""
         return []
 
     def nothing(self, n: int) -> Any:
         """Return n missing cells, an Arrow array."""
         return pa.nulls(n, pa.large_string())
 
-    def entries(self, cells: Any) -> Entries:
-        """Encode cells (n,), an Arrow array."""
-        raise NotImplementedError
-
     def described(self) -> ColumnTerms:
-        """Return what `entries` makes of one cell, as plain data."""
+        """Return how a cell is read, and the entries that it has, as plain data."""
         raise NotImplementedError

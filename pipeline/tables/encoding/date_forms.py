@@ -15,8 +15,7 @@ from fewpass.pipeline.tables.encoding.moments import (
     ISO,
     QUARTERS,
     WEEKS,
-    YEAR_1000,
-    has_zone,
+    ZONE,
     impossible,
     in_form,
     is_no_day,
@@ -28,7 +27,6 @@ _TRIED, _SOME = 1000, 50
 #: Forms of one column; words in it that stand for a missing date.
 _MOST_FORMS, _MOST_WORDS = 3, 10
 
-#: Years of two digits first: those of four are no such, but 25 is a year of four, too.
 _DAYS = (
     "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y",
     "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y",
@@ -43,6 +41,8 @@ _WITH_DAYS = (*(f"{day}{time}" for day in _DAYS for time in _TIMES), "%b %d %H:%
 _MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", QUARTERS)
 _FORMS = (ISO, *_WITH_DAYS, WEEKS, *_MONTHS)
 _YEAR_1900, _YEAR_2100 = -2_208_988_800.0, 4_102_444_800.0
+_YEAR_1000 = -30_610_224_000.0
+_HAS_ZONE = rf"(?::\d{{2}}(?:[.,]\d+)?|T\d{{4,6}}){ZONE}$"
 _WEEKDAY = r"^\s*(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*"
 #: What looks like a date at all; forms are tried on nothing else.
 _DATELIKE = (
@@ -118,7 +118,7 @@ def _as_cells_tell(cells: Any, form: str) -> str:
 
 
 def is_open(cells: Any, form: str) -> bool:
-    """Say whether cells, Arrow text, are other dates in the other order, and none tells which."""
+    """Return whether cells of text are other dates in the other order, and none tells which."""
     if order_of(form) is None:
         return False
     one, two = in_form(cells, form), in_form(cells, turned(form))
@@ -135,12 +135,12 @@ def _in_order(order: str | None) -> tuple[str, ...]:
 
 
 def has_days(form: str | None) -> bool:
-    """Say whether dates in a form, or in one of several, are days."""
+    """Return whether dates in a form, or in one of several, are days."""
     return not set((form or ISO).split(BETWEEN)) <= {WEEKS, *_MONTHS}
 
 
 def look_like_dates(cells: Any) -> bool:
-    """Say whether text looks like dates to everybody."""
+    """Return whether text looks like dates to everybody."""
     return bool(len(cells)) and _share(cells[:_TRIED], _SURELY) > 0.9
 
 
@@ -180,16 +180,16 @@ def _commonest(cells: Any, others: list[str], order: str | None) -> str | None:
 
 
 def _around(cells: Any) -> tuple[str, str]:
-    """Return what stands before and behind the dates of most cells: weekdays, zones."""
+    """Return the forms of weekdays and zones around the dates of most cells."""
     before = ""
     for comma in (", ", " "):
         if _share(cells, rf"{_WEEKDAY}{comma}\S") > 0.5:
             before = f"%a{comma}"
-    return before, " %z" if pc.mean(has_zone(cells)).as_py() > 0.5 else ""
+    return before, " %z" if _share(cells, _HAS_ZONE) > 0.5 else ""
 
 
 def _is_turned(form: str, other: str) -> bool:
-    """Say whether one form has the days first where the other one has months: 1/2 is in both."""
+    """Return whether one form has the days first where the other one has months: 1/2 is in both."""
     one, two = form.removeprefix("%a, ")[:5], other.removeprefix("%a, ")[:5]
     return "%d" in one and "%m" in one and one != two and one == two[3:] + two[2:3] + two[:2]
 
@@ -199,7 +199,7 @@ def _share_in(cells: Any, form: str) -> float:
     moments = in_form(cells, form)
     read = moments[~np.isnan(moments)]
     days = read[~stands_for_no_day(read)]
-    low, high = (YEAR_1000, np.inf) if has_days(form) else (_YEAR_1900, _YEAR_2100)
+    low, high = (_YEAR_1000, np.inf) if has_days(form) else (_YEAR_1900, _YEAR_2100)
     if len(days) * 2 <= len(read) or days.min() < low or days.max() >= high:
         return 0.0  # 1-2-3 is no day of the year 3
     return len(read) / len(cells)

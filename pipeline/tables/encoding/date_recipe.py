@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,16 +18,22 @@ from fewpass.pipeline.tables.encoding.cells import (
     words_of,
 )
 from fewpass.pipeline.tables.encoding.column_recipe import (
-    Codes,
     ColumnRecipe,
     Deviation,
-    Entries,
-    Slot,
     TypicalCells,
     require_ascending,
     require_sizes,
 )
 from fewpass.pipeline.tables.encoding.date_forms import has_days, is_open, order_of
+from fewpass.pipeline.tables.encoding.date_parts import (
+    LEVEL_PARTS,
+    LEVELS_OF,
+    SECONDS_OF_DAY,
+    SECONDS_OF_HOUR,
+    SECONDS_OF_YEAR,
+    WEEKDAYS,
+    LevelPart,
+)
 from fewpass.pipeline.tables.encoding.inference import Inferred
 from fewpass.pipeline.tables.encoding.moments import (
     BETWEEN,
@@ -38,6 +43,7 @@ from fewpass.pipeline.tables.encoding.moments import (
     read_moments,
     with_iso,
 )
+from fewpass.pipeline.tables.encoding.number_steps import behind
 from fewpass.pipeline.tables.encoding.terms import (
     CodeTerm,
     ColumnTerms,
@@ -51,14 +57,9 @@ from fewpass.pipeline.tables.encoding.terms import (
     ValueTerm,
 )
 
-SECONDS_OF_DAY = 86_400
-SECONDS_OF_YEAR = 365.25 * SECONDS_OF_DAY
-_WIDTHS = {"weekday": 7, "month": 12, "hour": 24}
-#: From so many years on days and months tell different things, and a trend of days may go on, for
-#: this part of the range seen.
+#: With this many years of data, the trend is extrapolated by half of the range.
 _YEARS, GOES_ON = 3.0, 0.5
 EARLIEST, LATEST = 1900.0, 2100.0  # years, where numbers may be some
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 #: A moment stands for a missing one where it is in ten rows, in this share of them, and so many
@@ -66,8 +67,13 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: away where it begins or ends a year, as 1970-01-01 does, or as many as no data are apart.
 _SHARE, _FAR = 0.001, 10.0
 _AWAY, _FAR_AWAY = 2.0 * SECONDS_OF_YEAR, 50.0 * SECONDS_OF_YEAR
-#: Moments at which the days are shown.
+#: Moments at which the days are shown; moments of each level of their parts.
 _POINTS = 101
+_MOMENTS_OF: dict[str, Floats] = {
+    "weekday": SECONDS_OF_DAY * np.arange(4.0, 11.0),
+    "month": np.arange(12).astype("datetime64[M]").astype("datetime64[s]").astype(np.float64),
+    "hour": SECONDS_OF_HOUR * np.arange(24.0),
+}
 #: Days of years that stand for a missing date, by which a recipe tells what it left out.
 _NAMED = 5
 
@@ -106,10 +112,8 @@ class Date(ColumnRecipe):
 
     @property
     def outputs(self) -> list[str]:
-        hours = [f"{self.name} hour={hour}" for hour in range(24)] if self.has_hours else []
-        weekdays = [f"{self.name} weekday={day}" for day in WEEKDAYS * self.has_weekdays]
-        months = [f"{self.name} month={month}" for month in range(1, 13)]
-        return [self.name, f"{self.name} is missing", *weekdays, *months, *hours]
+        levels = (f"{part}={level}" for part in self.part_names for level in LEVELS_OF[part])
+        return [self.name, *(f"{self.name} {one}" for one in ("is missing", *levels))]
 
     @property
     def wanted(self) -> str:
@@ -117,7 +121,7 @@ class Date(ColumnRecipe):
 
     @property
     def summary(self) -> str:
-        parts = ["days", *["weekday"] * self.has_weekdays, "month", *["hour"] * self.has_hours]
+        parts = ["days", *self.part_names]
         if self.last is not None:
             parts[0] += f" from {_day(self.first)} to {_day(self._last_seen)}"
             if self._last_seen < self.last:
@@ -130,7 +134,7 @@ class Date(ColumnRecipe):
 
     @property
     def _order(self) -> str:
-        """Say which of day and month was taken to come first, where no cell tells."""
+        """Return which of day and month was taken to come first, where no cell tells."""
         orders = [order for form in (self.form or "").split(BETWEEN) if (order := order_of(form))]
         if not self.is_open or not orders:
             return ""
@@ -140,28 +144,19 @@ class Date(ColumnRecipe):
         )
 
     @property
-    def looks(self) -> list[TypicalCells]:
+    def typical_cells(self) -> list[TypicalCells]:
         """Return the days, the weekdays, the months and the hours."""
         last = self.last
         if last is None:  # where the sample's middle says that about all are
             last = self.first + (self.mean + 2.0 * self.deviation) * SECONDS_OF_DAY
         days = np.linspace(self.first, last, _POINTS)
-        months = np.arange(12).astype("datetime64[M]").astype("datetime64[s]").astype(np.float64)
-        steps = {
-            "weekday": (SECONDS_OF_DAY * np.arange(4.0, 11.0), list(WEEKDAYS)),
-            "month": (months, [str(month) for month in range(1, 13)]),
-            "hour": (3600.0 * np.arange(24.0), [str(hour) for hour in range(24)]),
-        }
-        has = {"weekday": self.has_weekdays, "month": True, "hour": self.has_hours}
         shown = [TypicalCells(self.name, self._cells(days), days.tolist(), True, slice(0, 1))]
         first = 2
-        for part, (moments, names) in steps.items():
-            if has[part]:
-                own = slice(first, first + len(names))
-                shown.append(
-                    TypicalCells(f"{self.name}: {part}", self._cells(moments), names, outputs=own)
-                )
-                first += len(names)
+        for part in self.part_names:
+            cells, names = self._cells(_MOMENTS_OF[part]), LEVELS_OF[part]
+            own = slice(first, first + len(names))
+            shown.append(TypicalCells(f"{self.name}: {part}", cells, names, outputs=own))
+            first += len(names)
         return shown
 
     def _cells(self, seconds: Floats) -> Any:
@@ -170,26 +165,15 @@ class Date(ColumnRecipe):
             return pa.array(seconds / UNITS_OF_TIME[self.form])
         return pa.array((1e6 * seconds).astype(np.int64)).cast(pa.timestamp("us"))
 
-    def entries(self, cells: Any) -> Entries:
-        seconds, bad = self.read(cells)
-        missing = np.isnan(seconds)
-        days = (self.days(seconds) - self.mean) / self.deviation
-        slots = [Slot(missing.astype(np.int64), np.where(missing, 1.0, days))]
-        for part, first in self._parts(np.where(missing, 0.0, seconds)):
-            slots.append(Slot(first + part, np.where(missing, 0.0, 1.0)))
-        return Entries(tuple(slots), bad)
-
     def described(self) -> ColumnTerms:
-        steps: list[Step] = []
-        if self.last is not None:
-            steps.append(InYears(first=self.first, last=self.last))
-        steps.append(Standardise(mean=self.first, deviation=SECONDS_OF_DAY))
-        steps.append(Standardise(mean=self.mean, deviation=self.deviation))
-        terms: list[NumberTerm] = [ValueTerm(at=0, steps=tuple(steps)), MissingTerm(at=1)]
+        scaled = Standardise(mean=self.mean, deviation=self.deviation)
+        days = ValueTerm(at=0, steps=(*self.steps_to_days, scaled))
+        terms: list[NumberTerm] = [days, MissingTerm(at=1)]
         at = 2
         for part in self.part_names:
-            terms.append(CodeTerm(at=at, steps=(DatePart(of=part),), width=_WIDTHS[part]))
-            at += _WIDTHS[part]
+            width = len(LEVELS_OF[part])
+            terms.append(CodeTerm(at=at, steps=(DatePart(of=part),), width=width))
+            at += width
         is_unit = self.form in UNITS_OF_TIME
         form = self.form if is_unit or self.form is None else with_iso(self.form)
         read = MomentCell(
@@ -198,29 +182,19 @@ class Date(ColumnRecipe):
         return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
 
     @property
-    def part_names(self) -> Iterator[Literal["weekday", "month", "hour"]]:
-        """Yield the parts that are categories, in the order of their columns."""
-        if self.has_weekdays:
-            yield "weekday"
-        yield "month"
-        if self.has_hours:
-            yield "hour"
+    def steps_to_days(self) -> tuple[Step, ...]:
+        """Return the steps from a moment to the days since the sample's first."""
+        since = Standardise(mean=self.first, deviation=SECONDS_OF_DAY)
+        return (since,) if self.last is None else (InYears(first=self.first, last=self.last), since)
 
-    def _within(self, seconds: Floats) -> Floats:
-        """Return moments within the range seen: whole years earlier or later, where it has any.
-
-        So the days go with the month, and with a year that is clipped, as they did in the sample.
-        """
-        if self.last is None:
-            return seconds
-        if self.last - self.first >= SECONDS_OF_YEAR:
-            beyond = np.maximum(seconds - self.last, 0.0) - np.maximum(self.first - seconds, 0.0)
-            years = np.sign(beyond) * np.ceil(np.abs(beyond) / SECONDS_OF_YEAR)
-            seconds = seconds - years * SECONDS_OF_YEAR
-        return np.clip(seconds, self.first, self.last)
+    @property
+    def part_names(self) -> tuple[LevelPart, ...]:
+        """Return the parts that are categories, in the order of their columns."""
+        has = {"weekday": self.has_weekdays, "month": True, "hour": self.has_hours}
+        return tuple(part for part in LEVEL_PARTS if has[part])
 
     def is_missing(self, cells: Any) -> Mask:
-        """Say which cells (n,) are missing, or no dates."""
+        """Return which cells (n,) are missing, or no dates."""
         return np.isnan(self.moments(cells))
 
     @property
@@ -240,19 +214,8 @@ class Date(ColumnRecipe):
 
     def days(self, seconds: Floats) -> Floats:
         """Return the days (n,) from the first date seen to moments, within the range seen."""
-        return (self._within(seconds) - self.first) / SECONDS_OF_DAY
-
-    def _parts(self, seconds: Floats) -> Iterator[tuple[Codes, int]]:
-        """Yield weekday, month and hour from 0, and where their columns begin."""
-        moments = np.floor(seconds).astype("datetime64[s]")
-        days, months = moments.astype("datetime64[D]"), moments.astype("datetime64[M]")
-        first = 2
-        if self.has_weekdays:
-            yield (days.astype(np.int64) + 3) % len(WEEKDAYS), first  # 1970 began on a Thursday
-            first += len(WEEKDAYS)
-        yield months.astype(np.int64) % 12, first
-        if self.has_hours:
-            yield (moments - days).astype(np.int64) // 3600, first + 12
+        days: Floats = behind(self.steps_to_days, seconds)
+        return days
 
 
 def fitted_date(name: str, cells: Any, inferred: Inferred, *, whole: bool) -> Date:
@@ -286,7 +249,7 @@ def _day(seconds: float) -> str:
 
 
 def are_years(numbers: Floats) -> bool:
-    """Say whether numbers (n,) are years: each of a row of them, in our time."""
+    """Return whether numbers (n,) are years: each of a row of them, in our time."""
     first, last = float(numbers.min()), float(numbers.max())
     if not EARLIEST <= first <= last <= LATEST or last - first < _YEARS:
         return False
@@ -311,7 +274,7 @@ def _standins(moments: Floats) -> tuple[float, ...]:
 
 
 def _is_end_of_year(moment: float) -> bool:
-    """Say whether a moment is of the first day of a year, or of the last two, as 1899-12-30 is."""
+    """Return whether a moment is on the first day of a year or the last two, as 1899-12-30."""
     day = np.datetime64(int(moment), "s").astype("datetime64[D]")
     return any(str(day + k).endswith("-01-01") for k in range(3))
 

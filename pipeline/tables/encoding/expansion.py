@@ -1,4 +1,4 @@
-"""The codes of rows: numbers and places of levels that all features of an additive model follow of.
+"""Compact codes from which all features of a row are computed: numbers and places of levels.
 
 A row of codes is several times smaller than its features, so codes are what is stored, and rows
 are expanded where they are read.  A recipe has codes where each of its columns is a number, a
@@ -7,27 +7,22 @@ category or a date; text, hashes, lists and maps have none.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.encoding.apply_terms import read_cells
 from fewpass.pipeline.tables.encoding.category_recipe import Category
-from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Read, read_numbers
+from fewpass.pipeline.tables.encoding.cells import Floats, Mask
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.expanding import expand_rows
 from fewpass.pipeline.tables.encoding.expansion_steps import StepsInMaking
+from fewpass.pipeline.tables.encoding.identity_cache import cached_by_identity
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
-from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.recipe import Recipe, terms_of
 from fewpass.pipeline.tables.encoding.schema import recipe_in
-from fewpass.pipeline.tables.encoding.variables import (
-    LEVELS_OF,
-    Variable,
-    level_of_date,
-    number_of_date,
-)
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import index_dtype
 
@@ -41,7 +36,7 @@ class CsrParts(NamedTuple):
 
 
 def has_codes(recipe: Recipe) -> bool:
-    """Say whether the features of rows follow of codes."""
+    """Return whether the features of rows are computed from codes."""
     own = recipe.additive
     if own is None or recipe.crosses or any(pair.is_complete for pair in own.pairs):
         return False
@@ -56,7 +51,7 @@ def _is_code(column: Any) -> bool:
 
 
 class Expansion:
-    """Codes of a recipe's rows, and what becomes of them.
+    """The codes of a recipe's rows, and their features.
 
     Parameters
     ----------
@@ -70,8 +65,9 @@ class Expansion:
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        making = StepsInMaking(recipe)
-        self._recipe, self._variables = recipe, tuple(making.codes)
+        described = terms_of(recipe)
+        making = StepsInMaking(described, len(recipe.columns))
+        self._described, self._codes = described, tuple(making.codes)
         self.n_codes, self.n_outputs, self.most = len(making.codes), recipe.n_outputs, making.most
         self._steps = making.steps()
 
@@ -82,11 +78,11 @@ class Expansion:
 
     def read_into(self, codes: Floats, k: int, cells: Any) -> Mask | None:
         """Read the k-th column's codes of rows, codes (n, m); return the cells that do not fit."""
-        column = self._recipe.columns[k]
-        read = _read(column, cells)
-        for place, variable in enumerate(self._variables):
-            if variable.column == column.name:
-                codes[:, place] = _code(column, read.values, variable)
+        (name,), how = self._described[k].columns, self._described[k].read
+        read = read_cells(how, cells)
+        for place, code in enumerate(self._codes):
+            if code.column == name:
+                codes[:, place] = code.of(read)
         return read.bad
 
     def expand(
@@ -107,21 +103,8 @@ class Expansion:
         return CsrParts(data[:nnz], indices[:nnz], indptr)
 
 
-class _SameRecipe:
-    """A recipe, equal to itself only: what was made of it is not made again."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
-
-    def __hash__(self) -> int:
-        return id(self.recipe)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SameRecipe) and other.recipe is self.recipe
-
-
 def expansion_in(schema: Schema) -> Expansion:
-    """Return what becomes of the codes of rows, by the recipe of their schema.
+    """Return the expansion of rows stored as codes, by the recipe of their schema.
 
     Raises
     ------
@@ -134,30 +117,7 @@ def expansion_in(schema: Schema) -> Expansion:
     return expansion_of(recipe)
 
 
+@cached_by_identity
 def expansion_of(recipe: Recipe) -> Expansion:
-    """Return what becomes of the codes of a recipe's rows; the last few are kept."""
-    return _expansion(_SameRecipe(recipe))
-
-
-@lru_cache(maxsize=8)
-def _expansion(same: _SameRecipe) -> Expansion:
-    return Expansion(same.recipe)
-
-
-def _read(column: Any, cells: Any) -> Read:
-    if isinstance(column, Category):
-        return Read(column.codes(cells).astype(np.float64))
-    if isinstance(column, Date):
-        return column.read(cells)
-    return read_numbers(cells, column.written, column.missing)
-
-
-def _code(column: Any, values: Any, variable: Variable) -> Any:
-    if isinstance(column, Bins):
-        return column.range_of(values)
-    if variable.part == "":
-        return values
-    if variable.part == "days":
-        return column.days(values)
-    of = level_of_date if variable.part in LEVELS_OF else number_of_date
-    return of(values, variable.part)
+    """Return the expansion of a recipe's rows."""
+    return Expansion(recipe)

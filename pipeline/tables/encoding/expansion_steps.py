@@ -1,63 +1,138 @@
-"""A recipe as steps of compiled code, which expands the codes of rows by them (expanding.py)."""
+"""Compile a recipe's terms into steps for the expansion kernel (expanding.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.tables.encoding.category_recipe import Category
-from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.pipeline.tables.encoding.date_recipe import Date
+from fewpass.pipeline.tables.encoding.apply_terms import ReadCells
+from fewpass.pipeline.tables.encoding.cells import Floats, levels_of_words
 from fewpass.pipeline.tables.encoding.expanding import HATS, LEVEL, NUMBER, PAIR, ExpansionSteps
-from fewpass.pipeline.tables.encoding.number_recipe import Bins
-from fewpass.pipeline.tables.encoding.pair_tables import AnyAxis, PairTable
-from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, Part, Variable, level_names
+from fewpass.pipeline.tables.encoding.number_steps import behind
+from fewpass.pipeline.tables.encoding.terms import (
+    Axis,
+    Clip,
+    CodeAxis,
+    CodeTerm,
+    ColumnTerms,
+    DatePart,
+    HatsTerm,
+    KnotAxis,
+    MissingTerm,
+    Standardise,
+    Step,
+    TableTerm,
+    ValueTerm,
+    WordAxis,
+    WordTerm,
+)
 
 _STEP = ("kind", "code", "other", "first", "at", "width")
 
 
-class StepsInMaking:
-    """The steps of a recipe, and the codes that they take.
+class Code(NamedTuple):
+    """A number of every row from which features are computed: a column's cells behind steps."""
+
+    column: str
+    steps: tuple[Step, ...] = ()
+    missing: int | None = None  # the code of a missing one; None: NaN
+    words: tuple[str, ...] | None = None  # of a category: the code is the place among them
+
+    def of(self, read: ReadCells) -> Floats:
+        """Return the codes of cells (n,)."""
+        if self.words is not None:
+            return levels_of_words(read.values, self.words).astype(np.float64)
+        missing = np.nan if self.missing is None else self.missing
+        return np.where(read.missing, missing, behind(self.steps, read.values))
+
+
+def codes_of(described: Sequence[ColumnTerms], n_columns: int) -> Iterator[Code]:
+    """Yield the codes, column by column: those of its own terms, then further parts of dates.
 
     Parameters
     ----------
-    recipe
-        Of numbers, categories and dates, with splines and pairs.
+    described
+        All terms, those of the `n_columns` columns first.
+    """
+    own, more = described[:n_columns], described[n_columns:]
+    used = {code for one in more for term in one.terms for code in _codes_of(one.columns, term)}
+    for one in own:
+        codes = [code for term in one.terms for code in _codes_of(one.columns, term)]
+        yield from codes
+        further = {code for code in used if code.column == one.columns[0]} - set(codes)
+        yield from sorted(further, key=_part_of)
+
+
+def _part_of(code: Code) -> str:
+    step = code.steps[-1]
+    assert isinstance(step, DatePart), "only dates have several codes"
+    return step.of
+
+
+def _codes_of(columns: Sequence[str], term: Any) -> Iterator[Code]:
+    """Yield the codes that a term's features are computed from."""
+    if isinstance(term, TableTerm):
+        for name, axis in zip(columns, (term.a, term.b), strict=True):
+            if not isinstance(axis, WordAxis):  # it has that of its column
+                yield _code_of_axis(name, axis)
+    elif isinstance(term, ValueTerm):
+        yield Code(columns[0], _value_steps(term)[0])
+    elif isinstance(term, WordTerm):
+        yield Code(columns[0], words=term.values)
+    elif isinstance(term, CodeTerm):
+        yield Code(columns[0], term.steps, term.width)
+    elif isinstance(term, HatsTerm):
+        yield Code(columns[0], term.steps)
+
+
+def _code_of_axis(name: str, axis: KnotAxis | CodeAxis) -> Code:
+    missing = None if isinstance(axis, KnotAxis) else len(axis.levels) - 1
+    return Code(name, axis.steps, missing)
+
+
+def _value_steps(term: ValueTerm) -> tuple[tuple[Step, ...], tuple[float, ...]]:
+    """Return the steps to a number's code; and low, high, mean and deviation behind it."""
+    *steps, last = term.steps
+    assert isinstance(last, Standardise), "numbers of codes are standardised"
+    clip = steps.pop() if steps and isinstance(steps[-1], Clip) else None
+    ends = (clip.low, clip.high) if isinstance(clip, Clip) else (-np.inf, np.inf)
+    return tuple(steps), (*ends, last.mean, last.deviation)
+
+
+class StepsInMaking:
+    """The steps of a recipe of numbers, categories and dates, with splines and pairs.
+
+    Parameters
+    ----------
+    described
+        All terms, those of the `n_columns` columns first.
 
     Attributes
     ----------
-    codes : dict of Variable to int
-        The number of every variable that is a code, in the order of the recipe's columns.
+    codes : dict of Code to int
+        The number of every code, in the order of the recipe's columns.
     most : int
         Features of a row that are not 0.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        assert recipe.additive is not None, "asked before"
-        self._columns = {column.name: column for column in recipe.columns}
-        self._parts, self.most = recipe.additive.parts, 0
+    def __init__(self, described: Sequence[ColumnTerms], n_columns: int) -> None:
+        self.codes = {code: k for k, code in enumerate(codes_of(described, n_columns))}
+        self._words = {code.column: code for code in self.codes if code.words is not None}
+        self.most = 0
         self._steps: list[dict[str, Any]] = []
         self._numbers: list[float] = []
         self._places: list[int] = []
-        self._axes: dict[str, int] = {}
+        self._axes: dict[tuple[str, Axis], int] = {}
         self._axis_rows: list[tuple[int, ...]] = []
         self._missing_as: list[float] = []  # of axes
-        self._first = 0  # column of the next step
-        self.codes = {variable: k for k, variable in enumerate(self._variables())}
-        for column in recipe.columns:
-            self._add_column(column)
-        for part in recipe.additive.parts:
-            if isinstance(part, Spline):
-                self._add_curve(part)
-            else:
-                self._add_pair(part)
+        for one in described:
+            for term in one.terms:
+                self._add_term(one, term)
 
     def steps(self) -> ExpansionSteps:
-        """Return what compiled code takes."""
+        """Return the arguments of compiled code."""
         axes: Any = np.array(self._axis_rows, np.int64).reshape(-1, 4).T.copy()
         own: Any = np.array([[step[name] for step in self._steps] for name in _STEP], np.int64)
         scale, missing_as = (
@@ -68,17 +143,6 @@ class StepsInMaking:
         numbers, places = np.array(self._numbers, np.float64), np.array(self._places, np.int64)
         return ExpansionSteps._make([*axes, of_axes, *own, scale, missing_as, numbers, places])
 
-    def _variables(self) -> Iterator[Variable]:
-        """Yield what is a code: all parts of dates that something is made of."""
-        asked = {variable for part in self._parts for variable in _variables_of(part)}
-        for column in self._columns.values():
-            parts: list[Part] = [""]
-            if isinstance(column, Date):
-                parts = ["days", *column.part_names]
-                more = (one.part for one in asked if one.column == column.name)
-                parts += sorted(set(more) - set(parts))
-            yield from (Variable(column.name, part) for part in parts)
-
     def _add(self, kind: int, first: int, **what: Any) -> None:
         """Add a step; it makes one feature of a row that is not 0, or more where it says so."""
         step = {"kind": kind, "first": first, "other": 0, "at": 0, "width": 0, "scale": 1.0}
@@ -86,62 +150,62 @@ class StepsInMaking:
         self.most += what.pop("most", 1)
         self._steps.append(step | what)
 
-    def _add_column(self, column: Any) -> None:
-        first, self._first = self._first, self._first + column.width
-        if isinstance(column, Date):
-            at = self._put(-np.inf, np.inf, column.mean, column.deviation)
-            self._add(NUMBER, first, code=self._code(column.name, "days"), at=at)
-            first += 2
-            for part in column.part_names:
-                width = len(LEVELS_OF[part])
-                self._add(LEVEL, first, code=self._code(column.name, part), other=width)
-                first += width
-        elif isinstance(column, Bins | Category):
-            self._add(LEVEL, first, code=self._code(column.name), other=column.width)
-        else:
-            at = self._put(column.low, column.high, column.mean, column.deviation)
-            has = float(column.has_missing)
-            self._add(NUMBER, first, code=self._code(column.name), at=at, scale=has)
+    def _add_term(self, one: ColumnTerms, term: Any) -> None:
+        if isinstance(term, TableTerm):
+            self._add_pair(one.columns, term)
+        elif isinstance(term, HatsTerm):
+            self._add_curve(one.columns[0], term)
+        elif isinstance(term, ValueTerm):
+            steps, numbers = _value_steps(term)
+            code, at = self.codes[Code(one.columns[0], steps)], self._put(*numbers)
+            has_missing = _has_missing(one, term.at + 1)
+            self._add(NUMBER, term.at, code=code, at=at, scale=float(has_missing))
+        elif isinstance(term, WordTerm | CodeTerm):
+            (own,) = _codes_of(one.columns, term)
+            self._add(LEVEL, term.at, code=self.codes[own], other=_n_levels(one, term))
 
-    def _add_curve(self, one: Spline) -> None:
-        first, self._first = self._first, self._first + one.width
-        at = self._put_knots(one.knots, np.linspace(0.0, 1.0, len(one.knots)))
-        self._put(*one.heights)
+    def _add_curve(self, column: str, term: HatsTerm) -> None:
+        at = self._put_knots(term.knots, np.linspace(0.0, 1.0, len(term.knots)))
+        self._put(*(2.0 ** (-term.alpha * np.arange(term.levels + 1.0))))
         self._add(
-            HATS, first, code=self.codes[one.variable], other=one.levels, at=at,
-            width=len(one.knots), most=1 + one.levels, missing_as=_or_nan(one.missing_as),
+            HATS, term.at, code=self.codes[Code(column, term.steps)], other=term.levels, at=at,
+            width=len(term.knots), most=1 + term.levels, missing_as=_or_nan(term.missing_as),
         )  # fmt: skip
 
-    def _add_pair(self, one: PairTable) -> None:
-        first, self._first = self._first, self._first + one.width
+    def _add_pair(self, columns: Sequence[str], term: TableTerm) -> None:
         at = len(self._places)
-        self._places += one.places.ravel().tolist()
-        a, b = (self._axis(axis) for axis in (one.a, one.b))
+        self._places += [place for row in term.places for place in row]
+        axes = list(zip(columns, (term.a, term.b), strict=True))
+        a, b = (self._axis(*one) for one in axes)
+        most = int(np.prod([2 if isinstance(axis, KnotAxis) else 1 for _, axis in axes]))
         self._add(
-            PAIR, first, code=a, other=b, at=at, width=one.shape[1], scale=one.scale,
-            most=one.n_slots,
+            PAIR, term.at, code=a, other=b, at=at, width=len(term.places[0]), scale=term.scale,
+            most=most,
         )  # fmt: skip
 
-    def _axis(self, axis: AnyAxis) -> int:
+    def _axis(self, column: str, axis: Axis) -> int:
         """Return the number of an axis, which several pairs may have."""
-        key = axis.model_dump_json()
-        if key not in self._axes:
-            self._axes[key] = len(self._axis_rows)
-            code = self._code(axis.column, axis.part)
-            if axis.kind == "hats":
+        if (column, axis) not in self._axes:
+            self._axes[column, axis] = len(self._axis_rows)
+            if isinstance(axis, KnotAxis):
                 n = len(axis.knots)
                 at = self._put_knots(axis.knots, np.arange(float(n)))
-                self._axis_rows.append((code, at, n, 0))
+                self._axis_rows.append((self.codes[_code_of_axis(column, axis)], at, n, 0))
                 self._missing_as.append(_or_nan(axis.missing_as))
             else:
-                levels = axis.levels_of(level_names(self._columns[axis.column], axis.part))
-                self._axis_rows.append((code, len(self._places), 0, len(levels)))
+                code, levels = self._levels(column, axis)
+                self._axis_rows.append((self.codes[code], len(self._places), 0, len(levels)))
                 self._missing_as.append(np.nan)
-                self._places += levels.tolist()
-        return self._axes[key]
+                self._places += levels
+        return self._axes[column, axis]
 
-    def _code(self, column: str, part: Part = "") -> int:
-        return self.codes[Variable(column, part)]
+    def _levels(self, column: str, axis: Any) -> tuple[Code, list[int]]:
+        """Return the code of a category, and the level of each of its values on an axis."""
+        if not isinstance(axis, WordAxis):
+            return _code_of_axis(column, axis), list(axis.levels)
+        code, rare = self._words[column], len(axis.values)
+        own = {word: k for k, word in enumerate(axis.values)}
+        return code, [*(own.get(word, rare) for word in code.words or ()), rare, rare + 1]
 
     def _put(self, *numbers: float) -> int:
         """Note numbers, and return where they begin."""
@@ -157,9 +221,17 @@ class StepsInMaking:
         return at
 
 
+def _has_missing(one: ColumnTerms, at: int) -> bool:
+    """Return whether an output column is that of missing cells."""
+    return any(isinstance(term, MissingTerm) and term.at == at for term in one.terms)
+
+
+def _n_levels(one: ColumnTerms, term: WordTerm | CodeTerm) -> int:
+    """Return how many output columns levels have, that of missing ones included."""
+    if isinstance(term, WordTerm):
+        return len(term.values) + 2
+    return term.width + _has_missing(one, term.at + term.width)
+
+
 def _or_nan(number: float | None) -> float:
     return np.nan if number is None else number
-
-
-def _variables_of(part: Spline | PairTable) -> tuple[Variable, ...]:
-    return (part.variable,) if isinstance(part, Spline) else part.of

@@ -56,7 +56,7 @@ NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
 class RecipeRules(NamedTuple):
-    """Settings of the encoding, for what the sample alone does not decide."""
+    """Settings of the encoding that the sample alone does not decide."""
 
     bits: int = HASH_BITS  # of a hash, at most, for columns of many values
     bins: int | None = None  # ranges in place of every number
@@ -207,7 +207,7 @@ def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Nu
 
 
 def _rare(present: Floats, usual: float, rules: RecipeRules) -> dict[str, Any] | None:
-    """Return what a recipe says of numbers (n,) that next to all are `usual`, such as a rare flag.
+    """Return the members of the recipe of numbers (n,) nearly all `usual`, such as a rare flag.
 
     They would be clipped to it. Their range is 1, as that of a word's feature, so that rare ones do
     not become huge. None where as few rows have others as have none of a word.
@@ -222,7 +222,7 @@ def _rare(present: Floats, usual: float, rules: RecipeRules) -> dict[str, Any] |
 
 
 def _rare_words(cells: Any, bad: Any) -> dict[str, Any] | None:
-    """Return what a recipe says of words in a column of numbers; None where such cells are bad.
+    """Return the members of the recipe on words among numbers; None where such cells are bad.
 
     Of few cells, or where they are many, nobody can tell what they are.
     """
@@ -268,7 +268,7 @@ def _rank_and_lowest(present: Floats, features: list[Floats], low: float) -> dic
 
 
 def _correlation(features: list[Floats], centred: Floats) -> float:
-    """Return the deviation of what standardised columns (n,) tell together of centred numbers."""
+    """Return the deviation of centred numbers as explained by standardised columns (n,)."""
     if len(features) == 1:
         return abs(float(np.mean(features[0] * centred)))
     X = np.column_stack(features)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.applying import columns_of
 from fewpass.pipeline.tables.encoding.cells import is_text, read_numbers, words_of
-from fewpass.pipeline.tables.encoding.codes import are_times, says_id
+from fewpass.pipeline.tables.encoding.id_numbers import are_times, says_id
 from fewpass.pipeline.tables.encoding.inference import FEW, infer
 
 #: Different values among the cells that are not missing, from which words name the rows.
@@ -58,7 +58,7 @@ def _why(name: str, cells: Any, n_rows: int | None) -> str | None:
 
 
 def _count_rows(name: str, cells: Any, n_rows: int | None) -> bool:
-    """Say whether numbers, next to all different, count the rows, or are ids by their name."""
+    """Return whether numbers, next to all different, count the rows, or are ids by their name."""
     numbers = read_numbers(cells).values
     numbers = numbers[~np.isnan(numbers)]
     if not len(numbers) or (numbers != np.round(numbers)).any() or are_times(name, cells):

@@ -25,8 +25,13 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     says_nothing,
 )
-from fewpass.pipeline.tables.encoding.codes import are_codes, are_times, is_whole, unit_since_1970
 from fewpass.pipeline.tables.encoding.date_forms import dates_in, recurring
+from fewpass.pipeline.tables.encoding.id_numbers import (
+    are_ids,
+    are_times,
+    is_whole,
+    unit_since_1970,
+)
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers, is_list_of_words
 from fewpass.pipeline.tables.encoding.maps import is_map_to_numbers
 from fewpass.pipeline.tables.encoding.moments import read_moments
@@ -68,7 +73,7 @@ class Inferred(NamedTuple):
 
 
 def infer(name: str, cells: Any) -> Inferred:
-    """Tell what a column holds by the cells of a sample, an Arrow array.
+    """Return the kind of a column by the cells of a sample, an Arrow array.
 
     Raises
     ------
@@ -76,7 +81,7 @@ def infer(name: str, cells: Any) -> Inferred:
         When the column is of a type that becomes no numbers.
     """
     kind, types = cells.type, pa.types
-    if is_whole(kind) and are_codes(cells) and not are_times(name, cells):
+    if is_whole(kind) and are_ids(cells) and not are_times(name, cells):
         return Inferred("category")
     if is_numeric(kind) or is_span(kind) or types.is_null(kind):
         return Inferred("number")
@@ -96,7 +101,7 @@ def infer(name: str, cells: Any) -> Inferred:
 
 
 def is_readable(kind: Any) -> bool:
-    """Say whether columns of an Arrow type become numbers."""
+    """Return whether columns of an Arrow type become numbers."""
     types = pa.types
     is_one = is_numeric(kind) or is_span(kind) or is_text(kind) or types.is_null(kind)
     is_other = types.is_date(kind) or types.is_timestamp(kind) or types.is_boolean(kind)
@@ -105,7 +110,7 @@ def is_readable(kind: Any) -> bool:
 
 
 def as_asked(name: str, asked: str, cells: Any) -> Inferred:
-    """Return a kind that somebody asked for, with what the sample tells of how it is written."""
+    """Return a kind that was asked for, with the style that the sample shows."""
     word, _, how = asked.partition(":")
     kind = cast("Kind", word)  # as settings checked
     if how and is_text(cells.type):
@@ -117,7 +122,7 @@ def as_asked(name: str, asked: str, cells: Any) -> Inferred:
 
 
 def _as_said(kind: Kind, how: str, cells: Any) -> Inferred:
-    """Return dates in the order, or numbers with the mark before decimals, that somebody named."""
+    """Return dates in the order, or numbers with the decimal mark, that was asked for."""
     if kind == "date":
         dates = dates_in(cells, how)
         return (
@@ -135,7 +140,7 @@ def _infer_text(name: str, cells: Any) -> Inferred:
             return Inferred("date", form="%Y%m%d")
         if not all_are:  # some are written otherwise, maybe
             numbers = _best(sample, ("plain", *_OTHERWISE)) or numbers
-        is_name = are_codes(sample) and not are_times(name, sample)
+        is_name = are_ids(sample) and not are_times(name, sample)
         return Inferred("category") if is_name else numbers
     if not pc.any(pc.match_substring_regex(sample, r"\d")).as_py():
         return _words(sample)  # neither dates nor numbers, however written
@@ -153,7 +158,7 @@ def _words(cells: Any) -> Inferred:
 
 
 def _are_phrases(cells: Any) -> bool:
-    """Say whether cells of several words come again and again, as answers to choose from do."""
+    """Return whether cells of several words come again and again, as answers to choose from do."""
     different = pc.count_distinct(cells).as_py()
     return bool(0 < different <= min(MOST_PHRASES, len(cells) // ROWS_OF_PHRASE))
 
@@ -171,7 +176,7 @@ def _unread(cells: Any, written: Written) -> int:
 
 
 def is_open(cells: Any, written: Written, numbers: Floats) -> bool:
-    """Say whether numbers are others with comma and point exchanged, and no cell tells which.
+    """Return whether numbers are others with comma and point exchanged, and no cell tells which.
 
     Parameters
     ----------
@@ -190,7 +195,7 @@ def is_open(cells: Any, written: Written, numbers: Floats) -> bool:
 
 
 def _tells_its_mark(cells: Any, written: Written, numbers: Floats) -> bool:
-    """Say whether a cell that is a number has other than three digits behind its mark, or all none.
+    """Return whether some number shows which of comma and point is decimal, or all have neither.
 
     Where that tells, nothing needs to be read the other way.
     """
@@ -252,14 +257,14 @@ def _codes(cells: Any, bad: Any) -> tuple[str, ...]:
 
 
 def _are_compact_dates(cells: Any) -> bool:
-    """Say whether numbers are days, as in 20261231: all of some tens, and different ones."""
+    """Return whether numbers are days, as in 20261231: all of some tens, and different ones."""
     if len(cells) < FEW or not pc.all(pc.match_substring_regex(cells, _COMPACT)).as_py():
         return False
     return pc.count_distinct(cells).as_py() > 1 and read_moments(cells, "%Y%m%d").bad is None
 
 
 def needs_encoding(inferred: Inferred, cells: Any) -> bool:
-    """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
+    """Return whether a column is more than numbers: words, dates, gaps, or far outliers."""
     if pa.types.is_boolean(cells.type):
         return bool(cells.null_count)
     if (
@@ -274,5 +279,5 @@ def needs_encoding(inferred: Inferred, cells: Any) -> bool:
 
 
 def is_number_in_words(labels: Sequence[str]) -> bool:
-    """Say whether targets that are no usual numbers are numbers after all, such as 1,5."""
+    """Return whether targets that are no usual numbers are numbers after all, such as 1,5."""
     return infer("target", pa.array(labels, pa.large_string())).kind == "number"

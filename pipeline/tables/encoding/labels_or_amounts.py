@@ -30,7 +30,7 @@ ROUNDED, NEXT_TO_ALL = 0.3, 0.9
 
 
 def look_like_labels(numbers: Counts, n_rows: int, *, has_names: bool) -> bool:
-    """Say whether whole numbers are few, or come again and again and are no amounts.
+    """Return whether whole numbers are few, or come again and again and are no amounts.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def look_like_labels(numbers: Counts, n_rows: int, *, has_names: bool) -> bool:
 
 
 def are_few_labels(numbers: Vector, n_rows: int) -> bool:
-    """Say whether different whole numbers (k,), ascending, of some rows are few, and labels.
+    """Return whether different whole numbers (k,), ascending, of some rows are few, and labels.
 
     Numbers that hardly come again are amounts, unless they number something: 0, 1, 2, without gaps.
     Two are labels in any case.
@@ -60,7 +60,7 @@ def are_few_labels(numbers: Vector, n_rows: int) -> bool:
 
 
 def look_like_amounts(numbers: Counts) -> bool:
-    """Say whether some of many numbers are below zero, or neighbours come about as often.
+    """Return whether some of many numbers are below zero, or neighbours come about as often.
 
     Counts of what happens, ages and years do: how often one comes says how often the next one
     does.  Of codes it says nothing, and labels that all come as often say nothing either.
@@ -83,7 +83,7 @@ def look_like_amounts(numbers: Counts) -> bool:
 
 
 def are_alike(numbers: Vector, ratio: float = ALIKE_NEIGHBOURS) -> bool:
-    """Say whether neighbours are more alike than others: by the ratio of von Neumann."""
+    """Return whether neighbours are more alike than others: by the ratio of von Neumann."""
     steps, deviations = np.diff(numbers), numbers - numbers.mean()
     return bool(steps @ steps < ratio * (deviations @ deviations))
 
@@ -101,7 +101,7 @@ def sums_of(numbers: Vector, step: int) -> Vector:
 
 
 def are_rounded(numbers: Vector, roots: Vector) -> bool:
-    """Say whether whole numbers (k,) come far more often at every tenth step, as sums of money do.
+    """Return whether whole numbers (k,) come more often at every tenth step, as sums of money.
 
     Codes that next to all end in a zero have longer steps: of these they are at no tenth one.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +24,6 @@ from fewpass.pipeline.tables.encoding.cells import (
 from fewpass.pipeline.tables.encoding.column_recipe import (
     ColumnRecipe,
     Deviation,
-    Entries,
     require_sizes,
 )
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, ListCell, TagsTerm, VectorTerm
@@ -32,7 +32,7 @@ from fewpass.pipeline.tables.encoding.text import Ragged
 _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in double
 
 
-class Vector(ColumnRecipe):
+class EmbeddingColumn(ColumnRecipe):
     """As many numbers in every row, standardised; one column for a missing or an empty list."""
 
     is_group: ClassVar[bool] = False
@@ -42,7 +42,7 @@ class Vector(ColumnRecipe):
     deviation: tuple[Deviation, ...]
 
     @model_validator(mode="after")
-    def _fits(self) -> Vector:
+    def _fits(self) -> EmbeddingColumn:
         if len(self.mean) != len(self.deviation):
             raise ValueError(f"{len(self.mean)} means have {len(self.deviation)} deviations")
         ratios = (-mean / size for mean, size in zip(self.mean, self.deviation, strict=True))
@@ -69,19 +69,6 @@ class Vector(ColumnRecipe):
     def nothing(self, n: int) -> Any:
         return pa.nulls(n, pa.list_(pa.float64()))
 
-    def entries(self, cells: Any) -> Entries:
-        """Encode lists; bad is one of another length, or far larger than those of the sample."""
-        values, usable, bad = vectors_in(cells, len(self.mean))
-        scaled = np.nan_to_num((values - np.array(self.mean)) / np.array(self.deviation))
-        bad[usable] = (np.abs(scaled) > LARGEST_ENCODED).any(axis=1)
-        counts = np.where(usable, len(self.mean), 1)
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        column, value = np.full(starts[-1], len(self.mean)), np.ones(starts[-1])
-        places = (starts[:-1][usable][:, None] + np.arange(len(self.mean))).ravel()
-        column[places] = np.tile(np.arange(len(self.mean)), int(usable.sum()))
-        value[places] = scaled.ravel()
-        return Entries((Ragged(starts, column, value),), bad if bad.any() else None)
-
     def described(self) -> ColumnTerms:
         terms = (VectorTerm(at=0, mean=self.mean, deviation=self.deviation),)
         return ColumnTerms(columns=(self.name,), read=ListCell(cell="numbers"), terms=terms)
@@ -106,20 +93,39 @@ class Tags(ColumnRecipe):
     def nothing(self, n: int) -> Any:
         return pa.nulls(n, pa.list_(pa.large_string()))
 
-    def entries(self, cells: Any) -> Entries:
-        """Encode lists of words: 1 for each that is there, however often."""
-        words = words_of(pc.list_flatten(cells)).drop_null()
-        rows = _rows_of(cells)
-        places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
-        codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
-        width = len(self.values) + 1
-        present = np.unique(rows * width + codes)
-        starts = np.searchsorted(present, np.arange(len(cells) + 1) * width)
-        return Entries((Ragged(starts, present % width, np.ones(len(present))),))
-
     def described(self) -> ColumnTerms:
         terms = (TagsTerm(at=0, values=self.values),)
         return ColumnTerms(columns=(self.name,), read=ListCell(cell="words"), terms=terms)
+
+
+def scaled_vectors(
+    cells: Any, mean: Sequence[float], deviation: Sequence[float]
+) -> tuple[Ragged, Mask | None]:
+    """Return the entries of lists of numbers, standardised, and which are bad (n,).
+
+    Bad is one of another length, or far larger than those of the sample.
+    """
+    size = len(mean)
+    values, usable, bad = vectors_in(cells, size)
+    scaled = np.nan_to_num((values - np.array(mean)) / np.array(deviation))
+    bad[usable] = (np.abs(scaled) > LARGEST_ENCODED).any(axis=1)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.where(usable, size, 1))])
+    column, value = np.full(starts[-1], size), np.ones(starts[-1])
+    places = (starts[:-1][usable][:, None] + np.arange(size)).ravel()
+    column[places] = np.tile(np.arange(size), int(usable.sum()))
+    value[places] = scaled.ravel()
+    return Ragged(starts, column, value), bad if bad.any() else None
+
+
+def tags_in(cells: Any, values: Sequence[str]) -> Ragged:
+    """Return the entries of lists of words: 1 for each word that is there, however often."""
+    words = words_of(pc.list_flatten(cells)).drop_null()
+    places = pc.index_in(words, value_set=pa.array(values, pa.large_string()))
+    codes = places.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    width = len(values) + 1
+    present = np.unique(_rows_of(cells) * width + codes)
+    starts = np.searchsorted(present, np.arange(len(cells) + 1) * width)
+    return Ragged(starts, present % width, np.ones(len(present)))
 
 
 def _rows_of(cells: Any) -> NDArray[np.int64]:
@@ -144,7 +150,7 @@ def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
     return np.where(np.isfinite(values), values, np.nan), usable, bad
 
 
-def fitted_vector(name: str, cells: Any) -> Vector:
+def fitted_vector(name: str, cells: Any) -> EmbeddingColumn:
     """Standardise by a sample, whose commonest length, but for empty lists, is that of all."""
     lists = cells.drop_null()
     lengths = pc.list_value_length(lists)
@@ -152,7 +158,7 @@ def fitted_vector(name: str, cells: Any) -> Vector:
     size = pc.mode(filled)[0]["mode"].as_py() if len(filled) else 0
     mean, deviation = _moments(lengths, lists, size)
     usable = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
-    return Vector(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
+    return EmbeddingColumn(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
 
 
 def _moments(lengths: Any, cells: Any, size: int) -> tuple[Floats, Floats]:
@@ -185,16 +191,16 @@ def fitted_tags(name: str, cells: Any, enough: int, most: int) -> Tags:
 
 
 def is_list(kind: Any) -> bool:
-    """Say whether an Arrow type is lists."""
+    """Return whether an Arrow type is lists."""
     types = pa.types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def is_list_of_numbers(kind: Any) -> bool:
-    """Say whether an Arrow type is lists of numbers."""
+    """Return whether an Arrow type is lists of numbers."""
     return is_list(kind) and is_numeric(kind.value_type)
 
 
 def is_list_of_words(kind: Any) -> bool:
-    """Say whether an Arrow type is lists of text."""
+    """Return whether an Arrow type is lists of text."""
     return is_list(kind) and is_text(kind.value_type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -14,10 +15,11 @@ from fewpass.pipeline.tables.encoding.cells import (
     LARGEST_CELL,
     LARGEST_ENCODED,
     Floats,
+    Mask,
     is_numeric,
     words_of,
 )
-from fewpass.pipeline.tables.encoding.column_recipe import LARGEST, ColumnRecipe, Entries
+from fewpass.pipeline.tables.encoding.column_recipe import LARGEST, ColumnRecipe
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, ListCell, MapTerm
 from fewpass.pipeline.tables.encoding.text import Ragged
 
@@ -38,7 +40,7 @@ class Map(ColumnRecipe):
     kind: Literal["map"] = "map"
     names: tuple[str, ...]
     scale: tuple[Annotated[float, Field(gt=0.0, le=LARGEST)], ...]
-    """Of every name: what its number is multiplied by, so that the sample's have mean square 1."""
+    """The factor of every name's number, so that the sample's have mean square 1."""
     per_row: Annotated[float, Field(ge=0.0)]
     """Names of a row, on average."""
 
@@ -71,27 +73,29 @@ class Map(ColumnRecipe):
     def nothing(self, n: int) -> Any:
         return pa.nulls(n, pa.map_(pa.large_string(), pa.float64()))
 
-    def entries(self, cells: Any) -> Entries:
-        """Encode maps; a name that comes twice in a row has the sum of its numbers.
-
-        Bad are those with a number far larger than the sample's.
-        """
-        rows, names, values = pairs_in(cells)
-        places = pc.index_in(names, value_set=pa.array(self.names, pa.large_string()))
-        codes = places.fill_null(len(self.names)).to_numpy(zero_copy_only=False).astype(np.int64)
-        in_sample = codes < len(self.names)
-        scale = np.array([*self.scale, 1.0])
-        value = np.where(in_sample, values, 1.0) * scale[codes]
-        present, at = np.unique(rows * self.width + codes, return_inverse=True)
-        starts = np.searchsorted(present, np.arange(len(cells) + 1) * self.width)
-        sums = np.bincount(at, value, minlength=len(present)).astype(np.float64)
-        bad = np.zeros(len(cells), np.bool_)
-        bad[present[np.abs(sums) > LARGEST_ENCODED] // self.width] = True
-        return Entries((Ragged(starts, present % self.width, sums),), bad if bad.any() else None)
-
     def described(self) -> ColumnTerms:
         terms = (MapTerm(at=0, names=self.names, scale=self.scale),)
         return ColumnTerms(columns=(self.name,), read=ListCell(cell="map"), terms=terms)
+
+
+def scaled_maps(
+    cells: Any, names: Sequence[str], scale: Sequence[float]
+) -> tuple[Ragged, Mask | None]:
+    """Return the entries of maps, and which are bad (n,): far larger than those of the sample.
+
+    A name that comes twice in a row has the sum of its numbers.
+    """
+    rows, given, values = pairs_in(cells)
+    places = pc.index_in(given, value_set=pa.array(names, pa.large_string()))
+    codes = places.fill_null(len(names)).to_numpy(zero_copy_only=False).astype(np.int64)
+    value = np.where(codes < len(names), values, 1.0) * np.array([*scale, 1.0])[codes]
+    width = len(names) + 1
+    present, at = np.unique(rows * width + codes, return_inverse=True)
+    starts = np.searchsorted(present, np.arange(len(cells) + 1) * width)
+    sums = np.bincount(at, value, minlength=len(present)).astype(np.float64)
+    bad = np.zeros(len(cells), np.bool_)
+    bad[present[np.abs(sums) > LARGEST_ENCODED] // width] = True
+    return Ragged(starts, present % width, sums), bad if bad.any() else None
 
 
 def pairs_in(cells: Any) -> Pairs:
@@ -128,5 +132,5 @@ def fitted_map(name: str, cells: Any, enough: int, most: int) -> Map:
 
 
 def is_map_to_numbers(kind: Any) -> bool:
-    """Say whether an Arrow type is maps from words to numbers."""
+    """Return whether an Arrow type is maps from words to numbers."""
     return bool(pa.types.is_map(kind)) and is_numeric(kind.item_type)

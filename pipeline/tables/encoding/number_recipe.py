@@ -11,16 +11,12 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers
+from fewpass.pipeline.tables.encoding.cells import Floats, Written, read_numbers
 from fewpass.pipeline.tables.encoding.column_recipe import (
     OF_RECIPES,
-    Codes,
     ColumnRecipe,
     Deviation,
-    Entries,
-    Slot,
     TypicalCells,
-    one_hot,
     require_ascending,
     require_sizes,
 )
@@ -42,7 +38,7 @@ from fewpass.pipeline.tables.encoding.terms import (
 
 #: Numbers at which a column is shown, besides those that ranks are known of.
 _POINTS = 81
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
+UnitInterval = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Rank(BaseModel):
@@ -54,7 +50,7 @@ class Rank(BaseModel):
     model_config = OF_RECIPES
 
     values: Annotated[tuple[float, ...], Field(min_length=2)]  # ascending
-    shares: Annotated[tuple[Share, ...], Field(min_length=2)]
+    shares: Annotated[tuple[UnitInterval, ...], Field(min_length=2)]
     mean: float
     deviation: Deviation
 
@@ -137,7 +133,7 @@ class Number(ColumnRecipe):
 
     @property
     def _more(self) -> list[str]:
-        """Return what stands next to the number."""
+        """Return the names of the columns next to the number."""
         parts = ["log1p"] * (self.log is not None) + ["rank"] * (self.rank is not None)
         return [*parts, f"<= {self.lowest:.6g}"] if self.lowest is not None else parts
 
@@ -171,7 +167,7 @@ class Number(ColumnRecipe):
         return ", ".join(parts)
 
     @property
-    def looks(self) -> list[TypicalCells]:
+    def typical_cells(self) -> list[TypicalCells]:
         at = np.linspace(self.low, self.high, _POINTS)
         if self.rank is not None:  # where the sample has many
             at = np.append(at, np.clip(self.rank.values, self.low, self.high))
@@ -180,36 +176,9 @@ class Number(ColumnRecipe):
         at = np.unique(at)
         return [TypicalCells(self.name, pa.array(at), at.tolist())]
 
-    def entries(self, cells: Any) -> Entries:
-        """Encode numbers; missing ones are the mean, which is 0."""
-        numbers, bad = read_numbers(cells, self.written, self.missing)
-        missing = np.isnan(numbers)
-        clipped = np.clip(numbers, self.low, self.high)
-        value = ((np.log1p(clipped) if self.logarithm else clipped) - self.mean) / self.deviation
-        value[missing] = float(self.has_missing)
-        slots = [Slot(missing.astype(np.int64) if self.has_missing else 0, value)]
-        for more in self._more_values(numbers, clipped, missing):
-            slots.append(Slot(self.has_missing + len(slots), more))
-        if self.takes_words:
-            return Entries(tuple(slots), words=bad)
-        return Entries(tuple(slots), bad)
-
-    def is_missing(self, cells: Any) -> Mask:
-        """Say which cells (n,) are missing, or no numbers."""
-        return np.isnan(self.numbers(cells))
-
     def numbers(self, cells: Any) -> Floats:
         """Return the numbers (n,) of cells, NaN where there is none."""
         return read_numbers(cells, self.written, self.missing).values
-
-    def _more_values(self, numbers: Floats, clipped: Floats, missing: Mask) -> Iterator[Floats]:
-        """Yield the values of what stands next to numbers; missing ones have none."""
-        if self.log is not None:
-            yield np.where(missing, 0.0, self.log.of(clipped))
-        if self.rank is not None:
-            yield np.where(missing, 0.0, self.rank.of(numbers))
-        if self.lowest is not None:
-            yield (numbers <= self.lowest).astype(np.float64)
 
     def described(self) -> ColumnTerms:
         clip = Clip(low=self.low, high=self.high)
@@ -225,7 +194,7 @@ class Number(ColumnRecipe):
         return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
 
     def _more_steps(self, clip: Clip) -> Iterator[tuple[Step, ...]]:
-        """Yield the steps to what stands next to the number, as `_more_values` takes them."""
+        """Yield the steps of each column next to the number."""
         if self.log is not None:
             yield clip, LogOfOneMore(), _standardised(self.log)
         if self.rank is not None:
@@ -273,21 +242,11 @@ class Bins(ColumnRecipe):
         return f"number, one of {len(self.edges) + 1} ranges"
 
     @property
-    def looks(self) -> list[TypicalCells]:
+    def typical_cells(self) -> list[TypicalCells]:
         ends = np.asarray(self.edges)
         beyond = 0.05 * (ends[-1] - ends[0]) or 1.0
         at = np.unique([ends[0] - beyond, *np.nextafter(ends, -np.inf), *ends, ends[-1] + beyond])
         return [TypicalCells(self.name, pa.array(at), at.tolist())]
-
-    def entries(self, cells: Any) -> Entries:
-        numbers, bad = read_numbers(cells, self.written, self.missing)
-        return Entries((one_hot(self.range_of(numbers)),), bad)
-
-    def range_of(self, numbers: Floats) -> Codes:
-        """Return the range (n,) that numbers are in."""
-        codes = np.searchsorted(np.asarray(self.edges), numbers, side="right")
-        codes[np.isnan(numbers)] = len(self.edges) + 1
-        return codes
 
     def described(self) -> ColumnTerms:
         width = len(self.edges) + 1

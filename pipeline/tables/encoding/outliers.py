@@ -13,7 +13,7 @@ _FAR = 10.0
 
 
 def has_outliers(numbers: Any) -> bool:
-    """Say whether some numbers (n,) are far from the middle 99 % of all; of few, none is."""
+    """Return whether some numbers (n,) are far from the middle 99 % of all; of few, none is."""
     if numbers.size < FEWEST:
         return False
     low, high = np.quantile(numbers, (0.005, 0.995))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -22,19 +22,18 @@ from pydantic import (
     model_validator,
 )
 
-from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.cells import Floats, Mask
 from fewpass.pipeline.tables.encoding.column_recipe import (
     OF_RECIPES,
     Codes,
     ColumnRecipe,
     MissingAs,
-    Slot,
     require_ascending,
 )
+from fewpass.pipeline.tables.encoding.date_parts import Part
 from fewpass.pipeline.tables.encoding.variables import (
     MISSING,
     RARE,
-    Part,
     Variable,
     VariablesOfRows,
 )
@@ -61,7 +60,7 @@ class HatAxis(BaseModel):
     part: Part = ""
     knots: Annotated[tuple[float, ...], Field(min_length=2)]
     has_missing: bool = False
-    """Whether what is missing has features, too: only where functions are taken apart."""
+    """Whether missing numbers have features, too: only where functions are taken apart."""
     missing_as: MissingAs = None
     """The number that missing ones count as, where the sample has none; None: they are missing."""
 
@@ -72,7 +71,7 @@ class HatAxis(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what recipes that are stored have none of."""
+        """Omit defaults that older recipes lack."""
         written: dict[str, Any] = handler(self)
         if not self.has_missing:
             written.pop("has_missing", None)
@@ -85,7 +84,7 @@ class HatAxis(BaseModel):
 
     @property
     def n_features(self) -> int:
-        """Levels that have features: what is missing usually has none."""
+        """Return the number of levels with features: missing ones usually have none."""
         return len(self.knots) + self.has_missing
 
     def shares(self, variables: VariablesOfRows) -> tuple[ShareOfLevel, ...]:
@@ -96,14 +95,22 @@ class HatAxis(BaseModel):
         """Return the levels of numbers (n,)."""
         if self.missing_as is not None:
             numbers = np.where(np.isnan(numbers), self.missing_as, numbers)
-        last = len(self.knots) - 1
-        place = np.interp(numbers, self.knots, np.arange(last + 1.0))
-        missing = np.isnan(place)
-        place[missing] = 0.0
-        left = np.minimum(place.astype(np.int64), last - 1)
-        right = place - left
-        first = ShareOfLevel(np.where(missing, last + 1, left), np.where(missing, 1.0, 1.0 - right))
-        return first, ShareOfLevel(np.where(missing, 0, left + 1), np.where(missing, 0.0, right))
+        return between_knots(numbers, np.isnan(numbers), self.knots)
+
+
+def between_knots(
+    numbers: Floats, missing: Mask, knots: Sequence[float]
+) -> tuple[ShareOfLevel, ShareOfLevel]:
+    """Return the two knots next to numbers (n,), with shares that sum to 1.
+
+    Missing ones have the level behind the knots.
+    """
+    last = len(knots) - 1
+    place = np.where(missing, 0.0, np.interp(numbers, knots, np.arange(last + 1.0)))
+    left = np.minimum(place.astype(np.int64), last - 1)
+    right = place - left
+    first = ShareOfLevel(np.where(missing, last + 1, left), np.where(missing, 1.0, 1.0 - right))
+    return first, ShareOfLevel(np.where(missing, 0, left + 1), np.where(missing, 0.0, right))
 
 
 class LevelAxis(BaseModel):
@@ -173,7 +180,7 @@ class PairTable(ColumnRecipe):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the columns of the source that it is a function of: one, of parts of a date."""
+        """Return its columns of the source: one, where both axes are parts of a date."""
         return tuple(dict.fromkeys((self.a.column, self.b.column)))
 
     @property
@@ -215,16 +222,6 @@ class PairTable(ColumnRecipe):
         chosen = f", z {self.selection.z:.3g}" if self.selection else ", asked for"
         return f"a function of both, of {self.width} cells{chosen}"
 
-    def slots(self, variables: VariablesOfRows) -> tuple[Slot, ...]:
-        """Return the entries of rows."""
-        places = self.places.ravel()
-        slots = []
-        for flat, share in self._products(variables):
-            column = places[flat]
-            value = np.where(column < 0, 0.0, self.scale * share)
-            slots.append(Slot(np.maximum(column, 0), value))
-        return tuple(slots)
-
     def counted(self, variables: VariablesOfRows) -> PairTable:
         """Return the same with the cells of these rows."""
         rows, columns = self.shape
@@ -256,9 +253,6 @@ class PairTable(ColumnRecipe):
         for one in self.a.shares(variables):
             for other in others:
                 yield ShareOfLevel(one.level * width + other.level, one.share * other.share)
-
-    def entries(self, cells: Any) -> Any:
-        raise NotImplementedError("a pair takes variables: see `slots`")
 
 
 def masses_text(masses: Floats) -> str:

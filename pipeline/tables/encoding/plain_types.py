@@ -107,7 +107,7 @@ def plain_schema(schema: Any) -> Any:
 
 
 def has_fields(kind: Any) -> bool:
-    """Say whether cells of a type are taken apart: columns of their own for their fields."""
+    """Return whether cells of a type are taken apart: columns of their own for their fields."""
     return bool(pa.types.is_struct(kind))
 
 
@@ -146,7 +146,7 @@ def _without_hidden_views(cells: Any) -> Any:
 
 
 def _plain_runs(cells: Any) -> Any:
-    """Return what runs stand for; Arrow's own function does not know runs of every type."""
+    """Decode runs; Arrow's own function does not know runs of every type."""
     first, count = cells.find_physical_offset(), cells.find_physical_length()
     ends = np.asarray(cells.run_ends.slice(first, count)) - cells.offset
     values = plain(cells.values.slice(first, count))

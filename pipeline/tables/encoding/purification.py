@@ -1,4 +1,4 @@
-"""Surfaces without what functions of single columns have of them."""
+"""Purify surfaces: subtract the functions of single columns."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""What becomes of every column of a table: fitted to a sample, written down, applied to all rows.
+"""A recipe: the encoding of every column of a table, fitted to a sample and applied to all rows.
 
-Every column fills one slot or a few in each row, and in a slot one output column: a number its own,
-a category that of its value.  Text alone fills as many as it has words.
+Every column has one entry or a few in each row: a number in an output column of its own, a category
+in that of its value.  A text has as many as it has words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,10 +18,11 @@ from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_terms import described_additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
-from fewpass.pipeline.tables.encoding.cells import hashable, without, words_of
-from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe, Entries
+from fewpass.pipeline.tables.encoding.cells import hashable
+from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe
 from fewpass.pipeline.tables.encoding.date_recipe import Date
-from fewpass.pipeline.tables.encoding.lists import Tags, Vector
+from fewpass.pipeline.tables.encoding.identity_cache import cached_by_identity
+from fewpass.pipeline.tables.encoding.lists import EmbeddingColumn, Tags
 from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, PairCell
@@ -31,10 +31,9 @@ from fewpass.storage.column_schema import FeatureRange
 
 #: Stands between the values of two columns that are crossed.
 _BETWEEN = " x "
-_OF_WORDS = ("category", "hashed", "text")
 
 AnyColumn = Annotated[
-    Number | Bins | Category | Hashed | Text | Date | Vector | Tags | Map,
+    Number | Bins | Category | Hashed | Text | Date | EmbeddingColumn | Tags | Map,
     Field(discriminator="kind"),
 ]
 
@@ -47,14 +46,10 @@ class Cross(BaseModel):
     of: tuple[str, str]
     """Names of the columns."""
     pairs: Hashed
-    """What becomes of pairs; what is missing in either is missing."""
-
-    def entries(self, one: Any, other: Any) -> Entries:
-        """Encode the cells (n,) of both columns."""
-        return self.pairs.entries(joined(one, other))
+    """The encoding of pairs; one with a missing value is missing."""
 
     def described(self) -> ColumnTerms:
-        """Return what becomes of a pair, as plain data."""
+        """Return the terms of a pair of cells, as plain data."""
         read = PairCell(between=_BETWEEN)
         return ColumnTerms(columns=self.of, read=read, terms=self.pairs.described().terms)
 
@@ -73,7 +68,7 @@ class Recipe(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what most recipes have none of."""
+        """Omit members that most recipes lack."""
         written: dict[str, Any] = handler(self)
         for name in ("additive", "null_values"):
             if getattr(self, name) is None:
@@ -85,16 +80,9 @@ class Recipe(BaseModel):
         """Return the words that stand for a missing one in columns of words and text."""
         return NULL_VALUES if self.null_values is None else self.null_values
 
-    def said(self, cells: Sequence[Any]) -> list[Any]:
-        """Return the cells (n,) of each column, words that stand for a missing one as null."""
-        return [
-            without(words_of(own), self.missing) if column.kind in _OF_WORDS else own
-            for column, own in zip(self.columns, cells, strict=True)
-        ]
-
     @property
     def parts(self) -> tuple[ColumnRecipe, ...]:
-        """What has output columns, in their order."""
+        """Return the parts with output columns, in their order."""
         more = self.additive.parts if self.additive else ()
         return (*self.columns, *(cross.pairs for cross in self.crosses), *more)
 
@@ -115,7 +103,7 @@ class Recipe(BaseModel):
         return np.concatenate([part.signs for part in self.parts])
 
     def described(self) -> tuple[ColumnTerms, ...]:
-        """Return what becomes of a row, as plain data, in the order of `parts`."""
+        """Return the terms of a row, as plain data, in the order of `parts`."""
         first, all_of = 0, []
         for part in self.columns:
             all_of.append(part.described().behind(first))
@@ -156,6 +144,12 @@ class Recipe(BaseModel):
     def n_outputs(self) -> int:
         """Return d."""
         return sum(part.width for part in self.parts)
+
+
+@cached_by_identity
+def terms_of(recipe: Recipe) -> tuple[ColumnTerms, ...]:
+    """Return the description of a recipe."""
+    return recipe.described()
 
 
 def joined(one: Any, other: Any) -> Any:

@@ -16,14 +16,15 @@ from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_shapes import grid_of, shape_variables
 from fewpass.pipeline.tables.encoding.category_recipe import Category
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, Variable, level_names
+from fewpass.pipeline.tables.encoding.variables import Variable, level_names
 
 
 def faults_in(recipe: Recipe, names: Sequence[str] | None) -> Iterator[str]:
-    """Yield what is wrong with a recipe of columns of these names; None: they have none."""
+    """Yield the faults of a recipe of columns of these names; None: they have none."""
     own = [column.name for column in recipe.columns]
     if names is not None and own != [*names]:
         wrong = next((a, b) for a, b in zip(own, names, strict=True) if a != b)

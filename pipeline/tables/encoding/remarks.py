@@ -1,4 +1,4 @@
-"""What most people would have something else made of: a sentence for a column."""
+"""Warnings about columns whose inferred kind may surprise."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fewpass.pipeline.tables.encoding.cells import (
     is_text,
     read_numbers,
 )
-from fewpass.pipeline.tables.encoding.codes import (
-    are_codes,
+from fewpass.pipeline.tables.encoding.date_forms import look_like_dates
+from fewpass.pipeline.tables.encoding.id_numbers import (
+    are_ids,
     are_times,
     is_whole,
     unit_of,
     unit_since_1970,
 )
-from fewpass.pipeline.tables.encoding.date_forms import look_like_dates
 from fewpass.pipeline.tables.encoding.inference import FEW
 from fewpass.solvers.bad_input import MOST_WHOLE
 
@@ -36,14 +36,14 @@ _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "INR": "₹"}
 
 
 def remark_on(name: str, cells: Any, kind: Kind, drop: str) -> str | None:
-    """Return a sentence on a column of an Arrow array of cells (n,), if there is one to say.
+    """Return a warning about a column of an Arrow array of cells (n,), if there is one.
 
     Parameters
     ----------
     kind
-        What the cells hold, as they tell themselves.
+        The inferred kind of the cells.
     drop
-        What leaves the column out.
+        The option that leaves the column out.
     """
     read = read_numbers(cells) if kind == "number" else None
     if read and _is_lost(cells, read.values):
@@ -64,7 +64,7 @@ def remark_on(name: str, cells: Any, kind: Kind, drop: str) -> str | None:
             "looks like an index or an id: it has another value in every row. Leave it out with "
             f"{drop}{_or_times(name, cells)}."
         )
-    elif _look_like_codes(kind, cells):
+    elif _look_like_ids(kind, cells):
         said = (
             "holds whole numbers with zeros in front, or longer than 15 digits, and was taken for "
             f"words. If they are amounts, say `column={name}=number`{_or_times(name, cells)}."
@@ -81,14 +81,14 @@ def remark_on(name: str, cells: Any, kind: Kind, drop: str) -> str | None:
 
 
 def _or_times(name: str, cells: Any) -> str:
-    """Return what else helps where numbers may count the time since 1970."""
+    """Return further advice where numbers may count the time since 1970."""
     if unit_since_1970(cells) is None:
         return ""
     return f"; if they are times, counted since 1970, `column={name}=date`"
 
 
 def _is_lost(cells: Any, numbers: Floats) -> bool:
-    """Say whether whole numbers are different, and as floats next to the same."""
+    """Return whether whole numbers are different, and as floats next to the same."""
     if not (is_whole(cells.type) or is_text(cells.type)):
         return False
     present = numbers[~np.isnan(numbers)]
@@ -100,7 +100,7 @@ def _is_lost(cells: Any, numbers: Floats) -> bool:
 
 
 def _marks_in(cells: Any) -> list[str]:
-    """Return what stands next to numbers where they cannot be compared: currencies, percents."""
+    """Return the currencies and percents next to numbers that cannot be compared."""
     matches = pc.extract_regex(cells.drop_null(), _MARK)
     marks = {*pc.unique(pc.struct_field(matches, "mark")).to_pylist()}
     named = {_SIGNS.get(mark, mark) for mark in marks - {None}}
@@ -110,14 +110,14 @@ def _marks_in(cells: Any) -> list[str]:
 
 
 def _name_rows(cells: Any) -> bool:
-    """Say whether words are others in every row."""
+    """Return whether words are others in every row."""
     if len(cells) < FEW or cells.null_count:
         return False
     return bool(pc.count_distinct(cells).as_py() == len(cells))
 
 
 def _count_rows(cells: Any, numbers: Floats) -> bool:
-    """Say whether numbers only count the rows."""
+    """Return whether numbers only count the rows."""
     if len(cells) < FEW or cells.null_count:
         return False
     whole = bool((numbers == np.round(numbers)).all())
@@ -125,7 +125,7 @@ def _count_rows(cells: Any, numbers: Floats) -> bool:
 
 
 def _look_like_times(name: str, cells: Any, read: Read) -> bool:
-    """Say whether numbers count the time since 1970, and not the rows.
+    """Return whether numbers count the time since 1970, and not the rows.
 
     Where nothing says so but how large they are, those that are different in every row may be ids.
     """
@@ -136,15 +136,15 @@ def _look_like_times(name: str, cells: Any, read: Read) -> bool:
     return are_times(name, cells) or not _count_rows(cells, read.values)
 
 
-def _look_like_codes(kind: Kind, cells: Any) -> bool:
-    """Say whether whole numbers were taken for words."""
+def _look_like_ids(kind: Kind, cells: Any) -> bool:
+    """Return whether whole numbers were taken for words."""
     if kind != "category" or not (is_text(cells.type) or is_whole(cells.type)):
         return False
-    return are_codes(cells.drop_null()) and read_numbers(cells).bad is None
+    return are_ids(cells.drop_null()) and read_numbers(cells).bad is None
 
 
 def _look_like_other_dates(kind: Kind, cells: Any) -> bool:
-    """Say whether words look like dates in a form that is not known."""
+    """Return whether words look like dates in a form that is not known."""
     if kind not in ("category", "text") or not is_text(cells.type):
         return False
     return look_like_dates(cells.drop_null())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.encoding.identity_cache import cached_by_identity
 from fewpass.storage.column_schema import EncodingRecord, Schema
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def encoding_of(recipe: Recipe, left_out: Mapping[str, str] | None = None) -> EncodingRecord:
-    """Return what is written down of a recipe, and of columns that were left out by it: why."""
+    """Return the record of a recipe, and the reasons of columns that were left out by it."""
     written = recipe.model_dump(mode="json")
     return EncodingRecord(
         n_features=recipe.n_outputs,
@@ -36,25 +36,11 @@ def recipe_in(schema: Schema | None) -> Recipe | None:
     """
     if schema is None or schema.encoding is None:
         return None
-    return _read(_Same(schema))
+    return _read(schema)
 
 
-class _Same:
-    """A schema, equal to itself only: what was read of it is not read again."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def __hash__(self) -> int:
-        return id(self.schema)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.schema is self.schema
-
-
-@lru_cache(maxsize=8)
-def _read(same: _Same) -> Recipe:
-    schema = same.schema
+@cached_by_identity
+def _read(schema: Schema) -> Recipe:
     assert schema.encoding is not None, "asked before"
     # With Arrow, which numbers need not.
     from fewpass.pipeline.tables.encoding.recipe import Recipe  # noqa: PLC0415
@@ -77,7 +63,7 @@ def _read(same: _Same) -> Recipe:
 
 
 def _fault(error: ValidationError, recipe: dict[str, Any]) -> str:
-    """Say which member of a recipe is wrong, of which column, and why."""
+    """Return which member of a recipe is wrong, of which column, and why."""
     first = error.errors(include_url=False)[0]
     where, given = [str(part) for part in first["loc"]], first["input"]
     of = ""
@@ -97,7 +83,7 @@ def _name_at(recipe: dict[str, Any], place: Any) -> Any:
 
 
 def feature_names(schema: Schema | None) -> tuple[str, ...] | None:
-    """Return the names of a model's features: of what columns become, where they are encoded."""
+    """Return the names of a model's features: of output columns, where columns are encoded."""
     recipe = recipe_in(schema)
     if recipe is not None:
         return tuple(recipe.outputs)
@@ -105,7 +91,7 @@ def feature_names(schema: Schema | None) -> tuple[str, ...] | None:
 
 
 def described_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
-    """Say of every column that is encoded what becomes of it, and how much of it is missing."""
+    """Return each encoded column with its encoding in words, and its share of missing cells."""
     recipe = recipe_in(schema)
     if recipe is None:
         return ()
@@ -119,7 +105,7 @@ def described_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
 
 
 def columns_in_words(schema: Schema | None) -> dict[str, str] | None:
-    """Say of every column of the source what it is used for, or what becomes of it.
+    """Return the use, or the encoding, of every column of the source in words.
 
     What is made of columns in addition is behind them: two that are crossed, curves and pairs.
     """

@@ -1,6 +1,6 @@
 """Piecewise linear functions of a number, such that the plain l2 penalty charges roughness.
 
-With knots t_0 < ... < t_m, u is i/m at t_i, linear between them and constant beyond.  Features of a
+With knots t_0 < ... < t_m, u is i/m at t_i, linear between them and constant beyond.  Slots of a
 number are u - 1/2 and, for j = 1 ... L, one hat of the 2^(j-1) of level j (Faber and Schauder's):
 
     2^(-alpha j) max(0, 1 - |2^j u - (2 i + 1)|),    i = floor(2^(j-1) u)
@@ -12,7 +12,8 @@ constants; alpha = 1 charges finer levels more.  docs/methods.md, section 12.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -22,10 +23,11 @@ from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.column_recipe import (
     ColumnRecipe,
     MissingAs,
+    Slot,
     require_ascending,
 )
-from fewpass.pipeline.tables.encoding.hats import HatSlots
-from fewpass.pipeline.tables.encoding.variables import Part, Variable, VariablesOfRows
+from fewpass.pipeline.tables.encoding.date_parts import Part
+from fewpass.pipeline.tables.encoding.variables import Variable
 
 MOST_LEVELS = 12
 ALPHA = 1.0
@@ -82,27 +84,9 @@ class Spline(ColumnRecipe):
         levels = "1 level" if self.levels == 1 else f"{self.levels} levels"
         return f"a curve over {ends}, of {counted(len(self.knots), 'knot')} and {levels} of hats"
 
-    def positions(self, numbers: Floats) -> Floats:
-        """Return u (n,) of numbers, NaN where they are missing and count as none."""
-        if self.missing_as is not None:
-            numbers = np.where(np.isnan(numbers), self.missing_as, numbers)
-        places = np.linspace(0.0, 1.0, len(self.knots))
-        u: Floats = np.interp(numbers, self.knots, places)
-        return np.where(np.isnan(numbers), np.nan, u)
-
-    def slots(self, variables: VariablesOfRows) -> tuple[HatSlots]:
-        """Return the entries of rows."""
-        return (self.hats_of(variables.numbers(self.variable)),)
-
-    def hats_of(self, numbers: Floats) -> HatSlots:
-        """Return the entries of numbers (n,): one feature, and one of every level."""
-        return HatSlots(self.positions(numbers).ravel(), self.heights)
-
-    @property
-    def heights(self) -> Floats:
-        """Return the heights of the hats of every level, from level 0."""
-        heights: Floats = 2.0 ** (-self.alpha * np.arange(self.levels + 1.0))
-        return heights
+    def features(self, numbers: Floats) -> Iterator[Slot]:
+        """Yield the features of numbers (n,), none of them missing."""
+        return hats(numbers, self.knots, self.levels, self.alpha)
 
     def kinks(self) -> Floats:
         """Return the numbers, ascending, between which the features are linear."""
@@ -110,5 +94,14 @@ class Spline(ColumnRecipe):
         dyadic = np.interp(np.arange(parts + 1) / parts, np.arange(m + 1) / m, self.knots)
         return np.unique(np.concatenate([self.knots, dyadic]))
 
-    def entries(self, cells: Any) -> Any:
-        raise NotImplementedError("a spline takes variables: see `slots`")
+
+def hats(numbers: Floats, knots: Sequence[float], levels: int, alpha: float) -> Iterator[Slot]:
+    """Yield the features of numbers (n,): their position, and one hat of every level."""
+    u = np.interp(numbers, knots, np.linspace(0.0, 1.0, len(knots)))
+    yield Slot(0, u - 0.5)
+    heights = 2.0 ** (-alpha * np.arange(levels + 1.0))
+    for level in range(1, levels + 1):
+        count = 1 << (level - 1)
+        i = np.minimum((u * count).astype(np.int64), count - 1)
+        hat = np.maximum(0.0, 1.0 - np.abs(u * (1 << level) - (2 * i + 1)))
+        yield Slot(count + i, heights[level] * hat)

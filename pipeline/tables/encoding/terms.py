@@ -1,8 +1,8 @@
-"""What a recipe does to one row, as plain data: for whoever scores rows without fewpass.
+"""The description of a recipe as plain data: how cells are read, and the terms of each column.
 
-Every column says how its cell is read (as a number, a moment, a word, a list), and has terms: each
-puts values into output columns.  A number goes through steps on its way.  All exports, and
-predictions of single rows, are made of this and of nothing else.
+A cell is read as a number, a moment, a word or a list; each term puts values into output columns,
+a number behind steps.  Files are encoded by it (apply_terms.py), and exports and predictions of
+single rows are made of it.
 """
 
 from __future__ import annotations
@@ -303,7 +303,8 @@ class HatsTerm(_Plain):
 class KnotAxis(_Plain):
     """A number between two of some knots: two levels, with shares that sum to 1.
 
-    A missing one counts as `missing_as`; where there is no such number, it has no level.
+    A missing one counts as `missing_as`; where there is no such number, it has the level behind
+    those of the knots, usually without an output column.
     """
 
     axis: Literal["knots"] = "knots"

@@ -7,7 +7,6 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -15,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fewpass.pipeline.tables.encoding.cells import Floats, hashable
-from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Entries
+from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, TextTerm, WordCell
 from fewpass.pipeline.tables.encoding.text import (
@@ -24,7 +23,6 @@ from fewpass.pipeline.tables.encoding.text import (
     MOST_TEXT_BITS,
     SHORTEST,
     Grams,
-    encode_text,
 )
 
 #: Entries of a row, on average.
@@ -90,14 +88,6 @@ class Text(ColumnRecipe):
     def summary(self) -> str:
         of = "words and pairs of words" if self.grams == "words" else "runs of 3 to 5 characters"
         return f"text, {of} hashed to {1 << self.bits:,} columns, tf-idf"
-
-    @cached_property
-    def _weights(self) -> Floats:
-        return weights_in(self.idf, self.bits)
-
-    def entries(self, cells: Any) -> Entries:
-        """Encode text; what is missing has no words."""
-        return Entries((encode_text(hashable(cells), self.bits, self.grams, self._weights),))
 
     def described(self) -> ColumnTerms:
         terms = (TextTerm(at=0, bits=self.bits, grams=self.grams, idf=self.idf),)

@@ -7,24 +7,20 @@ missing; a category is the place of its level, the last of which stands for miss
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.column_recipe import Codes
-from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, WEEKDAYS, Date
+from fewpass.pipeline.tables.encoding.date_parts import (
+    LEVELS_OF,
+    Part,
+    level_of_date,
+    number_of_date,
+)
+from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 
-#: What of a column: all of it, or a part of a date.
-Part = Literal["", "days", "weekday", "month", "hour", "day of the year", "time of day"]
-#: Parts of dates that are categories, and those that are numbers.
-LEVELS_OF: dict[Part, tuple[str, ...]] = {
-    "weekday": WEEKDAYS, "month": tuple(map(str, range(1, 13))),
-    "hour": tuple(map(str, range(24))),
-}  # fmt: skip
-SECONDS_OF_HOUR = 3600
 #: How a column's cells are read, by its kind.
 _READ_BY = {"number": "numbers", "date": "moments", "category": "codes"}
 RARE, MISSING = "rare or unseen", "missing"
@@ -61,8 +57,8 @@ def variables_of(columns: Sequence[Any]) -> tuple[list[Variable], list[Variable]
         elif isinstance(column, Date):
             hours: list[Part] = ["time of day"] if column.has_hours else []
             numbers += [Variable(column.name, part) for part in ("day of the year", *hours)]
-            parts: list[Part] = [*["weekday"] * column.has_weekdays, "month"]  # type: ignore[list-item]
-            categories += [Variable(column.name, part) for part in parts]
+            days = (part for part in column.part_names if part != "hour")
+            categories += [Variable(column.name, part) for part in days]
     return numbers, categories
 
 
@@ -120,29 +116,3 @@ def level_names(column: Any, part: Part) -> tuple[str, ...]:
     if isinstance(column, Category):
         return (*column.values, RARE, MISSING)
     return (*LEVELS_OF[part], MISSING)
-
-
-def number_of_date(seconds: Floats, part: Part) -> Floats:
-    """Return the day of the year (1 to 366), or the hours since midnight, of moments (n,)."""
-    missing = np.isnan(seconds)
-    moments = np.where(missing, 0.0, seconds)
-    if part == "time of day":
-        values = np.mod(moments, SECONDS_OF_DAY) / SECONDS_OF_HOUR
-    else:
-        days = np.floor_divide(moments, SECONDS_OF_DAY).astype("datetime64[D]")
-        values = (days - days.astype("datetime64[Y]")).astype(np.float64) + 1.0
-    return np.where(missing, np.nan, values)
-
-
-def level_of_date(seconds: Floats, part: Part) -> Codes:
-    """Return weekday, month or hour of moments (n,) from 0; their number where it is missing."""
-    missing = np.isnan(seconds)
-    moments = np.where(missing, 0.0, np.floor(seconds)).astype("datetime64[s]")
-    days = moments.astype("datetime64[D]")
-    if part == "weekday":
-        codes = (days.astype(np.int64) + 3) % len(WEEKDAYS)  # 1970 began on a Thursday
-    elif part == "month":
-        codes = moments.astype("datetime64[M]").astype(np.int64) % 12
-    else:
-        codes = (moments - days).astype(np.int64) // SECONDS_OF_HOUR
-    return np.where(missing, len(LEVELS_OF[part]), codes)

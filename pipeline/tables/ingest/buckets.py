@@ -150,7 +150,7 @@ class Buckets:
         self._filled = 0
 
     def state(self) -> dict[str, Any]:
-        """Return what `reopened` needs, as JSON."""
+        """Return the facts that `reopened` needs, as JSON."""
         return {
             "n_buckets": self.n_buckets,
             "kind": list(self.kind),

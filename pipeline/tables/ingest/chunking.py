@@ -39,7 +39,7 @@ def _copy_rows(
 
 
 class Selection(NamedTuple):
-    """Rows `order` of a table, to be copied out by whoever needs them."""
+    """Rows `order` of a table, which copies are made of when they are needed."""
 
     table: Table
     order: Integers  # (n,) int64

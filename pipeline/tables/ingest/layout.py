@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.rows.scaling import FEWEST_ROWS, MOST_ROWS, resolved
+from fewpass.pipeline.rows.scaling import FEWEST_ROWS, MOST_ROWS, Measured, measured, resolved
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.number_source import NumberSource
 from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source, add_notes
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable, SparseTable, Table, cut, n_bytes
@@ -59,7 +60,7 @@ def laid_out(
         When a table is to be sparse, or what it raises that opens the source.
     """
     source = _laid_out(open_, options, layout, scale)
-    if source.schema is None or source.schema.encoding is None:
+    if not is_encoded(source):
         lost = note_on_lost_digits(source, open_, options)
         if lost:
             add_notes(source, lost)
@@ -73,7 +74,7 @@ def _laid_out(
     scale: ScalingKind | Literal["auto"],
 ) -> Source:
     source = open_(options)
-    encoded = source.schema is not None and source.schema.encoding is not None
+    encoded = is_encoded(source)
     if encoded and layout != "auto":
         raise BadInput(
             "The columns of a table are encoded to the smaller of dense and sparse rows. Leave "
@@ -99,6 +100,28 @@ def laid_out_like(like: Dataset, source: Source) -> Source:
     if like.manifest.layout == "dense" and source.layout == "sparse":
         return FilledSource(source, like.n_features)
     return source
+
+
+def is_encoded(source: Source) -> bool:
+    """Return whether rows are made by a recipe of columns."""
+    return source.schema is not None and source.schema.encoding is not None
+
+
+def require_scalable(kind: ScalingKind | Literal["auto"], source: Source) -> None:
+    """Refuse scaling that would fill the zeros of sparse rows."""
+    if kind == "standard" and source.layout == "sparse":
+        raise BadInput(
+            "Standard scaling would fill every zero of sparse rows; an encoded table's numbers are "
+            "standardised already. Choose the scaling maxabs, unit-rows or none."
+        )
+
+
+def scaling_of(
+    asked: ScalingKind | Literal["auto"], source: Source, first: Table
+) -> tuple[ScalingKind, Measured | None]:
+    """Return the scaling that is asked for, by the first rows, and statistics that it needs."""
+    kind = resolved(asked, first, encoded=is_encoded(source))
+    return kind, measured(kind, source.layout, source.n_features or 0)
 
 
 def _is_better_dense(first: SparseTable, width: int) -> bool:
@@ -166,7 +189,7 @@ def filled(table: SparseTable, n_features: int) -> DenseTable:
 def note_on_lost_digits(
     source: Source, open_: Callable[[SourceOptions], Source], options: SourceOptions
 ) -> tuple[str, ...]:
-    """Say which columns float32 makes next to constant, by the first rows; nothing if none.
+    """Return a sentence on columns that float32 makes next to constant, by the first rows.
 
     Parameters
     ----------
@@ -180,7 +203,7 @@ def note_on_lost_digits(
     if options.dtype != "float32":
         return ()
     try:
-        lost = _lost(_first(source), lambda: _first(open_(_exactly(options))))
+        lost = _lost(_first(source, options), lambda: _first_exactly(source, open_, options))
     except BadInput:  # which reading all rows reports
         return ()
     if not lost.size:
@@ -210,11 +233,16 @@ def _titles(source: Source, columns: list[int]) -> Iterator[str]:
         yield shown_name(names[k]) if k in names else f"column {k} (counted from 0)"
 
 
-def _exactly(options: SourceOptions) -> SourceOptions:
-    return options.model_copy(update={"dtype": "float64"})
+def _first_exactly(
+    source: Source, open_: Callable[[SourceOptions], Source], options: SourceOptions
+) -> Table | None:
+    exactly = options.model_copy(update={"dtype": "float64"})
+    return _first(source if isinstance(source, NumberSource) else open_(exactly), exactly)
 
 
-def _first(source: Source) -> Table | None:
+def _first(source: Source, options: SourceOptions) -> Table | None:
+    if isinstance(source, NumberSource):
+        return source.first_rows(options)
     piece = next(iter(source.pieces(_LOOK_BYTES)), None)
     return None if piece is None else source.parse(piece).table
 

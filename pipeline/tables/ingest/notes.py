@@ -1,4 +1,4 @@
-"""What somebody should look at: columns and targets that look like others."""
+"""Warnings about columns and targets that look like others."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def notes_on(
 
 
 def _are_whole(labels: Sequence[Any]) -> bool:
-    """Say whether words are whole numbers, as they are written: with zeros in front, or long."""
+    """Return whether words are whole numbers, as they are written: with zeros in front, or long."""
     return all(str(label).lstrip("+-").isdecimal() for label in labels)
 
 
 def _are_dates(labels: Sequence[Any]) -> bool:
-    """Say whether words are dates, all of them."""
+    """Return whether all words are dates."""
     import pyarrow as pa  # noqa: PLC0415 - for many words alone
 
     from fewpass.pipeline.tables.encoding.inference import infer  # noqa: PLC0415 - as above
@@ -93,7 +93,7 @@ def _written_twice(targets: Labels) -> Iterator[str]:
 
 
 def note_on_standardising(asked: str, kind: str) -> Iterator[str]:
-    """Say that columns were scaled, where nobody said that they should be."""
+    """Yield a sentence where columns were scaled unasked."""
     became = {"standard": "standardised", "rms": "divided by the root of their mean squares"}
     if kind in became and asked == "auto":
         yield (

@@ -21,17 +21,18 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.rows.scaling import Measured, Scaler, measured, resolved
+from fewpass.pipeline.rows.scaling import Measured, Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.ingest.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
-from fewpass.pipeline.tables.ingest.held_out_share import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
+from fewpass.pipeline.tables.ingest.layout import scaling_of
 from fewpass.pipeline.tables.ingest.partitioned import Partitioned
 from fewpass.pipeline.tables.ingest.retained_columns import RetainedCells
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
+from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
     HashesNames,
@@ -53,7 +54,7 @@ LISTED = 20
 TRAINING, TEST = 0, 1
 
 
-class Share(NamedTuple):
+class GroupRows(NamedTuple):
     """The training rows of a piece, or its test rows."""
 
     group: int
@@ -71,7 +72,7 @@ class PreparedPiece(NamedTuple):
     piece_bytes: int
     file: str
     where: str
-    shares: tuple[Share, ...]
+    shares: tuple[GroupRows, ...]
 
 
 class Partitioner:
@@ -216,7 +217,7 @@ class Partitioner:
     def _share(
         self, group: int, rows: NDArray[np.int64] | None, table: Table, keys: Keys | None,
         cells: RetainedCells | None,
-    ) -> Share:  # fmt: skip
+    ) -> GroupRows:  # fmt: skip
         if rows is not None:
             table = Selection(table, rows).rows()
             keys = None if keys is None else keys[rows]
@@ -224,7 +225,7 @@ class Partitioner:
         where, grouped = self.rows[group], None
         if isinstance(where, Buckets) and cells is None:
             grouped = where.group(table, keys)
-        return Share(group, rows, table, keys, grouped, cells)
+        return GroupRows(group, rows, table, keys, grouped, cells)
 
     def _take_in(self, prepared: PreparedPiece, pool: Executor) -> None:
         parsed = prepared.parsed
@@ -247,11 +248,9 @@ class Partitioner:
 
     def _decide_on_scaling(self, first: Table) -> None:
         asked = self.plan.scale if self.plan.like is None else "none"
-        encoded = self.source.schema is not None and self.source.schema.encoding is not None
-        self.scale = resolved(asked, first, encoded=encoded)
-        self.columns = measured(self.scale, self.source.layout, self.source.n_features or 0)
+        self.scale, self.columns = scaling_of(asked, self.source, first)
 
-    def _add(self, share: Share, target: NDArray[np.float64], pool: Executor) -> None:
+    def _add(self, share: GroupRows, target: NDArray[np.float64], pool: Executor) -> None:
         number, table = share.group, share.table
         self.encoder.count(target, number)
         if self.columns is not None and number == TRAINING:
@@ -273,7 +272,7 @@ class Partitioner:
         rows.add(grouped._replace(table=grouped.table._replace(target=grouped_target)))
 
     def _spill_retained(
-        self, rows: Buckets, share: Share, table: Table, cells: RetainedCells
+        self, rows: Buckets, share: GroupRows, table: Table, cells: RetainedCells
     ) -> None:
         """Spill rows with the columns that they keep, some at a time."""
         width = self.kind.retained_bytes

@@ -20,6 +20,11 @@ Natural = Annotated[int, Field(ge=0, le=1 << 48)]
 Pair = tuple[Natural, Natural]  # of training and test rows
 Rows = Buckets | RowsInMemory
 
+#: Members that are JSON themselves.
+_AS_THEY_ARE = (
+    "n_features", "n_read", "n_skipped", "skipped", "n_merged", "n_beyond", "threshold",
+)  # fmt: skip
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(defer_build=True, strict=True, extra="forbid", allow_inf_nan=False)
@@ -86,7 +91,7 @@ def require_record(state: dict[str, Any], groups: int) -> None:
 
 
 class Partitioned(NamedTuple):
-    """All rows, in memory or on local disk, and what was learnt of them."""
+    """All rows, in memory or on local disk, and their targets, scaling and columns."""
 
     kind: RowKind
     n_features: int
@@ -109,17 +114,11 @@ def partition_as_state(partitioned: Partitioned) -> dict[str, Any] | None:
         return None
     scaler = partitioned.scaler
     return {
-        "n_features": partitioned.n_features,
+        **{name: getattr(partitioned, name) for name in _AS_THEY_ARE},
         "encoder": partitioned.encoder.state(),
         "scaler": None if scaler is None else scaler.state(),
         "buckets": buckets,
-        "n_read": partitioned.n_read,
-        "n_skipped": partitioned.n_skipped,
-        "skipped": partitioned.skipped,
-        "n_merged": partitioned.n_merged,
-        "n_beyond": partitioned.n_beyond,
         "orders": orders_as_state(partitioned.orders),
-        "threshold": partitioned.threshold,
     }
 
 
@@ -139,16 +138,10 @@ def partition_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) ->
         for name, stored in zip(("training", "test"), state["buckets"], strict=False)
     )
     return Partitioned(
+        **{name: state[name] for name in _AS_THEY_ARE},
         kind=buckets[0].kind,
-        n_features=state["n_features"],
         encoder=LabelEncoder.from_state(plan.task, state["encoder"]),
         scaler=None if state["scaler"] is None else Scaler.from_state(state["scaler"]),
         buckets=buckets,
-        n_read=state["n_read"],
-        n_skipped=state["n_skipped"],
-        skipped=state["skipped"],
-        n_merged=state["n_merged"],
-        n_beyond=state["n_beyond"],
         orders=orders_from_state(state["orders"]),
-        threshold=state["threshold"],
     )

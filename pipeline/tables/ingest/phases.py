@@ -18,15 +18,16 @@ import os
 import platform
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
-from fewpass.pipeline.rows.column_statistics import NAMES
+from fewpass.pipeline.rows.row_summary import weights_that_count
 from fewpass.pipeline.rows.scaling import Scaler
-from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
+from fewpass.pipeline.tables.ingest.layout import require_scalable
 from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_scaling
 from fewpass.pipeline.tables.ingest.partition import TEST, TRAINING, Partitioner
 from fewpass.pipeline.tables.ingest.partitioned import (
@@ -66,8 +67,6 @@ from fewpass.pipeline.tables.ingest.work_dir import (
 from fewpass.pipeline.tables.ingest.writing import (
     ChunkMaker,
     StoredAs,
-    weights_that_count,
-    with_mean,
     write_chunks,
 )
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
@@ -151,7 +150,7 @@ def ingest(
 def copy_by_column(
     url: str, memory: int, tell: Callable[[float, int], None] = lambda _share, _rows: None
 ) -> Dataset:
-    """Store a data set by column as well, while nobody changes it; see `write_columns`."""
+    """Store a data set by column as well, while no other process changes it."""
     Dataset.open(url)  # a place without one stays as it is
     with all_owned(work_dirs_of([Folder(url)])):
         dataset = Dataset.open(url)
@@ -180,7 +179,7 @@ class _Ingest:
         self.plan = plan = in_dtype_of(self.like, plan)
         self.seen = SeenFiles()
         self.source = source or source_of(plan, self.like, self.seen)
-        self._refuse_filled_zeros()
+        require_scalable(self._scale, self.source)
         self.expansion = self._parsed_to_codes()
         self.digest = plan.digest(stamps(self.source), self._like_fingerprint())
         urls = [plan.dataset, plan.test_url]
@@ -192,18 +191,13 @@ class _Ingest:
     def _like_fingerprint(self) -> str:
         return self.like.manifest.fingerprint if self.like else ""
 
-    def _refuse_filled_zeros(self) -> None:
-        kind = self.like.manifest.scaling.kind if self.like else self.plan.scale
-        if kind == "standard" and self.source.layout == "sparse":
-            raise BadInput(
-                "Standard scaling would fill every zero of sparse rows; an encoded table's numbers "
-                "are standardised already. Choose the scaling maxabs, unit-rows or none."
-            )
+    @property
+    def _scale(self) -> ScalingKind | Literal["auto"]:
+        return self.like.manifest.scaling.kind if self.like else self.plan.scale
 
     def _parsed_to_codes(self) -> Expansion | None:
         """Have rows parsed to codes where they are stored so; return what becomes of these."""
-        scaled = self.like.manifest.scaling.kind if self.like else self.plan.scale
-        if scaled not in ("auto", "none") or not isinstance(self.source, ParsesCodes):
+        if self._scale not in ("auto", "none") or not isinstance(self.source, ParsesCodes):
             return None
         return self.source.parse_codes()
 
@@ -331,19 +325,21 @@ class _Ingest:
         maker = ChunkMaker(writer, stored, self.work_dir, name)
         memory = _memory_for_writing(self.plan, partitioned)
         selections = buckets.selections(partitioned.n_features)
-        written = write_chunks(maker, selections, self.threads, memory, self.ticker.wrote)
-        for column in NAMES:  # one at a time: there may be millions of each
-            numbers = written.columns.column(column, partitioned.n_features)
-            writer.write_columns({column: order.sourced(numbers)})
+        records, columns, rows = write_chunks(
+            maker, selections, self.threads, memory, self.ticker.wrote
+        )
+        for column, numbers in columns.each_sourced(order, partitioned.n_features):
+            writer.write_columns({column: numbers})
         writer.write_columns(scaler.columns())
         writer.write_column_order(order)
         pair = SetPair(*self.targets) if number == TRAINING else None
         target.mark(self._stats(partitioned) | {"rows": name} | (pair.facts() if pair else {}))
         writer.commit(
-            written.records,
-            targets=with_mean(target_map.targets(number), written.target_mean),
-            weights=weights_that_count(written.weights, sum(one.rows for one in written.records)),
-            offsets=written.offsets,
+            records,
+            targets=rows.targets(target_map.targets(number)),
+            weights=weights_that_count(rows.weights, rows.n_rows),
+            offsets=rows.offsets,
+            own_norms=rows.norms,
             scaling=scaler.describe(),
             shuffle=Shuffle(seed=self.plan.seed if self.plan.shuffle else None),
             sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in self.source.files],

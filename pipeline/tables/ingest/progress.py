@@ -92,7 +92,7 @@ class Ticker:
 
 
 class FileRows(BaseModel):
-    """What came of one file."""
+    """Rows of one file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -110,7 +110,7 @@ def files_of(rows: Mapping[str, int], skipped: Mapping[str, int]) -> tuple[FileR
 
 
 class IngestResult(BaseModel):
-    """What came of an ingest.
+    """The result of an ingest.
 
     `peak_memory_bytes` is the largest resident size of the whole process since it began, the
     libraries included. `seconds` is the time of this call: close to 0 if all was done before.
@@ -145,13 +145,13 @@ class IngestResult(BaseModel):
     encoded: tuple[tuple[str, str], ...] = ()
     """Columns by name, and what became of each; none where rows are numbers as they came."""
     notes: tuple[str, ...] = ()
-    """What somebody should look at."""
+    """Warnings and advice."""
     fingerprint: str
     test_fingerprint: str | None
 
 
 def result_of(training: Dataset, test: Dataset | None, **others: Any) -> IngestResult:
-    """Return what came of an ingest, from the data sets that it made and from others' facts."""
+    """Return the result of an ingest, by the data sets that it made and by `others`."""
     manifest, targets = training.manifest, training.manifest.targets
     return IngestResult(
         dataset=training.folder.url,

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions, unusual
-from fewpass.pipeline.tables.ingest.held_out_share import split_asked
 from fewpass.pipeline.tables.ingest.layout import laid_out, laid_out_like
 from fewpass.pipeline.tables.readers import Expected, open_source
+from fewpass.pipeline.tables.readers.held_out_rows import split_asked
 from fewpass.pipeline.tables.readers.opening import is_table
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.pipeline.tables.readers.source import HashesNames, Source, notes_of
@@ -70,10 +70,10 @@ def retained_names(plan: IngestPlan, like: Dataset | None) -> tuple[str, ...]:
 
 
 class FirstLook(NamedTuple):
-    """What an ingest makes of a table by its first rows."""
+    """The kinds of a table's columns by its first rows."""
 
     kinds: dict[str, str]  # by column, as the setting `column` has it; none where rows are numbers
-    notes: tuple[str, ...]  # what somebody should look at
+    notes: tuple[str, ...]  # warnings and advice
 
 
 def first_look(plan: IngestPlan) -> FirstLook:
@@ -102,7 +102,7 @@ def in_dtype_of(like: Dataset | None, plan: IngestPlan) -> IngestPlan:
 
 
 def schema_of(source: Source, options: SourceOptions) -> Schema | None:
-    """Return the columns, and how they were read: what a data set or a run remembers of both."""
+    """Return the columns, and how they were read, as data sets and runs store both."""
     if source.schema is None:
         return None
     reading = source.schema.reading | unusual(options)
@@ -123,7 +123,7 @@ def stamps(source: Source) -> list[Any]:
 
 
 def taken_of(source: Source) -> list[TakenFile]:
-    """Return what an append knows the files again by."""
+    """Return the records by which an append recognises files."""
     return [taken for file in source.files if (taken := file.taken())]
 
 

@@ -17,7 +17,7 @@ from fewpass.storage.manifest import RETAINED_BYTES
 
 Retained = NDArray[np.uint8]
 Words = NDArray[np.bytes_]
-_ROWS = 1024  # that are written at once: the places of their bytes take memory
+_ROWS = 1024  # that are written at once: their texts as objects take memory
 
 
 class RetainedCells(NamedTuple):
@@ -43,17 +43,16 @@ class RetainedCells(NamedTuple):
         BadInput
             A cell is longer than what is kept of one.
         """
-        out[:] = 0
         for start in range(0, len(out), _ROWS):
             part = self.between(start, start + _ROWS)
             for k, (name, cells) in enumerate(zip(self.names, part.cells, strict=True)):
                 own = slice(k * RETAINED_BYTES, (k + 1) * RETAINED_BYTES)
-                _write(out[start : start + _ROWS, own], name, cells, self.where)
+                out[start : start + _ROWS, own] = _as_bytes(name, cells, self.where)
         return out
 
 
-def _write(out: Retained, name: str, cells: Any, where: str) -> None:
-    """Write the texts of cells into rows of zeros."""
+def _as_bytes(name: str, cells: Any, where: str) -> Retained:
+    """Return the texts of cells in UTF-8, (n, bytes), with zeros behind them."""
     import pyarrow as pa  # noqa: PLC0415 - most rows keep nothing
     import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -70,15 +69,8 @@ def _write(out: Retained, name: str, cells: Any, where: str) -> None:
             f"{where}: a cell of column {shown_name(name)} has {longest} bytes, and at most "
             f"{RETAINED_BYTES} are kept of one. Keep a column of ids or other short cells."
         )
-    if not longest:
-        return
-    _, ends, content = column.buffers()
-    n = len(column)
-    ends = np.frombuffer(ends, np.int64, n + 1, column.offset * 8)
-    lengths = np.diff(ends)
-    at = np.arange(ends[0], ends[-1])
-    places = at - np.repeat(ends[:-1], lengths)
-    out[np.repeat(np.arange(n), lengths), places] = np.frombuffer(content, np.uint8)[at]
+    words = np.array(column.to_pylist(), f"S{RETAINED_BYTES}")
+    return words.view(np.uint8).reshape(len(column), RETAINED_BYTES)
 
 
 def words_of_retained(retained: Retained, number: int) -> Words:

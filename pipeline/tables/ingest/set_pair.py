@@ -22,7 +22,7 @@ from fewpass.storage.seal import unseal
 
 
 class OtherHalf(BaseModel):
-    """What one of two sets says of the other."""
+    """The other one of two sets."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -32,7 +32,7 @@ class OtherHalf(BaseModel):
 
 
 class IngestRecord(BaseModel):
-    """What an ingest noted of itself, as far as a change needs it."""
+    """The record of an ingest, as far as a change needs it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -64,7 +64,7 @@ class SetPair(NamedTuple):
             )
 
     def facts(self) -> dict[str, Any]:
-        """Return what the training set says of its test rows, which are there already."""
+        """Return the facts of the training set on its test rows, which are there already."""
         if self.test is None:
             return {}
         fingerprint = Dataset.open(self.test.folder).manifest.first_fingerprint
@@ -84,7 +84,7 @@ def _half(here: IngestTarget, there: IngestTarget, fingerprint: str) -> dict[str
 
 
 def record_of(dataset: Dataset) -> IngestRecord:
-    """Return what the ingest of a data set noted; BadInput where that is gone or was changed."""
+    """Return the record of the ingest of a data set; BadInput where it is gone or was changed."""
     place = dataset.folder.address(MARKER)
     try:
         return IngestRecord.model_validate(unseal(dataset.folder.read(MARKER)))
@@ -101,7 +101,7 @@ def record_of(dataset: Dataset) -> IngestRecord:
 
 
 def test_rows_of(training: Dataset) -> tuple[Dataset | None, str | None]:
-    """Return the data set of the test rows that were held out of this one, and what to say of it.
+    """Return the data set of the test rows that were held out of this one, and a note on it.
 
     Raises
     ------

@@ -44,7 +44,7 @@ class IngestTarget:
         return Dataset.open(self.folder)
 
     def marker(self) -> dict[str, Any]:
-        """Return what the marker says; nothing if there is none, or it cannot be read."""
+        """Return the facts of the marker; none if there is none, or it cannot be read."""
         if not self.folder.exists(MARKER):
             return {}
         try:
@@ -111,7 +111,7 @@ class IngestTarget:
                 looked_at.add(above)
 
     def _is_ours(self, key: str) -> bool:
-        """Whether the mark of a data set is there, and no file of that name which is another's.
+        """Whether the mark of a data set is there, and not a file of another program.
 
         A damaged one is ours where other objects of a data set are next to it.
         """

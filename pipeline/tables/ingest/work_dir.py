@@ -52,7 +52,7 @@ def remove_leftovers(plan: IngestPlan) -> None:
 
 
 def work_dirs_of(folders: Sequence[Folder], spill: str | None = None) -> list[WorkDir]:
-    """Return what to own, in this order, before data sets are made or changed: training set first.
+    """Return the folders to own before data sets are made or changed, training set first.
 
     The first is where the unfinished work lies.
     """
@@ -128,7 +128,7 @@ class WorkDir:
         """Make the folder, for this user alone, or make sure that it is.
 
         Its name can be foreseen, so that an ingest that was cut short is found again: in a folder
-        that many can write to, somebody else may have been there first.
+        that many can write to, another user may have been there first.
         """
         self._made_parent |= not self.shared and not self.path.parent.exists()
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
+from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
 from fewpass.pipeline.tables.ingest.frequency_order import renumber
@@ -19,7 +19,6 @@ from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.column_order import ColumnOrder
-from fewpass.storage.manifest import Labels, OffsetStats, Values, WeightStats
 from fewpass.storage.objects import fault
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype, n_bytes
@@ -29,14 +28,12 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
 
-class Written(NamedTuple):
-    """What is known of a data set once all its chunks are written."""
+class WrittenChunks(NamedTuple):
+    """Records of all chunks of a data set, and the statistics of its rows."""
 
     records: list[ChunkRecord]
     columns: ColumnStatistics  # in stored order
-    weights: WeightStats | None
-    offsets: OffsetStats | None
-    target_mean: float | None  # by row weights; None of rows without offsets
+    rows: RowSummary  # without targets, which were counted in the source's order
 
 
 class StoredAs(NamedTuple):
@@ -114,7 +111,7 @@ def write_chunks(
     threads: int,
     memory: int,
     report: Callable[[int, int], None],
-) -> Written:
+) -> WrittenChunks:
     """Store all rows of the buckets, in order, and reduce the statistics on the way.
 
     Parameters
@@ -131,45 +128,16 @@ def write_chunks(
     writer = maker.writer
     records: list[ChunkRecord] = []
     columns = ColumnStatistics(writer.layout, writer.n_features)
-    total, largest, sums = 0.0, 0.0, np.zeros(4)
+    rows: RowSummary | None = None
     for number, record, table in _made(maker, buckets, threads, memory):
         maker.note(number, record)
         records.append(record)
         columns.add(table)
-        if table.weight is not None:
-            total += float(table.weight.sum())
-            largest = max(largest, float(table.weight.max()))
-        if table.weight is not None or table.offset is not None:
-            sums += weighted_sums(table)
+        own = RowSummary.of(table, record)
+        rows = own if rows is None else rows.joined(own)
         report(record.rows, sum(stored.length for stored in record.objects.values()))
-    weights = WeightStats(total=total, maximum=largest) if writer.has_weight else None
-    mean, mean_exp, target = (sums[1:] / (sums[0] or 1.0)).tolist()
-    offsets = OffsetStats(mean=mean, mean_exp=mean_exp) if writer.has_offset else None
-    return Written(records, columns, weights, offsets, target if weights or offsets else None)
-
-
-def weights_that_count(weights: WeightStats | None, n_rows: int) -> WeightStats | None:
-    """Return what row weights add up to; BadInput where all of them are 0."""
-    if weights is not None and not weights.total > 0.0:
-        raise BadInput(
-            f"The weights of all {n_rows:,} rows are 0, so no row counts. Check the column "
-            "(`weight`), and give weights above 0 to rows that shall count."
-        )
-    return weights
-
-
-def weighted_sums(table: Table) -> NDArray[np.float64]:
-    """Return the sums of weights, offsets, their exponentials and targets, (4,)."""
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    offset = np.zeros(table.n_rows) if table.offset is None else table.offset
-    return np.array([np.ones(table.n_rows), offset, np.exp(offset), table.target]) @ weight
-
-
-def with_mean(targets: Labels | Values, mean: float | None) -> Labels | Values:
-    """Return what is known of numbers with their mean by row weights, where that is known."""
-    if mean is None or isinstance(targets, Labels):
-        return targets
-    return targets.model_copy(update={"weighted_mean": mean})
+    assert rows is not None, "a data set has rows"
+    return WrittenChunks(records, columns, rows)
 
 
 def _made(

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import LONGEST_LABEL
 from fewpass.pipeline.tables.readers.streams import opened
@@ -116,7 +116,7 @@ def opened_npy(address: Address) -> Iterator[ArrayStream]:
 @contextmanager
 def opened_npz(address: Address) -> Iterator[dict[str, ArrayStream]]:
     """The arrays of an NPZ file, by name, each read on its own."""
-    with opened(address, anywhere=True) as (stream, _), ExitStack() as stack:
+    with opened(address) as (stream, _), ExitStack() as stack:
         with parsing(address.name, "the archive is damaged"):
             archive = stack.enter_context(zipfile.ZipFile(stream))
         members = [info.filename for info in archive.infolist() if info.filename.endswith(".npy")]

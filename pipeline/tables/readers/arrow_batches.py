@@ -1,4 +1,4 @@
-"""Record batches of files, validated before anything reads them, and cut by what rows take.
+"""Record batches of Arrow: validated before anything reads them, and cut by what rows take.
 
 A batch is a few buffers and what its file says of them.  Arrow takes that on trust: offsets beyond
 a buffer are read all the same, which ends the process, or makes its memory a file's values.
@@ -6,7 +6,7 @@ a buffer are read all the same, which ends the process, or makes its memory a fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.readers.borders import parsing, quoted
+from fewpass.pipeline.tables.readers.library_errors import parsing, quoted
 
 Sizes = NDArray[np.int64]
 #: What a number in a list takes while lists become rows: a place and a value, and both once more.
@@ -41,14 +41,6 @@ def validated(batches: Iterable[Any], name: str) -> Iterator[Any]:
         require_valid(batch, f"{name}, rows {row:,} to {row + batch.num_rows - 1:,}")
         yield batch
         row += batch.num_rows
-
-
-def require_legible(fields: Iterable[Any]) -> None:
-    """Look at all names of a schema, inner ones too; UnicodeDecodeError where one is no text."""
-    for field in fields:
-        str(field.name)
-        kind = field.type
-        require_legible(kind.field(k) for k in range(kind.num_fields))
 
 
 def require_valid(rows: Any, where: str) -> None:
@@ -125,12 +117,6 @@ def sizes_of(batch: Any) -> Sizes:
         if np.ndim(own):
             sizes += own
     return sizes
-
-
-def may_take(batch: Any, names: Sequence[str]) -> int:
-    """Return bytes that columns of codes, of these names, take at most as words."""
-    longest = (pc.max(pc.binary_length(batch.column(name).dictionary)).as_py() for name in names)
-    return int(batch.num_rows) * sum(int(length or 0) + 4 for length in longest)
 
 
 def _of(cells: Any) -> Any:

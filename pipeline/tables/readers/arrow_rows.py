@@ -1,33 +1,47 @@
 """Parquet and Arrow IPC (Feather) as rows of typed columns.
 
-Columns of structures are taken apart: their fields are columns of dotted names.
+Columns of structures are taken apart: their fields are columns of dotted names.  Folders of Parquet
+files may name columns, as in rows/year=2026/country=DE/part-0.parquet: Hive's custom.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same, shown_name
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.cells import is_numeric
 from fewpass.pipeline.tables.encoding.plain_types import plain_schema, plain_table, text_in
 from fewpass.pipeline.tables.readers.arrow_batches import cut
+from fewpass.pipeline.tables.readers.arrow_files import (
+    FILE_MARK,
+    STREAM_MARK,
+    decompressed_bytes,
+    opened_ipc,
+    opened_parquet,
+    parquet_batches,
+)
 from fewpass.pipeline.tables.readers.arrow_numbers import ArrowNumbers, require_numbers
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.folder_columns import NO_FOLDERS, FolderColumns
-from fewpass.pipeline.tables.readers.ipc_file import FILE_MARK, STREAM_MARK, opened_ipc
-from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells, numbered
+from fewpass.storage.column_schema import Schema
 
 #: Bytes that a cell is taken to need where a file does not tell, and those of a number.
 CELL_BYTES, NUMBER_BYTES = 16, 8
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
+#: A whole number that is written as one: with zeros in front it is a code, and text.
+_WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
+_TEXT, _NUMBER = pa.large_string(), pa.int64()
 
 
 def index_of(schema: Any) -> tuple[str, ...]:
@@ -89,6 +103,73 @@ def require_alike(looks: Sequence[tuple[str, Any]]) -> None:
         require_same(first, schema.names, name)
 
 
+def _named_in(path: str) -> dict[str, str | None]:
+    """Return the columns that the folders of a path name, and their values as text."""
+    parts = [part.partition("=") for part in path.split("/")[:-1]]
+    named = {unquote(key): unquote(value) for key, equals, value in parts if equals and key}
+    return {name: None if value == _MISSING else value for name, value in named.items()}
+
+
+class FolderColumns(NamedTuple):
+    """Columns that the folders of files name, the same in all rows of a file."""
+
+    types: Mapping[str, Any]  # of Arrow, by column
+    values: Mapping[str, Mapping[str, str | None]]  # by file and column
+
+    @classmethod
+    def of(cls, files: Sequence[str], stored: Sequence[str], like: Schema | None) -> FolderColumns:
+        """Read the folders of files: whole numbers are such, all else is text; as in `like`.
+
+        Raises
+        ------
+        BadInput
+            Folders of files differ in their columns, one is a column of the files (`stored`), or
+            holds no whole number where one is expected.
+        """
+        values = {file: _named_in(file) for file in files}
+        names = tuple(values[files[0]])
+        for file, columns in values.items():
+            if tuple(columns) != names:
+                raise BadInput(
+                    f"{file} is in folders that name {_listed(columns)}, and {files[0]} in such "
+                    f"that name {_listed(names)}. Read files of like folders together."
+                )
+        if double := set(names) & set(stored):
+            raise BadInput(
+                f"{files[0]}: a folder names the column {min(double)!r}, which the file has "
+                "itself. Rename one of them, or read a copy of the files elsewhere."
+            )
+        types = {name: _type_of(name, values.values(), like) for name in names}
+        return cls(types, values)
+
+    def added(self, table: Any, file: str) -> Any:
+        """Return an Arrow table of a file's rows with the columns that its folders name."""
+        for name, kind in self.types.items():
+            value = pa.scalar(self.values[file][name], _TEXT).cast(kind)
+            table = table.append_column(name, pa.repeat(value, table.num_rows))
+        return table
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names)) or "no column"
+
+
+def _type_of(name: str, values: Iterable[Mapping[str, str | None]], like: Schema | None) -> Any:
+    """Return the type of a folder's column: the one it had before, or as its values are."""
+    had = None
+    if like is not None and like.names is not None and name in like.names:
+        had = like.types[like.names.index(name)]
+    written = [text for columns in values if (text := columns[name]) is not None]
+    other = next((value for value in written if not _WHOLE.fullmatch(value)), None)
+    if had == str(_NUMBER) and other is not None:
+        raise BadInput(
+            f"The folder {name}={other} names no whole number, and the column holds such "
+            "elsewhere. Rename the folder."
+        )
+    is_number = written and other is None if had is None else had == str(_NUMBER)
+    return _NUMBER if is_number else _TEXT
+
+
 class TypedRows:
     """Files of typed columns; see `TableRows` for the methods."""
 
@@ -139,17 +220,16 @@ class ParquetRows(TypedRows):
     ) -> None:
         refuse_text_settings(options, "Parquet")
         looks = [_look(address) for address in addresses]
-        schemas = [schema if expected.plain else plain_schema(schema) for schema, _, _ in looks]
+        self._as_stored = [schema for schema, _, _ in looks]
+        schemas = [plain_schema(schema) for schema in self._as_stored]
         super().__init__(addresses, schemas, options, expected)
-        self._cell_bytes = NUMBER_BYTES if expected.plain else CELL_BYTES
+        self._cell_bytes = CELL_BYTES
         self.n_rows = sum(rows for _, rows, _ in looks)
         self._bytes = sum(size for _, _, size in looks)
-        self._folders = NO_FOLDERS
-        if not expected.plain:
-            files = [address.name for address in addresses]
-            self._folders = FolderColumns.of(files, self._stored, expected.schema)
-        self.names = (*self._stored, *self._folders.kinds)
-        self.types = (*self.types, *map(_called, self._folders.kinds.values()))
+        files = [address.name for address in addresses]
+        self._folders = FolderColumns.of(files, self._stored, expected.schema)
+        self.names = (*self._stored, *self._folders.types)
+        self.types = (*self.types, *map(_called, self._folders.types.values()))
 
     def expands_to(self) -> float:
         """Return the bytes of all column chunks, decompressed."""
@@ -161,9 +241,15 @@ class ParquetRows(TypedRows):
         names = [self._stored[k] for k in used if k < len(self._stored)]
         for address in self._addresses:
             row = 1
-            for batch in batches(address, rows, MOST_CELLS * piece_bytes, names):
+            for batch in parquet_batches(address, rows, piece_bytes, names):
                 yield Piece(address.name, row, batch, batch.nbytes)
                 row += batch.num_rows
+
+    def use_stored_types(self) -> None:
+        self._schemas, self._folders = self._as_stored, FolderColumns({}, {})
+        self._cell_bytes, first = NUMBER_BYTES, self._as_stored[0]
+        self._stored = self.names = tuple(first.names)
+        self.types = tuple(map(str, first.types))
 
     def numbers(self, columns: TableColumns, _options: SourceOptions) -> ArrowNumbers:
         for address, schema in zip(self._addresses, self._schemas, strict=True):
@@ -172,7 +258,7 @@ class ParquetRows(TypedRows):
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         table = plain_table(pa.Table.from_batches([piece.content]))
-        if self._folders.kinds:
+        if self._folders.types:
             table = self._folders.added(table, piece.file)
         return cells_of(piece, table, self.names, used)
 
@@ -185,9 +271,7 @@ def _called(kind: Any) -> str:
 def _look(address: Address) -> tuple[Any, int, int]:
     """Return a file's schema, its rows, and the bytes of its column chunks, decompressed."""
     with opened_parquet(address) as file:
-        groups = (file.metadata.row_group(k) for k in range(file.metadata.num_row_groups))
-        size = sum(group.total_byte_size for group in groups)
-        return file.schema_arrow, file.metadata.num_rows, size
+        return file.schema_arrow, file.metadata.num_rows, decompressed_bytes(file)
 
 
 class IpcRows(TypedRows):
@@ -216,7 +300,7 @@ class IpcRows(TypedRows):
         for address in self._addresses:
             row = 1
             with opened_ipc(address) as file:
-                size = MOST_CELLS * piece_bytes
-                for part in cut(file.batches, rows, size, address.name, address.budget):
+                parts = cut(file.batches, rows, piece_bytes, address.name, address.budget)
+                for part in parts:
                     yield Piece(address.name, row, part, part.nbytes)
                     row += part.num_rows

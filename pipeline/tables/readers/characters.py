@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TAB, NEWLINE, RETURN, SPACE = b"\t\n\r "
-QUOTE, HASH, PERCENT, APOSTROPHE = b"\"#%'"
+QUOTE, HASH, APOSTROPHE = b"\"#'"
 PLUS, COMMA, MINUS, DOT, COLON = b"+,-.:"
 ZERO, NINE = b"09"
 BACKSLASH, HAT, BAR = b"\\^|"

@@ -87,28 +87,23 @@ class _Decoded(io.RawIOBase):
 
     def __init__(self, stream: BinaryIO, charset: str, where: str) -> None:
         super().__init__()
-        self._stream, self._charset, self._where = stream, charset, where
+        self._stream, self._charset, self._where, self._lines = stream, charset, where, 0
         self._decoder = codecs.getincrementaldecoder(charset)()
-        self._ready, self._lines, self._ended = b"", 0, False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, out: Any) -> int:
-        while not self._ready and not self._ended:
-            self._read_on()
-        n = min(len(self._ready), len(out))
-        out[:n], self._ready = self._ready[:n], self._ready[n:]
-        return n
-
-    def _read_on(self) -> None:
-        content = self._stream.read(_READ_BYTES)
-        self._ended = not content
-        try:
-            self._ready = self._decoder.decode(content, final=self._ended).encode()
-        except UnicodeError as error:
-            raise self._no_text(error) from error
-        self._lines += self._ready.count(b"\n")
+        ready, content = b"", b"more"
+        while content and not ready:
+            content = self._stream.read(len(out) // 8)  # a byte of any charset takes fewer
+            try:
+                ready = self._decoder.decode(content, final=not content).encode()
+            except UnicodeError as error:
+                raise self._no_text(error) from error
+        self._lines += ready.count(_NEWLINE)
+        out[: len(ready)] = ready
+        return len(ready)
 
     def _no_text(self, error: UnicodeError) -> BadInput:
         line, bad = self._lines + 1, ""

@@ -1,6 +1,7 @@
-"""Decimal text to the nearest double, in compiled code: always the number that `float()` gives.
+"""Decimal text to the nearest double, in compiled code: the number that `float()` gives.
 
-Three ways, tried in this order.
+Two ways, tried in this order.  Digits behind the 19th are taken for zeros: the value differs by one
+unit in the last place at most, in about one such number of a thousand.
 
 1. Clinger (1990): a mantissa of at most 2^53 times or divided by a power of ten up to 10^22 takes
    one correctly rounded operation on exact numbers.
@@ -8,9 +9,6 @@ Three ways, tried in this order.
    the product of the 64-bit mantissa and a 128-bit 5^q leaves the 53 wanted bits and enough more
    to round them.  Up to 19 digits it always decides (Mushtak and Lemire, Fast number parsing
    without fallback, 2023).
-3. More than 19 digits: the first 19 as they are, and their successor, bracket the number.  Where
-   both round to the same double, that is it; otherwise the token is HARD and the caller asks
-   `float()`.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ Position = Any
 STEP = np.uint64(1)
 
 #: What became of a token.
-OK, HARD, JUNK, NAN, INFINITE = 0, 1, 2, 3, 4
+OK, JUNK, NAN, INFINITE = 0, 1, 2, 3
 
 _NAN, _INF, _INITY = tuple(b"nan"), tuple(b"inf"), tuple(b"inity")
 #: 10^0 to 10^22: the powers of ten that are doubles.
@@ -165,34 +163,31 @@ def eisel_lemire(mantissa: np.uint64, exponent: Index) -> np.uint64:
 
 
 @exact_part
-def _rounded(mantissa: np.uint64, exponent: Index, cut: bool) -> tuple[int, float]:
-    """Status and value of mantissa 10^exponent; `cut`: digits were left off the mantissa."""
+def _rounded(mantissa: np.uint64, exponent: Index) -> tuple[int, float]:
+    """Status and value of mantissa 10^exponent."""
     bits = eisel_lemire(mantissa, exponent)
-    if cut and bits != eisel_lemire(mantissa + _U1, exponent):
-        return HARD, 0.0
     if bits == _INFINITY:
         return INFINITE, np.inf
     return OK, np.uint64(bits).view(np.float64)
 
 
 @exact_part
-def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, int, bool]:
-    """First 19 significant digits of text[at:end], the exponent they lack, and if more follow."""
+def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, int]:
+    """First 19 significant digits of text[at:end], and the exponent they lack."""
     mantissa, n_digits, exponent = _U0, 0, 0
-    fraction, cut = False, False
+    fraction = False
     for k in range(at, end):
         c = text[k]
         if c == DOT:
             fraction = True
             continue
         if n_digits == _UNSIGNED_DIGITS:
-            cut = cut or c != ZERO
             exponent += 0 if fraction else 1
             continue
         mantissa = mantissa * np.uint64(10) + np.uint64(np.int64(c) - ZERO)
         n_digits += 1 if mantissa != _U0 else 0
         exponent -= 1 if fraction else 0
-    return mantissa, exponent, cut
+    return mantissa, exponent
 
 
 @exact_part
@@ -259,9 +254,9 @@ def decimal(text: Bytes, at: Position) -> tuple[int, float, Position]:
     Returns
     -------
     status
-        OK, HARD (a number only `float()` can round), JUNK, NAN or INFINITE (also on overflow).
+        OK, JUNK, NAN or INFINITE (also on overflow).
     value
-        The double nearest to the number, ties to even; 0 for HARD and JUNK.
+        The double nearest to the number, ties to even; 0 for JUNK.
     at
         The first position behind the number.  What stands there is the caller's to judge.
     """
@@ -294,8 +289,8 @@ def decimal(text: Bytes, at: Position) -> tuple[int, float, Position]:
             value = float(mantissa)
             value = value / TENS[-exponent] if exponent < 0 else value * TENS[exponent]
             return OK, -value if negative else value, at
-        status, value = _rounded(np.uint64(mantissa), np.int64(exponent), False)
+        status, value = _rounded(np.uint64(mantissa), np.int64(exponent))
     else:
-        first, lacking, cut = _first_digits(text, start, end)
-        status, value = _rounded(np.uint64(first), lacking + scale, cut)
+        first, lacking = _first_digits(text, start, end)
+        status, value = _rounded(np.uint64(first), lacking + scale)
     return status, -value if negative else value, at

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.encoding import READ_KINDS
-from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.encoding.applying import Encoded, EncodedByCodes, encode
+from fewpass.pipeline.tables.encoding.applying import (
+    Encoded,
+    EncodedByCodes,
+    columns_of,
+    encode,
+)
 from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_of, has_codes
 from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
-from fewpass.pipeline.tables.readers.borders import naming
-from fewpass.pipeline.tables.readers.column_roles import LOOK_BYTES, SAMPLE_BYTES, name_of
+from fewpass.pipeline.tables.readers.column_roles import name_of
 from fewpass.pipeline.tables.readers.fitted_table import FittedTable
+from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.rejection import Fault, without_bad_rows
-from fewpass.pipeline.tables.readers.row_roles import RoleValues
-from fewpass.pipeline.tables.readers.sampling import sampled
+from fewpass.pipeline.tables.readers.sampling import FirstSample
 from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
     Among,
-    Expected,
     Parsed,
     Piece,
-    TableRows,
 )
-from fewpass.pipeline.tables.readers.table_remarks import notes_on_form, remarks_on
+from fewpass.pipeline.tables.readers.table_remarks import remarks_on
 from fewpass.pipeline.tables.readers.words_for_numbers import WordsForNumbers
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
 
+#: Rows of the sample that tell how large rows are, and the bytes that they take at most.
+_FEW, _FEW_BYTES = 1000, 1 << 20
+Roles = tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64] | None]
 #: Kinds that the type of a column tells, and nobody else.
 LISTS = ("vector", "tags", "map")
 
@@ -43,13 +47,10 @@ class EncodedSource:
 
     Parameters
     ----------
-    rows
-        The table as it is written.
-    options
-        How to read it.
-    expected
-        Where its schema has a recipe that one is used; otherwise one is fitted to a sample of the
-        first rows.
+    table
+        The columns of the table, and their recipe.
+    sample
+        First rows, as they are written.
 
     Attributes
     ----------
@@ -59,11 +60,14 @@ class EncodedSource:
     extensions: ClassVar[tuple[str, ...]] = ()
     magic: ClassVar[bytes | tuple[bytes, ...]] = b""
 
-    def __init__(self, rows: TableRows, options: SourceOptions, expected: Expected) -> None:
-        self._rows, self._options = rows, options
+    def __init__(self, table: FittedTable, sample: FirstSample) -> None:
+        self._table, self._rows, self._options = table, table.rows, table.options
+        rows = self._rows
         self.files, self.packed = rows.files, rows.packed
-        self._table = table = FittedTable(rows, options, expected)
-        self._remarks = self._fit(expected)
+        with naming(table.name, table.name):
+            is_new = recipe_in(table.expected.schema) is None
+            self._remarks = tuple(remarks_on(table, sample.table)) if is_new else ()
+        self._few, self._row_bytes = _few_rows(sample), sample.row_bytes
         self._columns, self._used, self._roles = table.columns, table.used, table.roles
         self.recipe = table.recipe
         self.left_out = table.columns.left_out
@@ -79,27 +83,10 @@ class EncodedSource:
         own = table.columns.schema(rows.types)
         self.schema: Schema | None = own.model_copy(update=described)
 
-    def _fit(self, expected: Expected) -> tuple[str, ...]:
-        """Decide by a sample what targets and columns hold; return what somebody should look at."""
-        given = recipe_in(expected.schema)
-        most = LOOK_BYTES if given else SAMPLE_BYTES
-        table = self._table
-        sample = sampled(self._rows, table.used, most, expected.budget.sample, table.drawn_by)
-        with naming(self.files[0].name, self.files[0].name):
-            table.fit(sample, given)
-            remarks = () if given else tuple(remarks_on(table, sample.table))
-        del sample
-        release_freed_memory()
-        return remarks
-
     @property
     def notes(self) -> tuple[str, ...]:
         """What somebody should look at, once rows were read."""
         return self._remarks + tuple(self._words.sentences(self._columns)) + self._rows.notes
-
-    def notes_on_form(self) -> Iterator[str]:
-        """Yield sentences on the form that was chosen, where one was."""
-        return notes_on_form(self._table)
 
     def words_for_numbers(self) -> dict[str, int]:
         """Return how many cells of each column of numbers were words, of the rows read so far."""
@@ -126,12 +113,22 @@ class EncodedSource:
         return self._table.threshold
 
     def estimated_bytes(self) -> int:
-        """Bytes of all rows in memory, from the first ones."""
-        lenient = self._options.model_copy(update={"on_bad_row": "skip"})
-        for piece in self._rows.pieces(LOOK_BYTES, self._used):
-            per_byte = n_bytes(self._parsed(piece, lenient).table) / max(1, piece.n_bytes)
-            return int(per_byte * self._rows.expands_to())
-        return 0
+        return int(self._bytes_of_row / self._row_bytes * self._text_bytes)
+
+    @cached_property
+    def _text_bytes(self) -> float:
+        return self._rows.expands_to()
+
+    @property
+    def _bytes_of_row(self) -> float:
+        """Bytes of a row in memory, about."""
+        names = [name_of(self._columns, k) for k in self._columns.features]
+        with naming(self.files[0].name, self.files[0].name):
+            encoding = encode(self.recipe, [*columns_of(self._few, names)])
+        n = self._few.num_rows
+        target, weight = np.zeros(n), np.zeros(n) if self.has_weight else None
+        table = self._table_of(encoding, (target, weight, target if self.has_offset else None))
+        return float(n_bytes(table) / max(1, n))
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -147,24 +144,23 @@ class EncodedSource:
         return self._rows.pieces(piece_bytes, self._table.cut_by)
 
     def parse(self, piece: Piece) -> Parsed:
-        return self._parsed(piece, self._options, counted=True)
-
-    def _parsed(self, piece: Piece, options: SourceOptions, *, counted: bool = False) -> Parsed:
         place = f"{piece.file}, from {self._rows.unit} {piece.first_line:,} on"
         with naming(place, piece.file):
-            return self._encoded(piece, options, counted=counted)
+            return self._encoded(piece)
 
-    def _encoded(self, piece: Piece, options: SourceOptions, *, counted: bool) -> Parsed:
+    def _encoded(self, piece: Piece) -> Parsed:
+        options = self._options
         cells = self._rows.cells(piece, self._used)
         own = dict(zip(self._used, cells.columns, strict=True))
         features = [own[k] for k in self._columns.features]
         encoding = encode(self.recipe, features)
         faults = [self._bad_cells(k, mask, own) for k, mask in encoding.bad]
-        if counted and encoding.words:
+        if encoding.words:
             self._words.note(piece, encoding.words, features)
         roles = self._roles.values(own, cells.n_rows, label_required=options.label_required)
         good = without_bad_rows(
-            self._rows_of(encoding, roles, options.dtype), [*faults, *roles.faults], piece.file,
+            self._table_of(encoding, (roles.targets.values, roles.weight, roles.offset)),
+            [*faults, *roles.faults], piece.file,
             options.on_bad_row, self._rows.unit, cells.lines, cells.faults, roles.targets.written,
         )  # fmt: skip
         return Parsed(
@@ -174,14 +170,9 @@ class EncodedSource:
             among=None if good.rows is None else Among(roles.targets.values, good.rows),
         )  # fmt: skip
 
-    def _rows_of(
-        self,
-        encoding: Encoded | EncodedByCodes,
-        roles: RoleValues,
-        dtype: Literal["float32", "float64"],
-    ) -> Table:
+    def _table_of(self, encoding: Encoded | EncodedByCodes, more: Roles) -> Table:
         """Return encoded rows as a table, or of codes as these where they are parsed to them."""
-        more = roles.targets.values, roles.weight, roles.offset
+        dtype = self._options.dtype
         if self._in_codes and isinstance(encoding, EncodedByCodes):
             return DenseTable(encoding.codes, *more)
         if self.layout == "dense":
@@ -210,3 +201,9 @@ class EncodedSource:
         advice = f"Correct it, or say that it holds words (`column={name}=category`),"
         fact = f"{self._columns.title(column)} holds FOUND {kind} expected"
         return Fault(mask, fact, advice, own[column])
+
+
+def _few_rows(sample: FirstSample) -> Any:
+    """Return a copy of some rows, which lets the others go."""
+    most = max(1, min(_FEW, int(_FEW_BYTES / sample.row_bytes)))
+    return sample.table.take(pa.array(np.arange(min(most, sample.table.num_rows))))

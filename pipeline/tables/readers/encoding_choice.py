@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.settings.formats import PLAIN
 from fewpass.pipeline.settings.source_options import SourceOptions, contradiction
-from fewpass.pipeline.tables.readers.finding import Address
-from fewpass.pipeline.tables.readers.reader_classes import rows_class
-from fewpass.pipeline.tables.readers.source import Expected, NumberRows
+from fewpass.pipeline.tables.readers.source import Expected, TableRows
 from fewpass.storage.column_schema import Schema
 
 
-def is_encoded(
-    word: str, addresses: Sequence[Address], options: SourceOptions, expected: Expected,
-    as_numbers: Callable[[], NumberRows],
-) -> bool:  # fmt: skip
-    """Say whether columns are encoded: as was asked for, as was done before, or as rows need it."""
+def is_asked(word: str, rows: TableRows, options: SourceOptions, expected: Expected) -> bool | None:
+    """Say whether columns are encoded: as was asked for, or was done before; None: rows tell."""
+    name = rows.files[0].name
     _require_additive(options)
     asked = is_wanted(options) or asks_of_encoded(options)
     if options.encode == "none" and asks_of_encoded(options):
@@ -27,38 +22,18 @@ def is_encoded(
     if expected.schema is not None:
         before = _as_before(asked, options, expected)
         if not before:
-            _require_plain(word, addresses[0].name)
+            _require_plain(word, name)
         return before
     by_name = names_offset(options) or expected.split is not None
     if options.encode == "none":
         _require_no_roles(options, expected)
-        _require_plain(word, addresses[0].name, ", or say `encode=auto`")
+        _require_plain(word, name, ", or say `encode=auto`")
+        return False
     if word not in PLAIN or asks_of_encoded(options) or options.encode == "always" or by_name:
         return True
-    if options.encode == "none" or options.missing == "zero":
+    if options.missing == "zero":
         return options.encode in ADDITIVE
-    if word == "csv":
-        from fewpass.pipeline.tables.readers.plain_numbers import first_look  # noqa: PLC0415 - its kernels
-
-        look = first_look(as_numbers, options, expected)
-        if look != "codes, maybe":
-            return look == "more"
-    from fewpass.pipeline.tables.readers.sampling import is_more_than_numbers  # noqa: PLC0415 - Arrow
-
-    rows = rows_class(word)(addresses, options, expected)
-    return rows.has_folders or is_more_than_numbers(rows, options, expected)
-
-
-def may_be_curves(
-    addresses: Sequence[Address], options: SourceOptions, expected: Expected,
-    as_numbers: Callable[[], NumberRows],
-) -> bool:  # fmt: skip
-    """Say whether plain numbers are looked at as columns that may be curves."""
-    if options.encode not in ("auto", *ADDITIVE) or expected.schema is not None:
-        return False
-    from fewpass.pipeline.tables.readers.bent_numbers import may_bend  # noqa: PLC0415 - likewise
-
-    return may_bend(as_numbers(), addresses, options, expected)
+    return True if rows.has_folders else None
 
 
 def _require_no_roles(options: SourceOptions, expected: Expected) -> None:

@@ -16,7 +16,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import (
     COMPRESSIONS,
     DESCRIPTIONS,
-    EXTENSIONS,
     MARKS,
     STANDARD_INPUT_WORDS,
     server_format,
@@ -28,17 +27,16 @@ from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import OWN, instead, kind_of
 from fewpass.storage.locations import Location
 from fewpass.storage.redaction import shown_address, without_queries, without_secrets
-from fewpass.storage.source_files import (
+from fewpass.storage.source_file import (
     CutShort,
-    LocalSource,
-    OpenableFile,
+    LocalFile,
     SourceChanged,
-    StoreSource,
-    WebSource,
+    StoreFile,
+    VersionedFile,
+    WebCopy,
 )
 
 _HIDDEN = re.compile(r"/[._]")
-_WITH_AN_END = ("parquet", "arrow", "npy", "npz")  # formats
 _DESCRIBED = "metadata/*.metadata.json"  # in the folder of a table of Iceberg
 
 
@@ -53,8 +51,9 @@ class Address(NamedTuple):
     spaced: bool = False  # whether cells of its text stand between runs of blanks
     quotes: bool = True  # whether double quotes enclose them
     budget: Budget = UNTOLD  # that memory has for what it makes us have
-    file: OpenableFile | None = None  # how it is opened; None: by the store, as it is
+    file: VersionedFile | None = None  # how it is opened; None: by the store, as it is
     format: str | None = None  # that its place tells; None: its name or content does
+    head: Any = None  # its first lines, where they were read (lines.with_head)
 
     @property
     def compression(self) -> str:
@@ -190,11 +189,11 @@ def described_file(store: Any, path: str) -> Address:
     FileNotFoundError
         There is none.
     BadInput
-        It is a folder, or its end cannot be checked.
+        It is a folder.
     """
     name = _name_of(store, path)
     if _is_web(store):
-        file: OpenableFile = WebSource(store, path, name)
+        file: VersionedFile = WebCopy(store, path, name)
     else:
         try:
             info = store.info(path)
@@ -204,11 +203,9 @@ def described_file(store: Any, path: str) -> Address:
             raise BadInput(f"{name} is a folder. Name its files, for example by '{name}/*'.")
         if local := _is_local(store):
             _require_file(path, name)
-        file = LocalSource(path) if local else StoreSource(store, path, name, info)
+        file = LocalFile(path) if local else StoreFile(store, path, name, info)
     word = next((word for end, word in DESCRIPTIONS.items() if name.endswith(end)), None)
-    address = Address(store, path, name, file.size, file=file, format=word)
-    _require_an_end(address)
-    return address
+    return Address(store, path, name, file.size, file=file, format=word)
 
 
 def _require_file(path: str, name: str) -> None:
@@ -218,17 +215,6 @@ def _require_file(path: str, name: str) -> None:
         raise BadInput(
             f"{name} is a pipe or a device, and no file. Send its rows to standard input, and name "
             "that (-): unzip -p rows.zip | fewpass ingest - ..."
-        )
-
-
-def _require_an_end(address: Address) -> None:
-    """Refuse a file whose end cannot be checked: neither its server nor its format states it."""
-    is_certain = not isinstance(address.file, WebSource) or address.file.first.says_its_end
-    if not (is_certain or address.compression or EXTENSIONS.get(address.extension) in _WITH_AN_END):
-        raise BadInput(
-            f"{address.name}: the server says neither how long the file is nor where it ends, and "
-            "a connection that breaks would look like its end. Fetch the file, see that it is "
-            "whole, and read that."
         )
 
 

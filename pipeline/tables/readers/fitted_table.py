@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.additive.needless_columns import NEEDLESS
+from fewpass.pipeline.tables.additive.noise_columns import NEEDLESS
 from fewpass.pipeline.tables.additive.rules import may_curve
 from fewpass.pipeline.tables.encoding.applying import columns_of
 from fewpass.pipeline.tables.encoding.cells import read_numbers, table_without_nulls
@@ -24,8 +25,10 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.readers.borders import naming
+from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.readers.column_roles import (
+    LOOK_BYTES,
+    SAMPLE_BYTES,
     chosen_columns,
     name_of,
     passed_columns,
@@ -33,11 +36,15 @@ from fewpass.pipeline.tables.readers.column_roles import (
     used_columns,
 )
 from fewpass.pipeline.tables.readers.exact_idf import with_exact_idf
-from fewpass.pipeline.tables.readers.random_split import held_out_at_random
+from fewpass.pipeline.tables.readers.held_out_rows import (
+    SplitColumn,
+    held_out_at_random,
+    threshold_of,
+)
+from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.row_roles import RowRoles
-from fewpass.pipeline.tables.readers.sampling import FirstSample
+from fewpass.pipeline.tables.readers.sampling import FirstSample, sampled
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableRows
-from fewpass.pipeline.tables.readers.split_column import SplitColumn, threshold_of
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -70,8 +77,6 @@ class FittedTable:
         self.rows, self.options, self.expected = rows, options, expected
         self.name = rows.files[0].name
         self.columns = chosen_columns(rows, options, expected)
-        kind: TableKind = "curved" if options.encode in ADDITIVE else "encoded"
-        expected.budget.require_columns(len(self.columns.features), self.name, kind)
         self.ids: dict[str, str] = {}
         self.split: tuple[int, SplitColumn] | None = None
         self.formed: Formed | None = None
@@ -79,15 +84,26 @@ class FittedTable:
         self.used = self._read_columns()
         self._first_used = self.used
 
-    def fit(self, sample: FirstSample, given: Recipe | None) -> None:
-        """Decide by a sample what targets and columns hold.
+    def sampled(self, is_enough: Callable[[Any], bool] | None = None) -> FirstSample:
+        """Draw rows of the columns `used`; see `sampling.sampled`."""
+        most = LOOK_BYTES if recipe_in(self.expected.schema) else SAMPLE_BYTES
+        memory = self.expected.budget.sample
+        return sampled(self.rows, self.used, most, memory, self.drawn_by, is_enough)
+
+    def require_encodable(self) -> None:
+        """Refuse more columns than can be encoded within the budget."""
+        kind: TableKind = "curved" if self.options.encode in ADDITIVE else "encoded"
+        self.expected.budget.require_columns(len(self.columns.features), self.name, kind)
+
+    def fit(self, sample: FirstSample, *, plain: bool = False) -> None:
+        """Decide by a sample what targets and columns hold; their recipe is the one expected.
 
         Parameters
         ----------
         sample
             Rows of the columns `used`.
-        given
-            A recipe that is used as it is.
+        plain
+            Whether columns are numbers, which without curves are left as they are.
 
         Raises
         ------
@@ -97,6 +113,7 @@ class FittedTable:
         rows = sample.table
         self.roles = RowRoles.of(self.columns, self.name, rows)
         self.split = self._split_in(rows)
+        given, self._is_plain = recipe_in(self.expected.schema), plain
         if given is not None:
             self.recipe = given
             return
@@ -191,6 +208,10 @@ class FittedTable:
         self.columns = columns._replace(features=features)
         self.used = self._read_columns()
 
+    def name_of(self, column: int) -> str:
+        """Return what a column is called."""
+        return name_of(self.columns, column)
+
     def _feature_names(self) -> list[str]:
         return [name_of(self.columns, k) for k in self.columns.features]
 
@@ -268,7 +289,7 @@ class FittedTable:
         cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
         asked = asked_form(self.options)._replace(
             memory=expected.budget.memory, unasked=self.options.encode == "auto",
-            plain=expected.bent, one_pass=expected.one_pass,
+            plain=self._is_plain, one_pass=expected.one_pass,
             wanted=(*self.rows.kinds, *self.options.column),
         )  # fmt: skip
         self.formed = with_form(recipe, cells, targets, asked, expected.seed)

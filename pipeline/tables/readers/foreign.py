@@ -2,96 +2,70 @@
 
 from __future__ import annotations
 
-import shlex
 import zipfile
-from pathlib import PurePosixPath
 from typing import BinaryIO, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.storage.source_files import is_page
+from fewpass.storage.source_file import is_page
 
 
 class Foreign(NamedTuple):
-    """A kind of file; its advice may name the file as {shell} or {python}."""
+    """A kind of file."""
 
     what: str
-    advice: str
+    ends: str  # of names, separated by blanks
+    begins: tuple[bytes, ...]  # first bytes
+    advice: str  # {} is the name in Python
 
 
-def _by_pandas(what: str, reader: str) -> Foreign:
-    return Foreign(
-        what,
+def _by_pandas(reader: str) -> str:
+    return (
         "Write its rows as CSV, in Python: `import pandas; "
-        f"pandas.{reader}({{python}}).to_csv('rows.csv', index=False)`.",
+        f"pandas.{reader}({{}}).to_csv('rows.csv', index=False)`."
     )
 
 
-_PICKLED = Foreign(
-    "a pickle",
-    "Opening one may run code: where it was written, write the rows as Parquet, in Python "
-    "`frame.to_parquet('rows.parquet')`.",
-)
-_TABLE = "Write the rows of its table alone, as CSV."
-_EXCEL = _by_pandas("a spreadsheet", "read_excel")
-_OFFICE = Foreign("a document of an office program", f"If it is a spreadsheet: {_EXCEL.advice}")
-_DOCUMENT = Foreign("a document", _TABLE)
-_HTML = Foreign(
-    "a page of the web",
+_EXCEL = Foreign("a spreadsheet", ".xlsx .xlsm .xlsb .xls .ods", (), _by_pandas("read_excel"))
+_DOCUMENT = Foreign(
+    "a document", ".docx .doc .odt .rtf .pptx .ppt .pdf .numbers", (b"%PDF-", b"{\\rtf"),
+    "Write the rows of its table alone, as CSV.",
+)  # fmt: skip
+_ARCHIVE = Foreign(
+    "an archive of files", ".zip .tar .tgz .7z .rar .tar.gz .tar.bz2 .tar.xz .tar.zst",
+    (b"7z\xbc\xaf", b"Rar!"), "Unpack it, and name the files that were in it.",
+)  # fmt: skip
+_PAGE = Foreign(
+    "a page of the web", ".html .htm", (),
     "Look at it in a browser: the address may be another, or ask for a login. Its first table "
     "becomes CSV in Python: `import pandas; "
-    "pandas.read_html({python})[0].to_csv('rows.csv', index=False)`.",
-)
-_SQLITE = Foreign(
-    "a database of SQLite", "Name it so (rows.sqlite), or say its format (`format=sqlite`)."
-)
-_ARCHIVE = Foreign("an archive of files", "Unpack it, and name the files that were in it.")
-_HDF5 = _by_pandas("HDF5", "read_hdf")
-_ORC, _STATA = _by_pandas("ORC", "read_orc"), _by_pandas("a file of Stata", "read_stata")
-_SAS, _SPSS = _by_pandas("a file of SAS", "read_sas"), _by_pandas("a file of SPSS", "read_spss")
-_AVRO = Foreign("Avro", "Write its rows as Parquet or JSON lines.")
-_R = Foreign("a file of R", "Write its rows as CSV, in R by write.csv.")
-_MATLAB = Foreign("a file of MATLAB", "Write its rows as CSV, in MATLAB by writematrix.")
-_PICTURE = Foreign("a picture", "Name a file of rows.")
-_MODEL = Foreign("a model", "Name a file of rows; programs that run models read this one.")
-_XML = _by_pandas("a document of XML", "read_xml")
-
-#: By the ends of names.
-_EXTENSIONS = {
-    (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"): _EXCEL,
-    (".docx", ".doc", ".odt", ".rtf", ".pptx", ".ppt", ".pdf", ".numbers"): _DOCUMENT,
-    (".html", ".htm"): _HTML,
-    (".xml",): _XML,
-    (".zip", ".tar", ".tgz", ".7z", ".rar"): _ARCHIVE,
-    (".pkl", ".pickle", ".joblib"): _PICKLED,
-    (".h5", ".hdf5", ".hdf"): _HDF5,
-    (".orc",): _ORC,
-    (".avro",): _AVRO,
-    (".sas7bdat", ".xpt"): _SAS,
-    (".sav",): _SPSS,
-    (".dta",): _STATA,
-    (".rds", ".rdata", ".rda"): _R,
-    (".mat",): _MATLAB,
-    (".png", ".jpg", ".jpeg", ".gif"): _PICTURE,
-    (".onnx", ".skops", ".safetensors", ".liblinear"): _MODEL,
-}  # fmt: skip
-_OF_EXTENSION = {end: kind for ends, kind in _EXTENSIONS.items() for end in ends}
-
-#: By first bytes; a zip is looked into.
-_MAGIC = {
-    b"\xd0\xcf\x11\xe0": _OFFICE,
-    b"%PDF-": _DOCUMENT,
-    b"{\\rtf": _DOCUMENT,
-    b"SQLite format 3\x00": _SQLITE,
-    b"\x89HDF": _HDF5,
-    b"Obj\x01": _AVRO,
-    b"ORC": _ORC,
-    b"\x89PNG": _PICTURE,
-    b"\xff\xd8\xff": _PICTURE,
-    b"7z\xbc\xaf": _ARCHIVE,
-    b"Rar!": _ARCHIVE,
-    b"<?xml": _XML,
-    **{b"\x80" + bytes([k]): _PICKLED for k in range(2, 6)},
-}
+    "pandas.read_html({})[0].to_csv('rows.csv', index=False)`.",
+)  # fmt: skip
+_KINDS = (
+    _EXCEL, _DOCUMENT, _ARCHIVE, _PAGE,
+    Foreign("a document of an office program", "", (b"\xd0\xcf\x11\xe0",),
+            f"If it is a spreadsheet: {_EXCEL.advice}"),
+    Foreign("a database of SQLite", "", (b"SQLite format 3\x00",),
+            "Name it so (rows.sqlite), or say its format (`format=sqlite`)."),
+    Foreign("a pickle", ".pkl .pickle .joblib",
+            (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
+            "Opening one may run code: where it was written, write the rows as Parquet, in Python "
+            "`frame.to_parquet('rows.parquet')`."),
+    Foreign("HDF5", ".h5 .hdf5 .hdf", (b"\x89HDF",), _by_pandas("read_hdf")),
+    Foreign("ORC", ".orc", (b"ORC",), _by_pandas("read_orc")),
+    Foreign("Avro", ".avro", (b"Obj\x01",), "Write its rows as Parquet or JSON lines."),
+    Foreign("a document of XML", ".xml", (b"<?xml",), _by_pandas("read_xml")),
+    Foreign("a file of SAS", ".sas7bdat .xpt", (), _by_pandas("read_sas")),
+    Foreign("a file of SPSS", ".sav", (), _by_pandas("read_spss")),
+    Foreign("a file of Stata", ".dta", (), _by_pandas("read_stata")),
+    Foreign("a file of R", ".rds .rdata .rda", (), "Write its rows as CSV, in R by write.csv."),
+    Foreign("a file of MATLAB", ".mat", (), "Write its rows as CSV, in MATLAB by writematrix."),
+    Foreign("ARFF", ".arff", (b"@relation", b"@RELATION"),
+            "Write its rows as CSV, in Weka by CSVSaver."),
+    Foreign("a picture", ".png .jpg .jpeg .gif", (b"\x89PNG", b"\xff\xd8\xff"),
+            "Name a file of rows."),
+    Foreign("a model", ".onnx .skops .safetensors .liblinear", (),
+            "Name a file of rows; programs that run models read this one."),
+)  # fmt: skip
 ZIP = b"PK\x03\x04"
 #: First bytes that show the kind of a file, and the place of a tar's mark.
 LOOKED_AT, _TAR_AT = 512, 257
@@ -99,11 +73,12 @@ LOOKED_AT, _TAR_AT = 512, 257
 
 def refuse_named(name: str) -> None:
     """Refuse a file whose name says that it is of a kind that is not read."""
-    kind = _OF_EXTENSION.get(PurePosixPath(name).suffix.lower())
-    if kind is None and name.lower().endswith((".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")):
-        kind = _ARCHIVE
-    if kind is not None:
-        raise _refusal(name, kind)
+    named = name.lower()
+    _refuse(name, next((kind for kind in _KINDS if named.endswith(_ends(kind))), None))
+
+
+def _ends(kind: Foreign) -> tuple[str, ...]:
+    return tuple(kind.ends.split())
 
 
 def refuse_begun(name: str, head: bytes, stream: BinaryIO | None = None) -> None:
@@ -116,15 +91,14 @@ def refuse_begun(name: str, head: bytes, stream: BinaryIO | None = None) -> None
     stream
         The file as stored, to look into it where it is a zip; None if that cannot be.
     """
-    foreign = next((kind for mark, kind in _MAGIC.items() if head.startswith(mark)), None)
+    foreign = next((kind for kind in _KINDS if head.startswith(kind.begins)), None)
     if foreign is None and is_page(head):
-        foreign = _HTML
+        foreign = _PAGE
     if head[_TAR_AT : _TAR_AT + 5] == b"ustar":
         foreign = _ARCHIVE
     if head.startswith(ZIP) and stream is not None:
         foreign = _in_zip(stream)
-    if foreign is not None:
-        raise _refusal(name, foreign)
+    _refuse(name, foreign)
 
 
 def _in_zip(stream: BinaryIO) -> Foreign | None:
@@ -141,6 +115,7 @@ def _in_zip(stream: BinaryIO) -> Foreign | None:
     return None if all(name.endswith(".npy") for name in members) else _ARCHIVE
 
 
-def _refusal(name: str, kind: Foreign) -> BadInput:
-    advice = kind.advice.format(shell=shlex.quote(name), python=repr(name))
-    return BadInput(f"{name} is {kind.what}, and rows were expected. {advice}")
+def _refuse(name: str, kind: Foreign | None) -> None:
+    if kind is not None:
+        advice = kind.advice.replace("{}", repr(name))
+        raise BadInput(f"{name} is {kind.what}, and rows were expected. {advice}")

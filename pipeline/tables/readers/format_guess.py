@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, cast
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, PLACES, TABLES, Format
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.blanks import looks_spaced
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable
-from fewpass.pipeline.tables.readers.dialect import looks_spaced
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.foreign import LOOKED_AT, ZIP, refuse_named
 from fewpass.pipeline.tables.readers.lines import refuse_foreign
@@ -53,6 +53,8 @@ def _guess(address: Address) -> Format:
         return address.format
     if address.extension in EXTENSIONS:
         return EXTENSIONS[address.extension]
+    if address.compression:  # an archive of files, whatever it is packed by
+        refuse_named(address.name)
     with opened(address) as (stored, _):
         first = peekable(stored)
         begins = first.peek(LOOKED_AT)
@@ -93,7 +95,6 @@ def _guess_text(head: bytes, name: str) -> Format:
             "on each line, for example by jq -c '.[]'."
         )
     fits = {
-        "arff": any(line.lstrip()[:9].lower() == b"@relation" for line in lines),
         "jsonl": first.startswith(b"{") and first.endswith(b"}"),
         "vw": bool(first.split()[1:]) and any(map(_VW_LINE.match, lines)),
         "libsvm": any(map(_LIBSVM_LINE.fullmatch, lines)),

@@ -1,7 +1,13 @@
-"""JSON lines as rows of a table."""
+"""JSON lines as rows of a table: Arrow reads a block, and where it cannot Python names the line.
+
+Arrow's reader calls itself for every bracket inside another until the stack ends, takes an object
+over several lines for a row, and fills a column for each member in every line.  So brackets are
+looked at before, and members of the first lines are counted.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,92 +17,58 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.encoding.codes import are_codes, is_whole
-from fewpass.pipeline.tables.encoding.plain_types import plain_schema, plain_table
+from fewpass.pipeline.tables.encoding.id_numbers import are_ids, is_whole
+from fewpass.pipeline.tables.encoding.plain_types import plain_schema
 from fewpass.pipeline.tables.readers.arrow_rows import cells_of
-from fewpass.pipeline.tables.readers.borders import parsing
-from fewpass.pipeline.tables.readers.characters import NEWLINE
+from fewpass.pipeline.tables.readers.characters import BACKSLASH, NEWLINE, QUOTE
+from fewpass.pipeline.tables.readers.charsets import is_utf8
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
-from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.json_faults import (
-    explained,
-    first_clash,
-    lines_in,
-    read_json,
-    unfit,
-    without_members,
-)
-from fewpass.pipeline.tables.readers.json_screen import count_members, fault_of, is_sound
-from fewpass.pipeline.tables.readers.lines import first_lines, line_pieces, text_bytes
-from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE
+from fewpass.pipeline.tables.readers.library_errors import parsing
+from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, line_pieces, text_bytes
+from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, shown
 from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Bytes
 
-HEAD_BYTES = 16 << 20  # of text that tells what members there are
-MOST_NAMED = 10
+HEAD_BYTES = 16 << 20  # of text that decides members and types
+#: Brackets inside each other that are read.
+MOST_DEEP = 100
 _CELL_BYTES = 9  # of a number, or of one that is missing, as Arrow has it
-_ALIKE = (
-    "Write the members in a map of names and values, or as text in one (LIBSVM and VW have rows "
-    "of few values)"
-)
 _BEYOND_64_BITS, _WHOLE = 2.0**63, pa.decimal128(38, 0)
-_CLASHING = re.compile(r"Column\(/([^)]+)\) changed")  # a member, in Arrow's words
-
-
-def _with_long_numbers(head: Any, table: Any) -> Any:
-    """Read whole numbers of more than 64 bits as such, which Arrow otherwise makes doubles of."""
-    long = {
-        field.name
-        for field in table.schema
-        if pa.types.is_float64(field.type)
-        and (pc.max(pc.abs(table.column(field.name))).as_py() or 0.0) >= _BEYOND_64_BITS
-    }
-    if not long:
-        return table
-    kinds = [_WHOLE if field.name in long else field.type for field in table.schema]
-    wanted = [field.with_type(kind) for field, kind in zip(table.schema, kinds, strict=True)]
-    try:
-        return read_json(head, pa.schema(wanted), "infer")
-    except pa.ArrowInvalid:  # not all of them are whole
-        return table
-
-
-def _wider(table: Any) -> Any:
-    """Let whole numbers, and what was always null so far, become any number later.
-
-    Not those that are names: doubles would make one of several.
-    """
-    columns = plain_table(table)
-    codes = {
-        field.name
-        for field, cells in zip(columns.schema, columns.columns, strict=True)
-        if is_whole(field.type) and are_codes(cells.combine_chunks())
-    }
-
-    def of(kind: Any, name: str) -> Any:
-        if pa.types.is_struct(kind):
-            fields = [field.with_type(of(field.type, f"{name}.{field.name}")) for field in kind]
-            return pa.struct(fields)
-        is_wider = is_whole(kind) and name not in codes
-        return pa.float64() if is_wider or pa.types.is_null(kind) else kind
-
-    return pa.schema([field.with_type(of(field.type, field.name)) for field in table.schema])
+_DIGITS = 400  # Python reads no whole number of some thousand
+_IN_ROW = re.compile(r" in row (\d+)$")
+#: The bit by which brackets and braces differ, and what both are with it.
+_CASE, _OPENS, _CLOSES = 32, 123, 125
+_KINDS = (
+    (lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind), "a number"),
+    (pa.types.is_boolean, "true or false"),
+    (pa.types.is_temporal, "a date"),
+    (pa.types.is_list, "a list of like values"),
+    (pa.types.is_struct, "an object"),
+)
+_LEFT_OUT = (
+    f"Members of later lines were left out, as none of the first {format_bytes(HEAD_BYTES)} has "
+    "them. Put a line with all members first."
+)
+Fault = tuple[str, str]  # fact and advice
 
 
 class JsonRows:
     """JSON lines, an object in each, as typed columns; see `TableRows` for the methods.
 
-    The first lines tell columns and types; what comes later must fit, other members are left out.
+    The first lines decide columns and types; other members of later lines are left out.
 
     Attributes
     ----------
     notes
-        What members were left out so far.
+        Whether members were left out so far.
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
@@ -108,137 +80,84 @@ class JsonRows:
     has_folders: ClassVar[bool] = False
     index: ClassVar[tuple[str, ...]] = ()
     n_rows: int | None = None
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
     ) -> None:
         refuse_text_settings(options, "JSON lines")
-        self.files = described(addresses)
-        self._addresses = tuple(addresses)
-        self._longest_line = expected.longest_line
-        self._budget = expected.budget
+        self.files, self._addresses = described(addresses), tuple(addresses)
+        self._longest_line, self._budget = expected.longest_line, expected.budget
         self._skips = options.on_bad_row == "skip"
-        head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
         self._dropped = _dropped(options, expected)
-        self._unread: tuple[str, ...] = ()  # of these, what clashes keep us from reading
-        self._require_columns(head.bytes, f"{addresses[0].name}, lines 1 to {head.lines:,}")
-        self._schema = self._inferred(np.ascontiguousarray(head.bytes), addresses[0].name)
-        fields = [field for field in self._schema if field.name not in self._dropped]
-        self._wanted = pa.schema(fields)
+        name = addresses[0].name
+        head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
+        lines, dropped = self._objects(head, name)
+        self._has_dropped = bool(dropped)
+        self._schema = self._inferred(lines, name)
         plain = plain_schema(self._schema)
-        require_distinct(plain.names, addresses[0].name)
-        self.names: tuple[str, ...] = (*plain.names, *self._unread)
-        self.types = (*map(str, plain.types), *("any" for _ in self._unread))
-        self._others: set[str] = set()
+        require_distinct(plain.names, name)
+        self.names: tuple[str, ...] = (*plain.names, *dropped)
+        self.types = (*map(str, plain.types), *("any" for _ in dropped))
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What members later lines have that the first ones have not."""
-        if not self._others:
-            return ()
-        names = ", ".join(map(repr, sorted(self._others)[:MOST_NAMED]))
-        said = (
-            "Members of later lines were left out, as none of the first "
-            f"{format_bytes(HEAD_BYTES)} has them: {names}. Put a line with them first."
-        )
-        return (said,)
+    def _objects(self, head: WholeLines, name: str) -> tuple[dict[int, bytes], list[str]]:
+        """Return the objects of a head as lines, by number; BadInput where a line is none.
 
-    def _require_columns(self, text: Any, where: str) -> None:
-        """Refuse lines whose different members do not fit into the budget; BadInput."""
-        most = self._budget.most_columns("encoded")
-        n = count_members(np.ascontiguousarray(text), most)
-        self._budget.require_columns(n, where, "encoded")
-        self._require_table(n, text, where)
+        Members that are dropped are left out, as their types may differ, and are returned second.
+        """
+        where = f"{name}, lines 1 to {head.lines:,}"
+        lines, faults, members, dropped = {}, {}, set[str](), dict[str, None]()
+        for number, line in _lines_in(head.bytes):
+            row = _object_in(line)
+            if isinstance(row, dict):
+                _add_members(row, members)
+                self._budget.require_columns(len(members), where, "encoded")
+                lines[number] = line
+                if here := [name for name in self._dropped if name in row]:
+                    dropped |= dict.fromkeys(here)
+                    left = {name: value for name, value in row.items() if name not in here}
+                    lines[number] = json.dumps(left).encode()
+            else:
+                faults[number] = row
+        if faults and not (lines and self._skips):
+            raise _refusal(name, *next(iter(faults.items())), can_skip=bool(lines))
+        if not lines:
+            raise BadInput(f"{name}: there are no rows. Check the file.")
+        self._require_table(len(members), head, where)
+        return lines, list(dropped)
 
-    def _require_table(self, n: int, text: Any, where: str) -> None:
+    def _require_table(self, n: int, text: WholeLines, where: str) -> None:
         """Refuse lines of n different members that take too much as a table; BadInput."""
-        lines = count_byte(text, NEWLINE)
-        size = n * lines * _CELL_BYTES
-        if size > 2 * len(text):  # most objects lack most members
-            what = f"{where}: {lines:,} objects of {n:,} different members take, as a table,"
-            self._budget.require_side_by_side(size, what, _ALIKE)
+        size = n * text.lines * _CELL_BYTES
+        if size > 2 * len(text.bytes):  # most objects lack most members
+            what = f"{where}: {text.lines:,} objects of {n:,} different members take, as a table,"
+            advice = (
+                "Write the members in a map of names and values, or as text in one (LIBSVM and VW "
+                "have rows of few values)"
+            )
+            self._budget.require_side_by_side(size, what, advice)
 
-    def _inferred(self, head: Any, name: str) -> Any:
-        """Return the schema that the first lines have; BadInput by line where they clash.
+    def _inferred(self, lines: Mapping[int, bytes], name: str) -> Any:
+        """Return the schema of lines, by number; BadInput by line where their types clash.
 
         Where bad rows are skipped, what does not fit the lines before the first clash is left out.
         """
-        if not is_sound(np.frombuffer(head, np.uint8)):
-            return self._inferred(self._sound(head, name), name)
+        text = _joined(lines.values())
         try:
             with parsing(name, "its first lines cannot be read as JSON", "Check the file."):
-                return _wider(_with_long_numbers(head, read_json(head, None, "infer")))
+                return _wider(_with_long_numbers(text, _read_json(text, None, "infer")))
         except BadInput as error:
-            if not isinstance(error.__cause__, pa.ArrowInvalid):
+            clash = _IN_ROW.search(str(error.__cause__))
+            if not clash:
                 raise
-            refusal, clash = error, error.__cause__
-        if self._dropped and not self._unread:
-            left, self._unread = without_members(head, self._dropped)
-            if self._unread:
-                return self._inferred(left, name)
-        at = first_clash(clash)
-        lines, numbers = lines_in(head)
-        if at is None or at >= len(lines):
-            raise refusal
-        if not at:
-            raise _not_json(f"{name}, line {1 + int(numbers[0])}", lines[0], clash)
-        schema = self._inferred(_joined(lines[:at]), name)
+        at = int(clash[1])
+        before = dict(list(lines.items())[:at])
+        schema = self._inferred(before, name) if before else pa.schema([])
+        number = list(lines)[at]
         if not self._skips:
-            where = f"{name}, line {1 + int(numbers[at])}"
-            fact, advice = explained(lines[at], schema)
-            raise BadInput(f"{where}: {fact}. {advice} {SKIP_ADVICE}")
-        bad = set(unfit(lines, schema)) or {at}
-        return self._inferred(_joined(line for k, line in enumerate(lines) if k not in bad), name)
-
-    def _sound(self, head: Any, name: str) -> bytes:
-        """Return the lines of a head that are objects; BadInput where one is none, or all are."""
-        lines, numbers = lines_in(head)
-        faults = [fault_of(line) for line in lines]
-        good = [line for line, fault in zip(lines, faults, strict=True) if fault is None]
-        if not good or not self._skips:
-            first = next((k for k, fault in enumerate(faults) if fault), None)
-            if first is None:
-                raise BadInput(f"{name}: there are no rows. Check the file.")
-            fact, advice = faults[first] or ("", "")
-            tail = f"{advice} {SKIP_ADVICE}" if good else f"{advice.rstrip(',')}."
-            raise BadInput(f"{name}, line {1 + int(numbers[first])}: {fact}. {tail}")
-        return _joined(good)
-
-    def _read(self, text: Any, where: str) -> tuple[Any, list[tuple[int, str, str]], Any]:
-        """Read lines: their table, what is wrong with others, and the numbers of good ones."""
-        clashing: list[str] = []
-        if is_sound(text):
-            try:
-                return self._read_sound(text, where), [], None
-            except pa.ArrowInvalid as error:
-                clashing = [name.replace("/", ".") for name in _CLASHING.findall(str(error))]
-        lines, numbers = lines_in(text)
-        bad = unfit(lines, self._wanted)
-        if not bad:  # others than members that are wanted clash
-            self._others.update(set(clashing) - set(self.names))
-        faults = [(int(numbers[k]), *explained(lines[k], self._wanted)) for k in bad]
-        left = np.delete(np.arange(len(lines)), bad)
-        with parsing(where, "the lines cannot be read together", "Check the file."):
-            table = read_json(_joined(lines[k] for k in left), self._wanted, "ignore")
-        return table, faults, numbers[left]
-
-    def _read_sound(self, text: Any, where: str) -> Any:
-        """Read lines with an object in each, members that are not known left out.
-
-        Where none are, which is tried first, nothing needs to be counted.
-        """
-        self._require_table(len(self.names), text, where)
-        if not self._others:
-            with suppress(pa.ArrowInvalid):  # others, or members that clash
-                return read_json(text, self._schema, "ignore" if self._unread else "error")
-        self._require_columns(text, where)
-        table = read_json(text, self._schema, "ignore" if self._unread else "infer")
-        names = plain_schema(table.schema).names
-        self._others.update(set(names) - set(self.names))
-        if len(set(names)) < len(names):  # later ones are called like members inside others
-            with parsing(where):
-                table = read_json(text, self._schema, "ignore")
-        return table
+            raise _refusal(name, number, _explained(lines[number], schema))
+        bad = {*_unfit(list(lines.items()), schema)} or {number}
+        return self._inferred({k: line for k, line in lines.items() if k not in bad}, name)
 
     def expands_to(self) -> float:
         """Estimate the bytes of the text, as if all files were compressed like the first one."""
@@ -248,17 +167,212 @@ class JsonRows:
         return line_pieces(self._addresses, piece_bytes, self._longest_line, len(used))
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
-        text = np.ascontiguousarray(piece.content.bytes)
         last = piece.first_line + piece.content.lines - 1
         where = f"{piece.file}, lines {piece.first_line:,} to {last:,}"
-        table, faults, numbers = self._read(text, where)
+        self._require_table(len(self.names), piece.content, where)
+        text = np.ascontiguousarray(piece.content.bytes)
+        try:
+            is_safe = is_utf8(text) and _are_objects(text)
+            table = self._read(text) if is_safe else None
+        except pa.ArrowInvalid:
+            table = None
+        if table is not None:
+            return cells_of(piece, table, self.names, used)
+        table, numbers, faults = self._read_by_line(text, where)
+        shifted = tuple((piece.first_line + number, *faults[number]) for number in sorted(faults))
         result = cells_of(piece, table, self.names, used)
+        return result._replace(lines=lambda: piece.first_line + numbers, faults=shifted)
 
-        def lines() -> Any:
-            return piece.first_line + (lines_in(text)[1] if numbers is None else numbers)
+    def _read(self, text: Any) -> Any:
+        """Return lines with an object in each as a table, without members of no column."""
+        if not self.notes and not self._has_dropped:
+            with suppress(pa.ArrowInvalid):
+                return _read_json(text, self._schema, "error")
+        table = _read_json(text, self._schema, "ignore")
+        if not self._has_dropped:
+            self.notes = (_LEFT_OUT,)
+        return table
 
-        shifted = tuple((piece.first_line + line, fact, advice) for line, fact, advice in faults)
-        return result._replace(lines=lines, faults=shifted)
+    def _read_by_line(
+        self, text: Any, where: str
+    ) -> tuple[Any, np.ndarray[Any, Any], dict[int, Fault]]:
+        """Return the good lines as a table, their numbers, and what is wrong with the others."""
+        good, faults = [], {}
+        for number, line in _lines_in(text):
+            row = _object_in(line)
+            if isinstance(row, dict):
+                good.append((number, line))
+            else:
+                faults[number] = row
+        bad = {*_unfit(good, self._schema)}
+        faults |= {number: _explained(line, self._schema) for number, line in good if number in bad}
+        left = {number: line for number, line in good if number not in bad}
+        with parsing(where, "the lines cannot be read together", "Check the file."):
+            table = self._read(_joined(left.values()))
+        return table, np.array([*left], np.int64), faults
+
+
+def _read_json(text: Any, schema: Any, others: str) -> Any:
+    """Read lines by a schema; `others` is what becomes of members that it does not have."""
+    if schema is not None and not len(text):
+        return schema.empty_table()
+    return pa.json.read_json(
+        pa.BufferReader(pa.py_buffer(text)),
+        pa.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+        pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
+    )
+
+
+@kernel
+def _are_objects(text: Bytes) -> bool:
+    """Return whether brackets in every line enclose one value, MOST_DEEP at most."""
+    depth, values = 0, 0
+    in_text = escaped = False
+    for c in text:
+        if in_text and c != NEWLINE:
+            in_text = escaped or c != QUOTE
+            escaped = c == BACKSLASH and not escaped
+        elif c == QUOTE:
+            in_text = True
+        elif c | _CASE == _OPENS:
+            values += depth == 0
+            depth += 1
+            if depth > MOST_DEEP:
+                return False
+        elif c | _CASE == _CLOSES:
+            depth -= 1
+        elif c == NEWLINE:
+            if in_text or depth != 0 or values != 1:
+                return False
+            values = 0
+    return True
+
+
+def _lines_in(text: Any) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that are not blank, and the number of each, from 0."""
+    lines = np.ascontiguousarray(text).tobytes().split(b"\n")
+    return ((number, line) for number, line in enumerate(lines) if line.strip())
+
+
+def _joined(lines: Iterable[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) < _DIGITS else float(digits)
+
+
+def _object_in(line: bytes) -> dict[str, Any] | Fault:
+    """Return the object of a line, or what is wrong with the line."""
+    try:
+        row = json.loads(line.decode(), parse_int=_whole)
+    except UnicodeDecodeError as error:
+        bad = shown(line[error.start : error.start + 8])
+        return f"the bytes {bad} are no UTF-8", "Say what the text is written in (`charset`),"
+    except RecursionError:
+        row = {}
+    except ValueError as error:
+        return f"the line is not JSON ({error})", "Correct it,"
+    if not isinstance(row, dict):
+        return f"the line is {shown(line)}, an object was expected", "Write one on each line,"
+    if not _are_objects(np.frombuffer(line + b"\n", np.uint8)):
+        fact = f"brackets stand in each other more than {MOST_DEEP} deep"
+        return fact, "Write the values flatter,"
+    return row
+
+
+def _add_members(value: Any, members: set[str], above: str = "") -> None:
+    """Add the names of all members of an object, those inside others by their paths."""
+    if isinstance(value, list):
+        for inner in value:
+            if isinstance(inner, dict | list):
+                _add_members(inner, members, above)
+        return
+    members.update([f"{above}{name}" for name in value] if above else value)
+    for name, inner in value.items():
+        if isinstance(inner, dict | list):
+            _add_members(inner, members, f"{above}{name}.")
+
+
+def _with_long_numbers(text: Any, table: Any) -> Any:
+    """Read whole numbers of more than 64 bits as such, which Arrow otherwise makes doubles of."""
+    long = {
+        field.name
+        for field in table.schema
+        if pa.types.is_float64(field.type)
+        and (pc.max(pc.abs(table.column(field.name))).as_py() or 0.0) >= _BEYOND_64_BITS
+    }
+    if not long:
+        return table
+    fields = [field.with_type(_WHOLE) if field.name in long else field for field in table.schema]
+    try:
+        return _read_json(text, pa.schema(fields), "infer")
+    except pa.ArrowInvalid:  # not all of them are whole
+        return table
+
+
+def _wider(table: Any) -> Any:
+    """Return a schema whose whole numbers, and what was always null so far, may be any number.
+
+    Not those that are names: doubles would make one of several.
+    """
+    fields = zip(table.schema, table.columns, strict=True)
+    return pa.schema([field.with_type(_wider_type(cells)) for field, cells in fields])
+
+
+def _wider_type(cells: Any) -> Any:
+    kind = cells.type
+    if pa.types.is_struct(kind):
+        inner = [pc.struct_field(cells, [k]) for k in range(kind.num_fields)]
+        fields = zip(kind, inner, strict=True)
+        return pa.struct([field.with_type(_wider_type(part)) for field, part in fields])
+    is_amount = is_whole(kind) and not are_ids(cells.combine_chunks())
+    return pa.float64() if is_amount or pa.types.is_null(kind) else kind
+
+
+def _unfit(lines: Sequence[tuple[int, bytes]], schema: Any) -> list[int]:
+    """Return the numbers of the lines that cannot be read by a schema."""
+    if _refused(_joined(line for _, line in lines), schema) is None:
+        return []
+    if len(lines) == 1:
+        return [lines[0][0]]
+    middle = len(lines) // 2
+    return _unfit(lines[:middle], schema) + _unfit(lines[middle:], schema)
+
+
+def _refused(text: bytes, schema: Any) -> str | None:
+    """Return Arrow's words on lines that it cannot read by a schema; None where it can."""
+    try:
+        _read_json(text, schema, "ignore")
+    except pa.ArrowInvalid as error:
+        return _IN_ROW.sub("", str(error)).removeprefix("JSON parse error: ")
+    return None
+
+
+def _explained(line: bytes, schema: Any) -> Fault:
+    """Return fact and advice on a line, an object, that does not go with the lines before."""
+    row = json.loads(line, parse_int=_whole)
+    for field in schema:
+        fact = _member(row.get(field.name), field, field.name)
+        if fact:
+            return fact, "Write all of its values alike,"
+    words = _refused(line, schema) or "its types are not those of the lines before"
+    return f"the line cannot be read ({words})", "Correct it,"
+
+
+def _member(value: Any, field: Any, path: str) -> str | None:
+    """Return what is wrong with a member, or with one of those inside it; None: nothing."""
+    alone = json.dumps({field.name: value}).encode()
+    if value is None or _refused(alone, pa.schema([field])) is None:
+        return None
+    if pa.types.is_struct(field.type) and isinstance(value, dict):
+        for inner in field.type:
+            fact = _member(value.get(inner.name), inner, f"{path}.{inner.name}")
+            if fact:
+                return fact
+    wanted = next((words for is_kind, words in _KINDS if is_kind(field.type)), "a word")
+    cell = shown(json.dumps(value, ensure_ascii=False))
+    return f"column {path!r} holds {cell}, {wanted} was expected, as before"
 
 
 def _dropped(options: SourceOptions, expected: Expected) -> tuple[str, ...]:
@@ -271,10 +385,7 @@ def _dropped(options: SourceOptions, expected: Expected) -> tuple[str, ...]:
     return tuple(name for name in names if name not in expected.read_anyway)
 
 
-def _joined(lines: Iterable[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
-
-
-def _not_json(where: str, line: bytes, clash: Exception) -> BadInput:
-    fact, _ = explained(line, pa.schema([]))
-    return BadInput(f"{where}: {fact} ({clash}). Write an object on each line.")
+def _refusal(name: str, number: int, fault: Fault, *, can_skip: bool = True) -> BadInput:
+    fact, advice = fault
+    tail = f"{advice} {SKIP_ADVICE}" if can_skip else f"{advice.rstrip(',')}."
+    return BadInput(f"{name}, line {1 + number}: {fact}. {tail}")

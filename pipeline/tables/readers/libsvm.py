@@ -10,14 +10,13 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import libsvm_kernel as grammar
 from fewpass.pipeline.tables.readers.as_written import in_text
 from fewpass.pipeline.tables.readers.characters import COLON
-from fewpass.pipeline.tables.readers.exact import count_byte, parse_exactly
 from fewpass.pipeline.tables.readers.libsvm_kernel import (
     LibsvmCounts,
     LibsvmRules,
     LibsvmSpace,
     parse_rows,
 )
-from fewpass.pipeline.tables.readers.lines import WholeLines, sample
+from fewpass.pipeline.tables.readers.lines import WholeLines, count_byte, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Parsed, Piece
 from fewpass.pipeline.tables.readers.sparse_text import SparseText
@@ -158,10 +157,7 @@ def _parse(piece: WholeLines, rules: LibsvmRules, dtype: str) -> tuple[LibsvmSpa
         np.empty((LISTED, 3), np.int64),
     )
     parse = exactly(parse_rows, piece.bytes.size)
-    counts = parse_exactly(
-        piece.bytes, lambda rounded, hard: parse(piece.bytes, rules, space, rounded, hard)
-    )
-    return space, counts
+    return space, parse(piece.bytes, rules, space)
 
 
 def _table(space: LibsvmSpace, counts: LibsvmCounts) -> SparseTable:

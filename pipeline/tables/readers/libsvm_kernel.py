@@ -36,10 +36,10 @@ from fewpass.pipeline.tables.readers.decimals import (
     PLAIN_DIGITS,
     STEP,
     Position,
+    decimal,
     may_be_a_name,
     plain_number,
 )
-from fewpass.pipeline.tables.readers.exact import Rounded, number
 from fewpass.solvers.kernels.dispatch import exact_part, kernel
 from fewpass.solvers.kernels.shapes import Byte, Bytes, Index
 
@@ -93,7 +93,6 @@ class LibsvmCounts(NamedTuple):
     rows: int
     max_index: int  # -1: none
     bad: int  # may exceed the space, which lists the first ones
-    hard: int  # numbers left to `float()`
     merged: int  # values added to the one before, of the same index
 
 
@@ -178,7 +177,7 @@ def _value_fault(status: int, c: Byte, missing_is_zero: bool) -> int:
 
 @kernel
 def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than they hide
-    text: Bytes, rules: LibsvmRules, space: LibsvmSpace, rounded: Rounded, hard: NDArray[np.int64]
+    text: Bytes, rules: LibsvmRules, space: LibsvmSpace
 ) -> LibsvmCounts:
     """Fill the space with the rows of a text.
 
@@ -190,12 +189,10 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
         What is allowed.
     space
         Overwritten.
-    rounded, hard
-        See `exact`.
     """
     data, indices, indptr, target, written, bad_rows = space
     first_index, width, unlabelled, missing_is_zero, stop, largest = rules
-    rows, values, bad, n_hard, merged, line, widest = 0, 0, 0, 0, 0, -1, np.int64(-1)
+    rows, values, bad, merged, line, widest = 0, 0, 0, 0, -1, np.int64(-1)
     size = np.uint64(text.size)
     at: Position = np.uint64(0)
     indptr[0] = 0
@@ -211,7 +208,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
         if unlabelled and _begins_with_index(text, at):
             target[rows] = np.nan
         else:
-            status, target[rows], at, n_hard = number(text, at, rounded, hard, n_hard)
+            status, target[rows], at = decimal(text, at)
             fault = _label_fault(text, status, at)
             if may_be_a_name(text, token, at):
                 written[rows] = np.int64(token)
@@ -237,7 +234,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
             start = at
             value, _, _, at, digits = plain_number(text, at)
             if not (0 < digits <= PLAIN_DIGITS and _is_end(text[at])):
-                status, value, at, n_hard = number(text, start, rounded, hard, n_hard)
+                status, value, at = decimal(text, start)
                 fault = _value_fault(status, text[at], missing_is_zero)
                 value = 0.0 if status == NAN else value
             if value != 0.0:
@@ -264,4 +261,4 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
         merged += entries - (values - indptr[rows])
         rows += 1
         indptr[rows] = values
-    return LibsvmCounts(rows, int(widest), bad, n_hard, int(merged))
+    return LibsvmCounts(rows, int(widest), bad, int(merged))

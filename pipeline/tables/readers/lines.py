@@ -11,15 +11,15 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.tables.readers.blanks import by_tabs
 from fewpass.pipeline.tables.readers.characters import NEWLINE
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable, with_line_feeds
-from fewpass.pipeline.tables.readers.dialect import by_tabs
-from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
 from fewpass.pipeline.tables.readers.foreign import LOOKED_AT, refuse_begun
 from fewpass.pipeline.tables.readers.source import Piece
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.streams import opened
+from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
 #: Text decompressed to learn how far a file expands, and what its rows look like.
@@ -44,6 +44,15 @@ class WholeLines(NamedTuple):
 
     bytes: Bytes  # (size,), the last one a line end
     lines: int
+
+
+@kernel
+def count_byte(text: Bytes, wanted: int) -> int:
+    """Return the number of times that a byte occurs."""
+    count = 0
+    for c in text:
+        count += c == wanted
+    return count
 
 
 def _fill(stream: BinaryIO, buffer: memoryview) -> int:
@@ -95,7 +104,7 @@ class LineTooLong(Exception):  # noqa: N818  it becomes a BadInput at once
 
 
 @contextmanager
-def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def opened_text(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a text file; BadInput for a line too long for the budget."""
     with opened(address) as (stream, stored):
         peeked = peekable(stream)
@@ -142,7 +151,7 @@ def text_pieces(
     Where a line becomes that number of `cells` of text, a piece has fewer lines if they are short.
     """
     most = max(1, n_bytes // (TEXT_CELL_BYTES * cells)) if cells else n_bytes
-    with _lines_of(address) as (stream, _):
+    with opened_text(address) as (stream, _):
         text = _without_mark(read_lines(stream, n_bytes, longest))
         if not text.size:
             raise empty_file(address.name)
@@ -171,19 +180,19 @@ def _without_mark(text: Bytes) -> Bytes:
     return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
 
 
-def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> WholeLines:
-    """Enough of a text file to see how its lines are made up."""
-    with _lines_of(address) as (stream, _):
-        text = read_lines(stream, n_bytes, longest)
-    if not text.size:
-        raise empty_file(address.name)
-    return _lines(_without_mark(text), address)
+class TextHead(NamedTuple):
+    """The first lines of a text file, which all that looks at them shares."""
+
+    text: Bytes  # without a byte order mark
+    is_whole: bool  # whether the file has no more
+    n_bytes: float  # of text that the file is likely to hold
+    charset: str | None  # that it was read with
 
 
-def sample(address: Address, longest: int) -> tuple[WholeLines, float]:
-    """First lines of a text file, and how many bytes of text its whole is likely to hold."""
+def with_head(address: Address, longest: int) -> Address:
+    """Return a text file with its first lines, which are read once."""
     size = _COMPRESSED_SAMPLE_BYTES if address.compression else SAMPLE_BYTES
-    with _lines_of(address) as (stream, stored):
+    with opened_text(address) as (stream, stored):
         text = read_lines(stream, size, longest)
         if not text.size:
             raise empty_file(address.name)
@@ -191,7 +200,43 @@ def sample(address: Address, longest: int) -> tuple[WholeLines, float]:
         whole = text.size * max(1.0, (address.size or used) / used)
         if address.compression == ".gz":
             whole = max(whole, _stated_size(stored))
-    return _lines(_without_mark(text), address), whole
+    is_whole = text.size < size
+    head = TextHead(_without_mark(text), is_whole, whole, address.charset)
+    return address._replace(head=head)
+
+
+def _head_of(address: Address, longest: int) -> TextHead:
+    head = address.head
+    if head is None or head.charset != address.charset:
+        head = with_head(address, longest).head
+    return cast("TextHead", head)
+
+
+def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> WholeLines:
+    """Enough of a text file to see how its lines are made up."""
+    head = None if address.head is None else _head_of(address, longest)
+    if head is None or not (head.is_whole or n_bytes < head.text.size):
+        with opened_text(address) as (stream, _):
+            return head_lines(stream, address, longest, n_bytes)
+    text = head.text
+    ends = np.flatnonzero(text[n_bytes - 1 :] == NEWLINE)[:1] + n_bytes
+    return _lines(text[: int(ends[0])] if ends.size else text, address)
+
+
+def head_lines(
+    stream: BinaryIO, address: Address, longest: int, n_bytes: int = _HEAD_BYTES
+) -> WholeLines:
+    """Read the first lines of a text file that was opened."""
+    text = read_lines(stream, n_bytes, longest)
+    if not text.size:
+        raise empty_file(address.name)
+    return _lines(_without_mark(text), address)
+
+
+def sample(address: Address, longest: int) -> tuple[WholeLines, float]:
+    """First lines of a text file, and how many bytes of text its whole is likely to hold."""
+    head = _head_of(address, longest)
+    return _lines(head.text, address), head.n_bytes
 
 
 def text_bytes(addresses: Sequence[Address], longest: int) -> float:

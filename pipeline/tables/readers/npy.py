@@ -27,7 +27,7 @@ from fewpass.pipeline.tables.readers.dense_rows import (
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece
 from fewpass.storage.column_schema import Schema
-from fewpass.storage.source_files import CutShort
+from fewpass.storage.source_file import CutShort
 from fewpass.storage.table import DenseTable
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from fewpass.pipeline.tables.readers.column_roles import (
 )
 from fewpass.pipeline.tables.readers.source import LISTED, Expected, NumberRows, Parsed, Piece
 from fewpass.storage.column_schema import Schema
-from fewpass.storage.table import n_bytes
+from fewpass.storage.table import Table, n_bytes
 
 
 class NumberSource:
@@ -30,9 +31,9 @@ class NumberSource:
 
     def __init__(
         self, rows: NumberRows, options: SourceOptions, expected: Expected,
-        notes: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (), first: Piece | None = None,
     ) -> None:  # fmt: skip
-        self.rows, self._options = rows, options
+        self.rows, self._options, self._first = rows, options, first
         self.files, self.packed, self.notes = rows.files, rows.packed, (*notes, *rows.notes)
         columns = chosen_columns(rows, options, expected)
         self._passed = passed_columns(columns, expected, rows.files[0].name)
@@ -49,11 +50,23 @@ class NumberSource:
         if self.rows.n_rows is not None:
             features = (self.n_features or 0) * np.dtype(self._options.dtype).itemsize
             return self.rows.n_rows * (features + 8 + 8 * self.has_weight)
-        lenient = self._options.model_copy(update={"on_bad_row": "skip"})
-        for piece in self.rows.pieces(LOOK_BYTES, self._used):
-            table = self._numbers.parse(piece, lenient).table
-            return int(n_bytes(table) / max(1, piece.n_bytes) * self.rows.expands_to())
-        return 0
+        piece, first = self._first_piece, self.first_rows(self._options)
+        if piece is None or first is None:
+            return 0
+        return int(n_bytes(first) / max(1, piece.n_bytes) * self.rows.expands_to())
+
+    def first_rows(self, options: SourceOptions) -> Table | None:
+        """Return some of the first rows, read by other options; None where there is none."""
+        piece = self._first_piece
+        if piece is None:
+            return None
+        lenient = options.model_copy(update={"on_bad_row": "skip"})
+        return self._numbers.parse(piece, lenient).table
+
+    @cached_property
+    def _first_piece(self) -> Piece | None:
+        pieces = self.rows.pieces(LOOK_BYTES, self._used)
+        return next(pieces, None) if self._first is None else self._first
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         return self.rows.pieces(piece_bytes, self._used)

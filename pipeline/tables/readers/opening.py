@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import FORMATS, OWN_SETTINGS, TABLES
 from fewpass.pipeline.settings.source_options import SourceOptions, as_remembered
-from fewpass.pipeline.tables.readers.delimited_header import refuse_title
-from fewpass.pipeline.tables.readers.dialect import looks_spaced
+from fewpass.pipeline.tables.readers.csv_head import as_seen
 from fewpass.pipeline.tables.readers.encoding_choice import (
     asks_of_encoded,
-    is_encoded,
     is_wanted,
-    may_be_curves,
     names_offset,
 )
 from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.pipeline.tables.readers.format_guess import format_of
-from fewpass.pipeline.tables.readers.lines import first_lines
-from fewpass.pipeline.tables.readers.reader_classes import rows_class, source_class
-from fewpass.pipeline.tables.readers.source import Expected, NumberRows, Source
-from fewpass.pipeline.tables.readers.stray_quotes import in_address
+from fewpass.pipeline.tables.readers.lines import with_head
+from fewpass.pipeline.tables.readers.reader_classes import source_class
+from fewpass.pipeline.tables.readers.source import Expected, Source
 from fewpass.storage.column_schema import Schema
 
 ANYTHING = Expected()
@@ -68,16 +63,13 @@ def open_source(
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
         addresses = [address._replace(charset=options.charset) for address in addresses]
-    if word == "csv" and _is_spaced(addresses[0], options, expected):
-        addresses = [address._replace(spaced=True) for address in addresses]
-        options = options.model_copy(update={"delimiter": "\t"})
     if word == "csv":
-        if not addresses[0].spaced:
-            refuse_title(addresses[0], options, expected.longest_line)
-        first = in_address(addresses[0], options, expected.longest_line)
-        addresses = [address._replace(quotes=first.quotes) for address in addresses]
+        addresses[0] = with_head(addresses[0], expected.longest_line)
+        addresses, options = as_seen(addresses, options, expected.longest_line)
     if word not in FORMATS:
-        return _table(word, addresses, options, expected)
+        from fewpass.pipeline.tables.readers.table_source import open_table  # noqa: PLC0415 - kernels
+
+        return open_table(word, addresses, options, expected)
     _require_no_table(word, addresses[0].name, options, expected)
     return source_class(word)(addresses, options, expected)
 
@@ -101,32 +93,6 @@ def _require_no_table(word: str, name: str, options: SourceOptions, expected: Ex
         )
 
 
-def _table(
-    word: str, addresses: Sequence[Address], options: SourceOptions, expected: Expected
-) -> Source:
-    """Open a table, encoded where that is needed, or where curves are better."""
-
-    @cache
-    def as_numbers() -> NumberRows:
-        """Return the table as plain numbers, whose header is read once."""
-        own = expected._replace(plain=True)
-        return cast("NumberRows", rows_class(word)(addresses, options, own))
-
-    needed = is_encoded(word, addresses, options, expected, as_numbers)
-    notes: tuple[str, ...] = ()
-    if needed or may_be_curves(addresses, options, expected, as_numbers):
-        from fewpass.pipeline.tables.readers.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
-
-        own = expected._replace(bent=not needed)
-        source = EncodedSource(rows_class(word)(addresses, options, own), options, own)
-        if needed or source.recipe.additive is not None:
-            return source
-        notes = tuple(source.notes_on_form())  # straight lines need no encoding
-    from fewpass.pipeline.tables.readers.number_source import NumberSource  # noqa: PLC0415 - likewise
-
-    return NumberSource(as_numbers(), options, expected, notes)
-
-
 def _like_before(word: str, options: SourceOptions, schema: Schema) -> SourceOptions:
     """Return options with the settings of the schema; those of text apply to text alone."""
     # A version is of one table and one day, text has settings of its own.
@@ -147,13 +113,6 @@ def _described(
 ) -> list[Address]:
     addresses = find(specs, storage_options)
     return [address._replace(charset=options.charset) for address in addresses]
-
-
-def _is_spaced(address: Address, options: SourceOptions, expected: Expected) -> bool:
-    """Say whether cells stand between runs of blanks, as in the tables of R and Fortran."""
-    if options.delimiter is not None:
-        return options.delimiter == " "
-    return looks_spaced(first_lines(address, expected.longest_line).bytes.tobytes())
 
 
 def _require_own(word: str, name: str, options: SourceOptions) -> None:

@@ -10,18 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, ClassVar
+from uuid import uuid4
 
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.readers.borders import parsing, quoted
+from fewpass.pipeline.tables.readers.library_errors import parsing, quoted
 from fewpass.pipeline.tables.readers.queried import (
     QueriedRows,
     added_up,
     cancellable,
     quoted_name,
 )
+from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.storage.redaction import without_words_of
 
 #: One state of the database for all that is read, and rows of equal tables in an equal order.
@@ -53,6 +55,7 @@ class PostgresRows(QueriedRows):
     dialect: ClassVar[str] = "PostgreSQL"
 
     def described(self) -> Any:
+        self._state_read = uuid4().hex  # of no other reading: the same query may have other rows
         with self._reaching():
             self._first = self._connected()
             weakref.finalize(self, self._first.close)
@@ -103,18 +106,23 @@ class PostgresRows(QueriedRows):
             return cursor.fetchone()[0]
 
     def version(self) -> str:
-        return self._hashed
+        return self._state_read
 
-    @cached_property
-    def _hashed(self) -> str:
-        """Return the number of rows, and a sum of their hashes and places, worked out there."""
-        return str(
-            self._one(
-                "SELECT count(*) || ':' || coalesce(sum(hashtextextended(row, at)), 0) FROM ("
-                "SELECT rows::text AS row, row_number() OVER () AS at FROM "
-                f"(\n{self._select}\n) AS rows) AS hashed"
-            )
+    def _notes(self) -> tuple[str, ...]:
+        note = (
+            f"{self.name}: rows of a query may be others whenever it is asked, so an ingest or a "
+            "training that is cut short begins anew. Ingest them and train on the data set, to be "
+            "able to go on."
         )
+        return (note,)
+
+    def require_new(self, seen: SeenFiles) -> None:
+        if seen.took(self.files[0]):
+            raise BadInput(
+                f"{self.name}: rows of this query were taken before, and which of its rows of now "
+                "are new cannot be told. Select these alone by another query, or append all of "
+                "them: `again=true`."
+            )
 
     def selected(self, names: Sequence[str], n_bytes: int) -> Iterator[Any]:
         terms = ", ".join(self._terms[name] for name in names)

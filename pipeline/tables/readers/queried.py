@@ -5,24 +5,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from threading import Thread
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeVar
-
-import pyarrow as pa
+from typing import Any, ClassVar, TypeVar
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.plain_types import plain_schema
 from fewpass.pipeline.tables.readers.arrow_batches import cut, validated
-from fewpass.pipeline.tables.readers.arrow_rows import CELL_BYTES, cells_of
+from fewpass.pipeline.tables.readers.arrow_rows import CELL_BYTES, TypedRows
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, place_of
-from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS
-from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile, TableCells
+from fewpass.pipeline.tables.readers.seen_files import SeenFiles
+from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile
 from fewpass.pipeline.tables.readers.table_files import only_table
 
 #: The name of a table, as SQL has it.
@@ -89,7 +85,7 @@ def added_up(terms: Sequence[str]) -> str:
     return f"({added_up(terms[:half])} + {added_up(terms[half:])})"
 
 
-class QueriedRows:
+class QueriedRows(TypedRows):
     """Rows of a query; see `TableRows` for the methods.
 
     A reader says what columns there are, and yields their rows as Arrow's record batches.
@@ -97,14 +93,7 @@ class QueriedRows:
 
     extensions: ClassVar[tuple[str, ...]] = ()
     magic: ClassVar[bytes | tuple[bytes, ...]] = b""
-    packed: ClassVar[bool] = True  # how much there is to parse, no file says
-    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    unit: ClassVar[Literal["line", "row"]] = "row"
-    has_folders: ClassVar[bool] = False
-    index: ClassVar[tuple[str, ...]] = ()
     dialect: ClassVar[str]  # what the database is called
-    n_rows: int | None = None
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -118,21 +107,26 @@ class QueriedRows:
         self.name = self._address.name
         self._select = as_select(options.query or self.only_name(), self.name)
         self.schema = self.described()
-        require_distinct(self.schema.names, self.name)
+        super().__init__([self._address], [plain_schema(self.schema)], options, expected)
         expected.budget.require_columns(len(self.schema), self.name, "encoded")
         place = f"{place_of(self._address)} {self._select}"
         self.files = (SourceFile(self.name, self._address.size, self.version, place=place),)
         if expected.seen is not None:
-            expected.seen.require_new(self.files[0])
-        plain = plain_schema(self.schema)
-        self.names: tuple[str, ...] = tuple(plain.names)
-        self.types = tuple(map(str, plain.types))
-        self.notes = () if self.is_ordered else (_unordered(self.name),)
+            self.require_new(expected.seen)
+        self.notes = self._notes()
 
     @property
     def is_ordered(self) -> bool:
         """Whether the query says in which order rows come."""
         return bool(_ORDER.search(self._select))
+
+    def _notes(self) -> tuple[str, ...]:
+        """Return what somebody should know of the rows of another reading."""
+        raise NotImplementedError
+
+    def require_new(self, seen: SeenFiles) -> None:
+        """Raise NothingNew where the rows were taken, BadInput where nothing says which are new."""
+        raise NotImplementedError
 
     def only_name(self) -> str:
         """Return the table to read where no query is given; BadInput where that is open."""
@@ -171,18 +165,6 @@ class QueriedRows:
         rows, row = max(1, piece_bytes // (CELL_BYTES * max(1, len(used)))), 1
         names = list(dict.fromkeys(self.names[k] for k in used)) or [self.names[0]]
         batches = validated(self.selected(names, piece_bytes), self.name)
-        size = MOST_CELLS * piece_bytes
-        for part in cut(batches, rows, size, self.name, self._address.budget):
+        for part in cut(batches, rows, piece_bytes, self.name, self._address.budget):
             yield Piece(self.name, row, part, part.nbytes)
             row += part.num_rows
-
-    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
-        return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
-
-
-def _unordered(name: str) -> str:
-    return (
-        f"{name}: the query has no ORDER BY, and another time rows may come in another order, "
-        "which a training that was cut short cannot go on with. End it with ORDER BY and a unique "
-        "column."
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import SAMPLE_MEMORY
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.cells import is_text, words_of
 from fewpass.pipeline.tables.encoding.fitting import as_sample
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
-from fewpass.pipeline.tables.readers.borders import naming, parsing
 from fewpass.pipeline.tables.readers.column_roles import (
     LOOK_BYTES,
-    chosen_columns,
     name_of,
-    used_columns,
 )
-from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableRows
+from fewpass.pipeline.tables.readers.columns import TableColumns
+from fewpass.pipeline.tables.readers.library_errors import naming, parsing
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, TableRows
 
 #: Rows drawn of the first ones (column_roles.SAMPLE_BYTES) that decide on a recipe; of tables so
 #: wide that their cells take more memory than they may, fewer.
@@ -40,24 +38,31 @@ class FirstSample(NamedTuple):
     table: Any  # of Arrow
     n_rows: int | None  # of the whole table, where these are drawn from all of it
     places: NDArray[np.int64]  # (n,) of these rows among all that were read
-    labels: tuple[Any, ...] = ()  # of all rows that were read, piece by piece, if asked for
+    labels: tuple[Any, ...]  # of all rows that were read, piece by piece, if asked for
+    gaps: frozenset[str]  # columns with missing cells in any row that was read
+    row_bytes: float  # of a row, as pieces count them
+    first: Piece  # that was read
 
 
 def sampled(
     rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY,
-    label: int | None = None,
+    label: int | None = None, is_enough: Callable[[Any], bool] | None = None,
 ) -> FirstSample:  # fmt: skip
     """Draw rows of the first `most` bytes: the columns `used` of them.
 
     While they are drawn they take `memory` bytes at most, but for those of a piece, and for the
-    column `label`, of which all cells are returned as well.
+    column `label`, of which all cells are returned as well.  Whether the first `LOOK_BYTES` are
+    enough `is_enough` says of their rows.
     """
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     parts: list[Any] = []
     labels: list[Any] = []
     faults: list[tuple[int, str, str]] = []
+    gaps: set[str] = set()
+    first: Piece | None = None
     read, rate, n_rows, whole = 0, 1.0, 0, True  # rate: of rows retained, the same for all
     for piece in rows.pieces(min(most, PIECE_BYTES), used):
+        first = first or piece
         cells = rows.cells(piece, used)
         columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
         if label is not None:
@@ -66,6 +71,7 @@ def sampled(
         table = pa.table([*columns, places], names=[*(names[k] for k in used), PLACES])
         parts.append(_thinned(table, rate))
         n_rows += table.num_rows
+        gaps |= {names[k] for k, c in zip(used, columns, strict=True) if c.null_count}
         faults += cells.faults[:1]
         read += piece.n_bytes
         if len(parts) > MOST_PARTS and _is_mostly_columns(parts):
@@ -73,9 +79,12 @@ def sampled(
             release_freed_memory()
         while _is_too_large(parts, memory):
             parts, rate = [_thinned(part, 0.5) for part in parts], rate / 2
-        if read >= most:
+        if read >= most or (
+            is_enough and read >= LOOK_BYTES and is_enough(_joined(parts, rows.files[0].name))
+        ):
             whole = False
             break
+        is_enough = None if read >= LOOK_BYTES else is_enough
     if not any(part.num_rows for part in parts):
         for line, fact, advice in faults:
             where = f"{rows.files[0].name}, {rows.unit} {line}"
@@ -86,7 +95,11 @@ def sampled(
     release_freed_memory()
     last = sample.num_columns - 1
     places = sample.column(last).to_numpy()
-    return FirstSample(sample.remove_column(last), n_rows if whole else None, places, tuple(labels))
+    assert first is not None, "there are rows"
+    return FirstSample(
+        sample.remove_column(last), n_rows if whole else None, places, tuple(labels),
+        frozenset(gaps), read / n_rows, first,
+    )  # fmt: skip
 
 
 def _joined(parts: Sequence[Any], name: str) -> Any:
@@ -109,21 +122,17 @@ def _thinned(table: Any, rate: float) -> Any:
     return as_sample(table, max(1, round(rate * table.num_rows)), SAMPLE_SEED)
 
 
-def is_more_than_numbers(rows: TableRows, options: SourceOptions, expected: Expected) -> bool:
-    """Say whether the first rows hold words, dates, missing values or far outliers.
+def are_numbers(rows: TableRows, columns: TableColumns, sample: Any) -> bool:
+    """Say whether the features of a sample hold neither words, dates, gaps nor far outliers.
 
-    So do texts in a file that has types, whatever they say: they become numbers by a recipe alone.
+    Texts in a file that has types are words, whatever they say.
     """
-    columns = chosen_columns(rows, options, expected)
-    n_features = len(columns.features)
-    expected.budget.require_columns(n_features, rows.files[0].name, "typed")
-    sample = sampled(rows, used_columns(columns), LOOK_BYTES).table
     with naming(rows.files[0].name, rows.files[0].name):
         for k in columns.features:
             name = name_of(columns, k)
             cells = sample.column(name).combine_chunks()
             if is_text(cells.type) and rows.types[k] != "text":
-                return True
+                return False
             if needs_encoding(infer(name, cells), cells):
-                return True
-    return False
+                return False
+    return True

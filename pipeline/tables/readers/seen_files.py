@@ -81,8 +81,12 @@ class SeenFiles:
 
     def require_new(self, file: SourceFile) -> None:
         """Raise NothingNew where rows of a query were taken, BadInput where it had others then."""
-        if file.place in self._states and (now := file.taken()) and self.has(now, file.name):
+        if self.took(file) and (now := file.taken()) and self.has(now, file.name):
             raise NothingNew(f"{file.name}: the rows were taken before.")
+
+    def took(self, file: SourceFile) -> bool:
+        """Whether a file, or rows of a query, was taken in whatever state."""
+        return file.place in self._states
 
     def last_of(self, table: SourceFile) -> str | None:
         """Return which version of a table was taken last, if one was; NothingNew where it is it."""

@@ -63,14 +63,12 @@ class Expected(NamedTuple):
     schema: Schema | None = None  # columns to match
     whose: str = "the model"  # that they are the columns of
     budget: Budget = UNTOLD  # that memory has
-    plain: bool = False  # columns of tables are to be plain numbers
     split: SplitBy | None = None  # rows are to have keys that they are held out by
     task: str = "auto"  # what targets are
     held_out: float = 0.0  # share of the rows that nothing may be chosen by
     seed: int = 0
     passed: tuple[str, ...] = ()  # columns whose cells are handed on as they are
     one_pass: bool = False  # whether rows are learnt from once, as they are read
-    bent: bool = False  # plain numbers are encoded where curves are better, and else are not
     may_curve: bool = False  # whether curves may be added that nobody asked for
     seen: SeenFiles | None = None  # files whose rows were taken before: these are left out
 
@@ -317,6 +315,9 @@ class PlainNumbers(Protocol):
 
 class NumberRows(TableRows, Protocol):
     """Files of a format whose tables may be plain numbers, taken without a recipe."""
+
+    def use_stored_types(self) -> None:
+        """Take columns as the files store them from now on: no folders, no parts of structures."""
 
     def numbers(self, columns: TableColumns, options: SourceOptions) -> PlainNumbers:
         """Return how columns become numbers; BadInput where they cannot."""

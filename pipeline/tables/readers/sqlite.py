@@ -21,14 +21,15 @@ import pyarrow as pa
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.readers.borders import parsing
+from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.queried import (
     QueriedRows,
     added_up,
     cancellable,
     quoted_name,
 )
-from fewpass.storage.source_files.checked import changed
+from fewpass.pipeline.tables.readers.seen_files import SeenFiles
+from fewpass.storage.source_file import changed
 
 _ROWS = 8192  # that are fetched at once, if they are not long
 _CELL_BYTES = 64  # a Python object and its place
@@ -84,6 +85,17 @@ class SqliteRows(QueriedRows):
         if log.exists() and log.stat().st_size:
             stamps.append((log.stat().st_size, log.stat().st_mtime_ns))
         return " ".join(f"{size}:{time}" for size, time in stamps)
+
+    def _notes(self) -> tuple[str, ...]:
+        note = (
+            f"{self.name}: the query has no ORDER BY, and another time rows may come in another "
+            "order, which a training that was cut short cannot go on with. End it with ORDER BY "
+            "and a unique column."
+        )
+        return () if self.is_ordered else (note,)
+
+    def require_new(self, seen: SeenFiles) -> None:
+        seen.require_new(self.files[0])
 
     def only_name(self) -> str:
         listed = (

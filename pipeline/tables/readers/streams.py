@@ -1,12 +1,7 @@
-"""Files as bytes: opened anywhere, decompressed, and watched for changes meanwhile.
-
-Python's own readers of bzip2 and xz stop without a word at what is no further stream: rows behind
-a damaged header would be missing.
-"""
+"""Files as bytes: opened anywhere, decompressed, and watched for changes meanwhile."""
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import lzma
@@ -16,135 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
-from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.charsets import peekable
+from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.readers.finding import Address, plain_errors
 from fewpass.storage.redaction import without_secrets
-from fewpass.storage.source_files import Checked
+from fewpass.storage.source_file import Checked
 
-_READ_BYTES = 1 << 16
-_KINDS: dict[str, Any] = {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}
-
-
-_LOOKED_AT = 1 << 12
-_ZSTANDARD = b"\x28\xb5\x2f\xfd"
-_LARGEST = 1 << 40
+_READ_BYTES, _BUFFER_BYTES = 1 << 16, 1 << 20
+_ARROW = {".bz2": "bz2", ".zst": "zstd"}
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile)
 
 
-def unpacked(stored: BinaryIO, compression: str) -> BinaryIO:
-    """Return the bytes of a compressed file; zeros behind it are padding.
-
-    Raises
-    ------
-    OSError, lzma.LZMAError, EOFError
-        While reading: damaged data, or its end before that of a stream.
-    """
-    raw = _Unpacked(stored, _KINDS[compression])
-    return cast("BinaryIO", io.BufferedReader(raw, _READ_BYTES))
-
-
-class _Unpacked(io.RawIOBase):
-    """Streams of compressed bytes, one after the other."""
-
-    def __init__(self, stored: BinaryIO, kind: Any) -> None:
-        super().__init__()
-        self._stored, self._kind = stored, kind
-        self._decompressor, self._ahead = kind(), b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, out: Any) -> int:
-        content = b""
-        while not content:
-            if self._decompressor.eof and not self._next_stream():
-                return 0
-            content = self._decompressor.decompress(self._given(), len(out))
-        out[: len(content)] = content
-        return len(content)
-
-    def _given(self) -> bytes:
-        """Return the next compressed bytes, none where enough were given before."""
-        if not self._decompressor.needs_input:
-            return b""
-        given, self._ahead = self._ahead or self._stored.read(_READ_BYTES), b""
-        if not given:
-            raise EOFError("Compressed file ended before the end-of-stream marker was reached")
-        return given
-
-    def _next_stream(self) -> bool:
-        """Begin the stream behind one that has ended; say whether there is any."""
-        rest = self._decompressor.unused_data.lstrip(b"\0")
-        while not rest:
-            more = self._stored.read(_READ_BYTES)
-            if not more:
-                return False
-            rest = more.lstrip(b"\0")
-        self._decompressor, self._ahead = self._kind(), rest
-        return True
-
-
-def require_window(stored: BinaryIO, compression: str, name: str, budget: Budget) -> BinaryIO:
-    """Return a stored stream from its beginning, if unpacking it fits into the budget.
-
-    Raises
-    ------
-    BadInput
-        When it has not, with the window and the budget.
-    """
-    if compression not in (".xz", ".zst"):
-        return stored
-    peeked = peekable(stored)
-    head = peeked.peek(_LOOKED_AT)[:_LOOKED_AT]
-    size = _of_xz(head) if compression == ".xz" else _of_zstandard(head)
-    budget.require_window(
-        size, f"{name}: unpacking the file takes",
-        "Pack it with a smaller one (xz -6, zstd -19 and no long window)",
-    )  # fmt: skip
-    return peeked
-
-
-def _of_xz(head: bytes) -> int:
-    """Return bytes within which the beginning can be unpacked, an eighth too many at most; or 0."""
-    size = 1 << 16
-    while size < _LARGEST:
-        try:
-            lzma.LZMADecompressor(memlimit=size).decompress(head, max_length=1)
-        except lzma.LZMAError as error:
-            if "limit" not in str(error):
-                return 0
-            size += size // 8
-        else:
-            return size
-    return _LARGEST
-
-
-def _of_zstandard(head: bytes) -> int:
-    """Return the window of a frame (RFC 8878, section 3.1.1.1); 0: there is none."""
-    if len(head) < 6 or not head.startswith(_ZSTANDARD):
-        return 0
-    descriptor = head[4]
-    if not descriptor & 0x20:
-        exponent, mantissa = head[5] >> 3, head[5] & 7
-        base = 1 << (10 + exponent)
-        return base + (base >> 3) * mantissa
-    n_bytes = (1, 2, 4, 8)[descriptor >> 6]
-    begin = 5 + (0, 1, 2, 4)[descriptor & 3]
-    return int.from_bytes(head[begin : begin + n_bytes], "little") + (256 if n_bytes == 2 else 0)
-
-
 @contextmanager
-def opened(address: Address, *, anywhere: bool = False) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def opened(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a file: its decompressed and its stored bytes.
-
-    Parameters
-    ----------
-    address
-        The file.
-    anywhere
-        Whether the format is read at other places than one after the other.
 
     Raises
     ------
@@ -156,27 +36,23 @@ def opened(address: Address, *, anywhere: bool = False) -> Iterator[tuple[Binary
     """
     with (
         plain_errors(address.name, address.store),
-        _stored(address, anywhere=anywhere) as stored,
-        _unchanged(stored),
+        _stored(address) as stored,
+        _decompressed(address, stored) as stream,
+        _unchanged(stored),  # before Arrow's stream closes it
     ):
-        ready = require_window(stored, address.compression, address.name, address.budget)
-        stream = _decompressed(ready, address.compression)
         try:
             yield stream, stored
         except _DAMAGED as error:
             raise _damaged(address, stored, error) from error
         except OSError as error:
-            if address.compression and error.errno is None:  # how bz2 and Arrow report bad data
+            if address.compression and error.errno is None:  # how Arrow reports bad data
                 raise _damaged(address, stored, error) from error
             raise
-        finally:
-            if stream is not ready:
-                stream.close()
 
 
-def _stored(address: Address, *, anywhere: bool) -> BinaryIO:
+def _stored(address: Address) -> BinaryIO:
     if address.file is not None:
-        return cast("BinaryIO", address.file.open(anywhere=anywhere))
+        return address.file.open()
     return cast("BinaryIO", address.store.open(address.path, "rb"))
 
 
@@ -196,20 +72,73 @@ def _require_same(stored: BinaryIO) -> None:
         stored.require_same()
 
 
-def _decompressed(stored: BinaryIO, compression: str) -> BinaryIO:
-    if compression == ".gz":
-        return cast("BinaryIO", gzip.GzipFile(fileobj=stored))
-    if compression in (".bz2", ".xz"):
-        return unpacked(stored, compression)
-    if compression == ".zst":
+@contextmanager
+def _decompressed(address: Address, stored: BinaryIO) -> Iterator[BinaryIO]:
+    if not address.compression:
+        yield stored
+        return
+    if address.compression == ".gz":  # as whole as by Arrow, and it can go back
+        raw: Any = gzip.GzipFile(fileobj=stored)
+    elif address.compression == ".xz":
+        raw = _Xz(stored, address.budget.unpacking)
+    else:
         import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that other text need not wait
 
-        arrow = pa.CompressedInputStream(pa.PythonFile(stored, "r"), "zstd")
-        return cast("BinaryIO", io.BufferedReader(arrow, 1 << 20))
-    return stored
+        raw = pa.CompressedInputStream(pa.PythonFile(stored, "r"), _ARROW[address.compression])
+    with io.BufferedReader(raw, _BUFFER_BYTES) as stream:
+        yield cast("BinaryIO", stream)
+
+
+class _Xz(io.RawIOBase):
+    """Streams of xz, one after the other, with zeros between and behind them.
+
+    Python's own reader stops in silence at what is no further stream: rows behind a damaged header
+    would be missing.
+    """
+
+    def __init__(self, stored: BinaryIO, most_bytes: int) -> None:
+        super().__init__()
+        self._stored, self._most_bytes, self._ahead = stored, most_bytes, b""
+        self._stream = lzma.LZMADecompressor(memlimit=most_bytes)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, out: Any) -> int:
+        content = b""
+        while not content:
+            if self._stream.eof and not self._next_stream():
+                return 0
+            content = self._stream.decompress(self._given(), len(out))
+        out[: len(content)] = content
+        return len(content)
+
+    def _given(self) -> bytes:
+        """Return the next stored bytes, none where the stream has some left."""
+        if not self._stream.needs_input:
+            return b""
+        given, self._ahead = self._ahead or self._stored.read(_READ_BYTES), b""
+        if not given:
+            raise EOFError
+        return given
+
+    def _next_stream(self) -> bool:
+        """Begin the stream behind one that has ended; False at the end of the file."""
+        rest = self._stream.unused_data
+        while not (begins := rest.lstrip(b"\0")):
+            if not (rest := self._stored.read(_READ_BYTES)):
+                return False
+        self._stream, self._ahead = lzma.LZMADecompressor(memlimit=self._most_bytes), begins
+        return True
 
 
 def _damaged(address: Address, stored: BinaryIO, error: Exception) -> BadInput:
+    if "usage limit" in str(error):  # of xz, whose dictionary is as large as its writer chose
+        return BadInput(
+            f"{address.name}: unpacking the file takes more than the "
+            f"{format_bytes(address.budget.unpacking)} that memory has for it. Pack it with a "
+            "smaller dictionary (xz -6), or give more (`memory`)."
+        )
     early = isinstance(error, EOFError) or "runcated" in str(error)
     what = (
         "ends before its compressed data does"

@@ -11,7 +11,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import vw_kernel as grammar
 from fewpass.pipeline.tables.readers.as_written import in_text
-from fewpass.pipeline.tables.readers.exact import parse_exactly
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
@@ -105,13 +104,7 @@ class VowpalWabbitSource(SparseText):
             np.empty((LISTED, 3), np.int64), np.empty(2 * longest + 2, np.uint8),
         )  # fmt: skip
         unlabelled, largest = not self._options.label_required, LARGEST[self._options.dtype]
-        counts = parse_exactly(
-            text.bytes,
-            lambda rounded, hard: parse_rows(
-                text.bytes, self._bits, unlabelled, largest, space, rounded, hard
-            ),
-        )
-        return space, counts
+        return space, parse_rows(text.bytes, self._bits, unlabelled, largest, space)
 
     def _table(self, space: VwSpace, counts: VwCounts) -> SparseTable:
         nnz = int(space.indptr[counts.rows])

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.encoding.hashing import murmur3
 from fewpass.pipeline.tables.readers.characters import APOSTROPHE, BAR, COLON, HAT, NEWLINE, SPACE
-from fewpass.pipeline.tables.readers.decimals import OK, Position, may_be_a_name
-from fewpass.pipeline.tables.readers.exact import Rounded, number
+from fewpass.pipeline.tables.readers.decimals import OK, Position, decimal, may_be_a_name
 from fewpass.solvers.kernels.dispatch import exact_part, kernel
 from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
@@ -43,7 +42,6 @@ class VwCounts(NamedTuple):
 
     rows: int
     bad: int  # may exceed the space, which lists the first ones
-    hard: int  # numbers left to `float()`
     merged: int  # features of a row that share a column with another
     weighted: int  # rows with an importance
 
@@ -85,9 +83,7 @@ def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> I
 
 
 @exact_part
-def _head(
-    text: Bytes, at: Position, rounded: Rounded, hard: WholeNumbers, n_hard: int
-) -> tuple[float, float, int, Position, Position, int, Position]:
+def _head(text: Bytes, at: Position) -> tuple[float, float, int, Position, Position, Position]:
     """Read what stands before the first bar: label, importance (nan: none), and what is wrong.
 
     Last comes where the label stands that may be no float, -1 where it is one.
@@ -97,7 +93,7 @@ def _head(
     while text[at] != NEWLINE and text[at] != BAR and fault == 0:
         behind = _behind_token(text, at)
         if text[at] != APOSTROPHE and text[behind] != BAR:  # else it is a tag
-            status, value, end, n_hard = number(text, at, rounded, hard, n_hard)
+            status, value, end = decimal(text, at)
             if status != OK or end != behind or (numbers == 1 and value < 0.0):
                 fault, where = (BAD_LABEL if numbers == 0 else BAD_WEIGHT), at
             if numbers == 0 and may_be_a_name(text, np.uint64(at), np.uint64(behind)):
@@ -108,20 +104,18 @@ def _head(
         at = _behind_blanks(text, behind)
     if fault == 0 and text[at] != BAR:
         fault = NO_BAR
-    return label, weight, fault, where, at, n_hard, written
+    return label, weight, fault, where, at, written
 
 
 @exact_part
-def _scaled(
-    text: Bytes, behind: Position, rounded: Rounded, hard: WholeNumbers, n_hard: int
-) -> tuple[float, Position, int]:
+def _scaled(text: Bytes, behind: Position) -> tuple[float, Position]:
     """Read the number behind a name, 1 where there is none; `behind` is -1 where it is none."""
     if text[behind] != COLON:
-        return 1.0, behind, n_hard
-    status, value, end, n_hard = number(text, behind + 1, rounded, hard, n_hard)
+        return 1.0, behind
+    status, value, end = decimal(text, behind + 1)
     if status != OK or (text[end] > SPACE and text[end] != BAR):
-        return 0.0, -1, n_hard
-    return value, end, n_hard
+        return 0.0, -1
+    return value, end
 
 
 @exact_part
@@ -131,17 +125,14 @@ def _namespace(
     mask: int,
     space: VwSpace,
     nnz: Index,
-    rounded: Rounded,
-    hard: WholeNumbers,
-    n_hard: int,
     largest: float,
-) -> tuple[Index, Position, int, int]:
+) -> tuple[Index, Position, int]:
     """Read a namespace, from behind its bar on; the fault of a value is returned third."""
     behind = _behind_name(text, at)
     size = behind - at
     space.name[:size] = text[at:behind]
     space.name[size] = HAT
-    scale, behind, n_hard = _scaled(text, behind, rounded, hard, n_hard)
+    scale, behind = _scaled(text, behind)
     while behind >= 0:
         at = _behind_blanks(text, behind)
         if text[at] == NEWLINE or text[at] == BAR:
@@ -149,14 +140,14 @@ def _namespace(
         behind = _behind_name(text, at)
         end = size + 1 + behind - at
         space.name[size + 1 : end] = text[at:behind]
-        value, behind, n_hard = _scaled(text, behind, rounded, hard, n_hard)
+        value, behind = _scaled(text, behind)
         if abs(value * scale) > largest:
-            return nnz, at, TOO_LARGE, n_hard
+            return nnz, at, TOO_LARGE
         if value * scale != 0.0:
             space.indices[nnz] = murmur3(space.name, 0, end) & mask
             space.data[nnz] = value * scale
             nnz += 1
-    return nnz, at, BAD_VALUE if behind < 0 else 0, n_hard
+    return nnz, at, BAD_VALUE if behind < 0 else 0
 
 
 @kernel
@@ -166,29 +157,23 @@ def parse_rows(
     unlabelled: bool,
     largest: float,
     space: VwSpace,
-    rounded: Rounded,
-    hard: WholeNumbers,
 ) -> VwCounts:
     """Parse whole lines; a row that is bad is left out and noted.
 
     Bad is also a value larger than `largest`, or a sum of some that share a column.
     """
     mask = (1 << bits) - 1
-    rows, bad, n_hard, merged, weighted, line, at = 0, 0, 0, 0, 0, 0, 0
+    rows, bad, merged, weighted, line, at = 0, 0, 0, 0, 0, 0
     space.indptr[0] = 0
     while at < text.size:
         at = _behind_blanks(text, at)
         nnz, empty = space.indptr[rows], text[at] == NEWLINE
         if not empty:
-            label, weight, fault, where, at, n_hard, written = _head(
-                text, at, rounded, hard, n_hard
-            )
+            label, weight, fault, where, at, written = _head(text, at)
             if fault == 0 and np.isnan(label) and not unlabelled:
                 fault = MISSING_LABEL
             while text[at] == BAR and fault == 0:
-                nnz, at, fault, n_hard = _namespace(
-                    text, at + 1, mask, space, nnz, rounded, hard, n_hard, largest
-                )
+                nnz, at, fault = _namespace(text, at + 1, mask, space, nnz, largest)
                 where = at if fault != 0 else where
             if fault == 0:
                 end = _ordered(space.indices, space.data, space.indptr[rows], nnz)
@@ -207,4 +192,4 @@ def parse_rows(
         while text[at] != NEWLINE:
             at += 1
         at, line = at + 1, line + 1
-    return VwCounts(rows, bad, n_hard, merged, weighted)
+    return VwCounts(rows, bad, merged, weighted)

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Literal
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.scaling import Scaler, measured, resolved
+from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.source_order import advice
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
+from fewpass.pipeline.tables.ingest.layout import require_scalable, scaling_of
 from fewpass.pipeline.tables.ingest.reading import raw_bytes, stamps
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.readers.source import Source
@@ -51,24 +52,17 @@ def decided_scaler(
     source: Source, tables: Sequence[Table], scale: ScalingKind | Literal["auto"]
 ) -> Scaler:
     """Return the scaling that is asked for, measured on tables of the first rows."""
-    encoded = source.schema is not None and source.schema.encoding is not None
-    kind = resolved(scale, tables[0], encoded=encoded)
-    if kind == "standard" and source.layout == "sparse":
-        raise BadInput(
-            "Standard scaling would fill every zero of sparse rows. Choose the scaling "
-            "unit-rows or none."
-        )
+    require_scalable(scale, source)
+    kind, columns = scaling_of(scale, source, tables[0])
     if kind in ("maxabs", "rms") and source.n_features is None:
         raise BadInput(
             "Scaling by column needs to know how many there are, and the source is read once. "
             "Give `n_features`, or choose the scaling unit-rows or none."
         )
-    width = source.n_features or 0
-    columns = measured(kind, source.layout, width)
     if columns is not None:
         for table in tables:
             columns.add(table)
-    return Scaler.fitted(kind, columns, width)
+    return Scaler.fitted(kind, columns, source.n_features or 0)
 
 
 def expected_rows(

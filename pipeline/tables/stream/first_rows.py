@@ -16,13 +16,13 @@ import numpy as np
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import Buffer
+from fewpass.pipeline.rows.row_summary import weights_that_count
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.encoding.schema import described_columns
-from fewpass.pipeline.tables.ingest.held_out_share import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.ingest.layout import laid_out
 from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on
 from fewpass.pipeline.tables.ingest.reading import (
@@ -30,8 +30,8 @@ from fewpass.pipeline.tables.ingest.reading import (
     raw_bytes,
     schema_of,
 )
-from fewpass.pipeline.tables.ingest.writing import weights_that_count
 from fewpass.pipeline.tables.readers import Expected, open_source
+from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import is_standard_input
@@ -41,13 +41,13 @@ from fewpass.pipeline.tables.stream.first_decisions import (
     expected_rows,
     fingerprint_of,
 )
-from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece
 from fewpass.pipeline.tables.stream.rows_of_source import RowsOfSource
 from fewpass.pipeline.tables.stream.source_pieces import (
     ALL,
     STEADY_BYTES,
     Fixed,
+    HeldOutRows,
     ReceivedRows,
     SourcePieces,
     count,

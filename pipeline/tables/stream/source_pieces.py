@@ -23,10 +23,10 @@ from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.target_range import range_with
 from fewpass.pipeline.rows.targets import label_text, shown
-from fewpass.pipeline.tables.ingest.held_out_share import HeldOutShare
+from fewpass.pipeline.tables.ingest.partition import LISTED, PARTITION
 from fewpass.pipeline.tables.readers.as_written import labelled
-from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, Source
-from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows, with_skipped
+from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Parsed, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.table import Table, concatenate, n_bytes, take
@@ -112,6 +112,45 @@ class Fixed(NamedTuple):
             return table, None
         test = self.held_out.of(piece.parsed, piece.number)
         return take(table, np.flatnonzero(~test)), take(table, np.flatnonzero(test))
+
+
+def with_skipped(before: LeftOut, parsed: Parsed) -> LeftOut:
+    """Count a piece's bad rows, too; the first of all are listed with their reason."""
+    more = LISTED - len(before.listed)
+    listed = (f"{r.file}, line {r.line}: {r.reason}" for r in parsed.skipped[:more])
+    return LeftOut(before.rows + parsed.n_skipped, (*before.listed, *listed))
+
+
+class HeldOutRows:
+    """Held-out rows within a budget of memory: a uniform sample of all of them.
+
+    Every row has a random number; where the rows are too many, the upper half is dropped.
+    """
+
+    def __init__(self, most_bytes: int, seed: int) -> None:
+        self._most_bytes, self._seed, self._below = most_bytes, seed, 1.0
+        self._tables: list[Table] = []
+        self._keys: list[NDArray[np.float64]] = []
+
+    def add(self, table: Table, piece: int) -> None:
+        """Add the held-out rows of a piece."""
+        key = np.random.default_rng([self._seed, PARTITION, piece, 1]).random(table.n_rows)
+        self._add_below(table, key)
+        while sum(map(n_bytes, self._tables)) > self._most_bytes and self._below > 1e-9:
+            self._below *= 0.5
+            before, self._tables, self._keys = (self._tables, self._keys), [], []
+            for one, keys in zip(*before, strict=True):
+                self._add_below(one, keys)
+
+    def _add_below(self, table: Table, key: NDArray[np.float64]) -> None:
+        chosen = np.flatnonzero(key < self._below)
+        if len(chosen):
+            self._tables.append(take(table, chosen))
+            self._keys.append(key[chosen])
+
+    def table(self) -> Table | None:
+        """Return all of them; None where there are none."""
+        return concatenate(self._tables) if self._tables else None
 
 
 class ReceivedRows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS, server_format
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
@@ -14,6 +14,11 @@ UNSEEKABLE = (
     f"{STANDARD_INPUT.capitalize()} cannot be read again from its beginning, so this training "
     "cannot go on. Its newest snapshot is a model; to be able to go on, train on a file, or keep "
     "the rows as a data set (`keep`)."
+)
+
+ASKED_AGAIN = (
+    "Rows of a query may be others when it is asked again, so this training cannot go on. Its "
+    "newest snapshot is a model; to be able to go on, ingest the rows and train on the data set."
 )
 
 
@@ -56,3 +61,5 @@ def require_seekable(plan: TrainingPlan) -> None:
     assert plan.source is not None, "the plan names a source"
     if is_standard_input(plan.source.sources):
         raise BadInput(UNSEEKABLE)
+    if any(server_format(spec) == "postgresql" for spec in plan.source.sources):
+        raise BadInput(ASKED_AGAIN)

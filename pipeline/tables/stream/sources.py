@@ -20,7 +20,7 @@ GLOB = "*?["
 
 
 def is_source(address: str) -> bool:
-    """Say whether rows are to be read from an address: a file, a glob, a folder of files.
+    """Return whether rows are to be read from an address: a file, a glob, a folder of files.
 
     A missing address is taken for a missing data set, unless it is a glob.  Runs, stores of
     refreshes and the like count as data sets, too: opening them as one refuses them by their kind.

@@ -14,7 +14,8 @@ from fewpass.pipeline.reporting.shown_shapes import (
 )
 from fewpass.pipeline.tables.encoding.additive_shapes import ColumnCurve, LevelSteps
 from fewpass.pipeline.tables.encoding.category_recipe import in_order
-from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, MISSING, RARE, Variable
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF
+from fewpass.pipeline.tables.encoding.variables import MISSING, RARE, Variable
 
 
 def curve(grid, masses, origin=None, part=""):

@@ -22,7 +22,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.scoring.sql_tables import PostgresTable, SqliteTable
-from fewpass.pipeline.tables.readers.store_settings import as_environment
+from fewpass.pipeline.tables.readers.table_files import store_settings
 from testing.object_store import object_store
 from testing.postgres_server import postgres_server
 from tests.pipeline.tables.readers.test_databases import needs_postgres
@@ -256,7 +256,7 @@ def test_a_row_that_cannot_be_read_leaves_no_row(shop, place, tmp_path):
     lines = "".join(f"{k},0.5,Rome\n" for k in range(N))
     (tmp_path / "bad.csv").write_text(f"id,size,city\n{lines}1,2,3,4,5\n")
     place.predict(shop / "run", shop / "new.parquet")
-    with pytest.raises(BadInput, match=f"line {N + 2}"):
+    with pytest.raises(BadInput, match=f"row {N + 2}"):
         place.predict(shop / "run", tmp_path / "bad.csv")
     assert place.count() == N
 
@@ -401,7 +401,7 @@ def test_a_table_of_delta_lake_in_an_object_store(shop, monkeypatch):
         monkeypatch.setitem(fsspec.config.conf, "s3", store.options)
         for _ in range(2):
             fewpass.predict(shop / "run", shop / "new.parquet", "s3://bucket/p.delta", keep=["id"])
-        options = as_environment(store.fs)
+        options = store_settings(store.fs)
         table = DeltaTable("s3://bucket/p.delta", storage_options=options)
         found = pa.table(QueryBuilder().register("t", table).execute("SELECT id FROM t"))
     assert sorted(found["id"].to_pylist()) == list(range(N))

@@ -23,8 +23,12 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
-from fewpass.pipeline.tables.readers.random_split import stratified
-from fewpass.pipeline.tables.readers.split_column import SplitColumn, counted, threshold_of
+from fewpass.pipeline.tables.readers.held_out_rows import (
+    SplitColumn,
+    counted,
+    stratified,
+    threshold_of,
+)
 from fewpass.pipeline.tables.stream.first_rows import FirstRows
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable

@@ -140,7 +140,7 @@ def test_what_does_not_go_is_refused(place, tmp_path):
     table = pd.read_csv(rows)
     table.loc[6, "time"] = 0.0
     table.to_csv(tmp_path / "bad.csv", index=False)
-    with pytest.raises(BadInput, match=r"line 8: the exposure .* is '0.0', a number above 0"):
+    with pytest.raises(BadInput, match=r"row 8: the exposure .* is '0.0', a number above 0"):
         ingest(tmp_path / "bad.csv", tmp_path / "data", exposure="time", **how)
     ingest(rows, tmp_path / "plain", drop=["time", "w"], **how)
     with pytest.raises(BadInput, match="have no offsets, and those that the model was trained on"):

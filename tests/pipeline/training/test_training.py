@@ -24,7 +24,7 @@ from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Diverged, Weights
 from fewpass.storage.folder import Damaged
 from testing.datasets import make
-from testing.interruptions import assert_cuts_change_nothing, trained
+from testing.interruptions import trained
 from testing.jobs import job_of
 
 MEMORY = "96.1MB"  # leaves windows of a few small chunks
@@ -36,110 +36,6 @@ def train(plan, url, executor=None):
 
 def plan_for(dataset, **settings):
     return TrainingPlan(dataset=dataset.folder.url, **({"memory": MEMORY, "lam": "1/n"} | settings))
-
-
-@pytest.fixture(scope="module")
-def quiet_runs(tmp_path_factory):
-    """Plans with what training them in this process, without Dask, came to."""
-    found = []
-    for layout in ("dense", "sparse"):
-        folder = tmp_path_factory.mktemp(layout)
-        dataset = make(folder / "set", layout=layout, weighted=True)
-        for streams in (1, 3):
-            plan = plan_for(dataset, streams=streams, passes=2, certify=True, lam="10/n")
-            found.append((plan, train(plan, folder / f"quiet{streams}")))
-        plan = plan_for(dataset, solver={"kind": "onepass"}, streams=2, memory="128MB")
-        found.append((plan, train(plan, folder / "quiet-onepass")))
-        plan = plan_for(dataset, solver={"kind": "s2gd"}, streams=2, passes=4)
-        found.append((plan, train(plan, folder / "quiet-s2gd")))
-        plan = plan_for(dataset, solver={"kind": "sdca"}, streams=2, passes=3)
-        found.append((plan, train(plan, folder / "quiet-sdca")))
-        plan = plan_for(dataset, solver={"kind": "pegasos"}, loss="hinge", streams=2, passes=3)
-        found.append((plan, train(plan, folder / "quiet-pegasos")))
-        plan = plan_for(dataset, solver={"kind": "asdca"}, passes=3)
-        found.append((plan, train(plan, folder / "quiet-asdca")))
-        plan = plan_for(dataset, solver={"kind": "sag"}, passes=2)
-        found.append((plan, train(plan, folder / "quiet-sag")))
-        plan = plan_for(
-            dataset, solver={"kind": "newton"}, penalty="l1", lam=".1max", streams=2,
-            memory="96.3MB",
-        )  # fmt: skip
-        found.append((plan, train(plan, folder / "quiet-newton")))
-    return found
-
-
-@pytest.mark.parametrize(
-    "execution",
-    [
-        Execution(threads=1),
-        Execution(threads=4),
-        Execution(scheduler="local", threads=2),
-        Execution(workers=3, threads=1),  # more than the streams of most plans here
-    ],
-    ids=lambda e: f"{e.workers} processes" if e.workers else f"{e.threads} threads",
-)
-def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
-    # A process loads the kernels of every method anew: half of the plans, of either layout.
-    plans = quiet_runs[::2] if execution.workers else quiet_runs
-    with open_executor(execution) as executor:
-        for k, (plan, quiet) in enumerate(plans):
-            there = train(plan, tmp_path / f"run{k}", executor)
-            assert there.weights_sha256 == quiet.weights_sha256, plan
-            assert (there.objective, there.certificate) == (quiet.objective, quiet.certificate)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"solver": {"kind": "asgd", "average_from": "auto"}},
-        {"solver": {"kind": "asgd", "average_from": 1500}, "passes": 2},
-        {"solver": {"kind": "sgd"}, "loss": "squared_hinge", "intercept": "none"},
-        {"solver": {"kind": "onepass"}, "streams": 2, "certify": True, "memory": "128MB"},
-        {"streams": 2, "passes": 2, "certify": True, "intercept": "regularised"},
-        {"solver": {"kind": "s2gd+"}, "passes": 6},
-        {"solver": {"kind": "s2gd", "m": 3000}, "passes": 4, "streams": 2, "lam": "30/n"},
-        {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
-        {
-            "solver": {"kind": "sdca", "shrink_rounds": 9},
-            "loss": "hinge",
-            "streams": 2,
-            "passes": 3,
-        },
-        {"solver": {"kind": "psdca", "columns": "apart"}, "passes": 7, "lam": "0.01/n"},
-        {
-            "solver": {"kind": "psdca", "columns": "apart"},
-            "streams": 2,
-            "passes": 5,
-            "lam": "0.01/n",
-        },
-        {"solver": {"kind": "pegasos"}, "loss": "hinge", "passes": 3},
-        {"solver": {"kind": "sdca", "batch": "aggressive"}, "streams": 2, "passes": 3},
-        {"solver": {"kind": "asdca", "batch_size": 40}, "passes": 4},
-        {"solver": {"kind": "agd"}, "passes": 7},
-        {"solver": {"kind": "sag+"}, "passes": 4, "lam": "30/n", "certify": True},
-        {"solver": {"kind": "lbfgs", "memory": 2}, "passes": 7},
-        {"solver": {"kind": "newton"}, "passes": 6, "loss": "smoothed_hinge"},
-        {
-            "solver": {"kind": "newton"},
-            "penalty": "l1",
-            "lam": ".05max",
-            "tol": 1e-8,
-            "memory": "96.3MB",
-        },
-    ],
-    ids=lambda settings: settings.get("solver", {}).get("kind", "streams"),
-)
-def test_interrupted_anywhere_equals_uninterrupted(tmp_path, settings, monkeypatch):
-    monkeypatch.setattr("fewpass.solvers.sag.RENEW_EVERY", 2)
-    monkeypatch.setattr("fewpass.pipeline.training.walk.FASTER", 4)  # more places to stop at
-    layout = "dense" if "streams" in settings else "sparse"
-    n = (
-        2000 if settings.get("passes", 1) == 1 else 1000
-    )  # a snapshot after every span takes longest
-    dataset = make(tmp_path / "set", layout=layout, n=n, chunk_rows=30)
-    plan = plan_for(dataset, **settings)
-    quiet = train(plan, tmp_path / "quiet")
-    assert_cuts_change_nothing(plan, tmp_path, quiet, 5)
 
 
 def test_the_same_command_again_continues_and_then_does_nothing(tmp_path):

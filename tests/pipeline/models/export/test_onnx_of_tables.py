@@ -45,7 +45,7 @@ def answers(model, rows):
 @pytest.mark.parametrize("name", MODELS)
 def test_every_kind_of_column_and_of_model(rows, recipe, name):
     assert {type(one).__name__ for one in recipe.columns} == {
-        "Number", "Bins", "Category", "Hashed", "Text", "Date", "Vector",
+        "Number", "Bins", "Category", "Hashed", "Text", "Date", "EmbeddingColumn",
     }  # fmt: skip
     model = model_of(recipe, name)
     got, wanted = answers(model, rows), expected_of(model, rows)

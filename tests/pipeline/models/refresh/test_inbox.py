@@ -22,7 +22,7 @@ from fewpass.pipeline.models.refresh.taking import take
 from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.source_files import SourceChanged
+from fewpass.storage.source_file import SourceChanged
 from testing.object_store import object_store
 from testing.refreshing import EndsBefore, Interrupted, plan_of, refresh, write_rows
 

@@ -1,4 +1,4 @@
-"""Rows stored as codes: the same features as by the slots of their recipe, bit for bit."""
+"""Rows stored as codes: the same features as by the terms of their recipe, bit for bit."""
 
 import json
 
@@ -9,7 +9,7 @@ import pytest
 
 from fewpass.pipeline.tables.additive.choosing import with_form
 from fewpass.pipeline.tables.additive.rules import AskedForm
-from fewpass.pipeline.tables.encoding.applying import encode, encoded, in_slots
+from fewpass.pipeline.tables.encoding.applying import by_terms, encode, encoded
 from fewpass.pipeline.tables.encoding.expansion import has_codes
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -57,10 +57,10 @@ def cells_of(recipe, rows):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 3001])
-def test_codes_make_the_features_of_the_slots(recipe, n, dtype):
+def test_codes_make_the_features_of_the_terms(recipe, n, dtype):
     assert has_codes(recipe)
     cells = cells_of(recipe, table(n, seed=1))
-    made, wanted = encode(recipe, cells), in_slots(recipe, cells)
+    made, wanted = encode(recipe, cells), by_terms(recipe, cells)
     assert (made.n_rows, made.n_outputs) == (wanted.n_rows, wanted.n_outputs)
     for mine, other in zip(made.sparse(dtype), wanted.sparse(dtype), strict=True):
         assert mine.dtype == other.dtype
@@ -89,9 +89,9 @@ def test_a_number_that_is_missing_only_later_counts_as_the_mean(whole_recipe):
 
 
 @pytest.mark.parametrize("n", [1, 65, 500])
-def test_codes_and_slots_agree_on_what_is_missing_only_later(whole_recipe, n):
+def test_codes_and_terms_agree_on_what_is_missing_only_later(whole_recipe, n):
     cells = cells_of(whole_recipe, table(n, seed=3))
-    made, wanted = encode(whole_recipe, cells), in_slots(whole_recipe, cells)
+    made, wanted = encode(whole_recipe, cells), by_terms(whole_recipe, cells)
     for mine, other in zip(made.sparse(np.float64), wanted.sparse(np.float64), strict=True):
         np.testing.assert_array_equal(mine, other)
 

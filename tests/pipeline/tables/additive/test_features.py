@@ -36,8 +36,9 @@ def spline(knots, levels, alpha=1.0):
 
 def features(one, x):
     X = np.zeros((len(x), one.width))
-    starts, column, value = one.hats_of(np.asarray(x, float)).ragged()
-    X[np.repeat(np.arange(len(x)), np.diff(starts)), column] = value
+    x = np.asarray(x, float)
+    for column, value in one.features(np.nan_to_num(x)):
+        X[np.arange(len(x)), column] = np.where(np.isnan(x), 0.0, value)
     return X
 
 

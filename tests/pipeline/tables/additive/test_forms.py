@@ -3,6 +3,7 @@
 import json
 import tracemalloc
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,8 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.frames import as_table
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.additive import candidates, choosing
-from fewpass.pipeline.tables.additive.forms import EncodedForm, FormTrial, Tried
+from fewpass.pipeline.tables.additive import choosing
+from fewpass.pipeline.tables.additive.form_sample import EncodedForm
 from fewpass.pipeline.tables.additive.interactions import (
     Binned,
     holds,
@@ -35,6 +36,7 @@ from fewpass.pipeline.tables.additive.sample_fit import (
     SampleTargets,
     fitted_models,
 )
+from fewpass.pipeline.tables.additive.trials import FormTrial, losses_without
 from fewpass.pipeline.tables.encoding.additive_shapes import shapes_of
 from fewpass.pipeline.tables.encoding.applying import encode as encoded_as
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
@@ -240,7 +242,7 @@ def test_names_that_are_not_surely_better_are_not_chosen(monkeypatch):
     rng, n = np.random.default_rng(2), 1200
     who = rng.integers(1000, 1060, n)
     rows, y = pd.DataFrame({"who": who, "x": rng.normal(size=n)}), rng.normal(size=60)[who - 1000]
-    monkeypatch.setattr(candidates.FormCandidate, "is_surely_better", lambda *_: False)
+    monkeypatch.setattr(FormTrial, "is_surely_better", lambda *_: False)
     recipe = TableEncoder(additive=True).fit(rows, y + 0.3 * rng.normal(size=n)).recipe_
     assert recipe.columns[0].kind == "number"
     assert recipe.additive.chosen.form == "splines"
@@ -549,7 +551,7 @@ def test_forms_are_compared_on_the_features_that_rows_have():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 * form.features
-    tried = Tried(form.features, np.zeros((len(GRID), 1)), models)
-    trial = FormTrial(None, targets, np.arange(n), np.arange(n))
-    without = trial.losses_without(form, tried, slice(0, form.features))
+    sample = SimpleNamespace(targets=targets, parts=[(np.arange(n), np.arange(n))])
+    trial = FormTrial("", sample, form.features, (np.zeros((len(GRID), 1)),), (models,))
+    without = losses_without(trial, form, slice(0, form.features))
     np.testing.assert_allclose(without, targets.losses(np.full(n, models.models[0].intercept)))

@@ -16,7 +16,7 @@ import pytest
 
 import fewpass
 from fewpass.pipeline.errors import BadInput, BusyPlace
-from fewpass.pipeline.tables.changing import appending, forgetting, one_change
+from fewpass.pipeline.tables.changing import one_change
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
@@ -134,9 +134,8 @@ def noted(steps):
         patch.setattr(Dataset, "open", classmethod(open_))
         patch.setattr(DatasetWriter, "commit", committed)
         before(IngestTarget, "clear", "clear")
-        before(one_change.NextGeneration, "after", "begin", lambda one: one.folder)
-        for module in (one_change, appending, forgetting):
-            before(module, "prune_generations", "remove", lambda folder, _: folder)
+        before(one_change.NextGeneration, "__init__", "begin", lambda _made, one, _rows: one.folder)
+        before(one_change, "prune_generations", "remove", lambda folder, _: folder)
         before(phases, "write_columns", "write", lambda dataset, *_: dataset.folder)
         yield
 

@@ -72,15 +72,6 @@ def write_jsonl(path):
     write_lines(path, map(json.dumps, table(words=True).to_pylist()))
 
 
-def write_arff(path):
-    rows = table(words=True)
-    head = [f"@attribute {name} {'string' if name == 'town' else 'numeric'}" for name in
-            rows.column_names]  # fmt: skip
-    cells = (",".join("?" if v is None else str(v) for v in row.values())
-             for row in rows.to_pylist())  # fmt: skip
-    write_lines(path, ["@relation rows", *head, "@data", *cells])
-
-
 def write_arrow(path, *, words=True):
     feather.write_feather(table(words=words), path, chunksize=GROUP)
 
@@ -115,7 +106,6 @@ KINDS = {
     ),
     "arrow": (write_arrow, "rows.arrow", LABEL),
     "jsonl": (write_jsonl, "rows.jsonl", LABEL),
-    "arff": (write_arff, "rows.arff", LABEL),
     "sqlite": (write_sqlite, "rows.sqlite", LABEL),
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ from fewpass.pipeline.tables.readers import open_source
 N = 600
 ZIPS = [f"{(k * 397) % 90 + 7:05d}" for k in range(N)]
 IDS = [10**17 + 2 * (k % 8) for k in range(N)]  # doubles have one in sixteen
-FORMATS = ("csv", "parquet", "jsonl", "arff")
+FORMATS = ("csv", "parquet", "jsonl")
 
 
 def written(folder, kind, columns):
@@ -28,9 +28,6 @@ def written(folder, kind, columns):
     lines = "".join(f"{','.join(map(str, row))}\n" for row in rows)
     if kind == "csv":
         path.write_text(f"{','.join(names)}\n{lines}")
-    elif kind == "arff":
-        header = "".join(f"@attribute {name} numeric\n" for name in names)
-        path.write_text(f"@relation t\n{header}@data\n{lines}")
     elif kind == "jsonl":
         path.write_text(
             "".join(f"{json.dumps(dict(zip(names, row, strict=True)))}\n" for row in rows)

@@ -7,6 +7,7 @@ import json
 import lzma
 import struct
 import zipfile
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,10 @@ import pytest
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import open_source
-from fewpass.pipeline.tables.readers.borders import parsing
-from fewpass.pipeline.tables.readers.json_screen import MOST_DEEP, fault_of, is_sound
+from fewpass.pipeline.tables.readers.finding import find
+from fewpass.pipeline.tables.readers.json_rows import MOST_DEEP, _are_objects, _object_in, _refused
+from fewpass.pipeline.tables.readers.library_errors import parsing
+from fewpass.pipeline.tables.readers.streams import _decompressed
 
 ROWS = 40
 
@@ -32,10 +35,11 @@ def rows_of(path, **options):
 # -- Arrow -----------------------------------------------------------------------------------------
 
 
-def ipc(table, kind="file"):
+def ipc(table, kind="file", compression=None):
     out = io.BytesIO()
     new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
-    with new(out, table.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with new(out, table.schema, options=options) as writer:
         writer.write_table(table)
     return out.getvalue()
 
@@ -68,6 +72,22 @@ def test_codes_beyond_a_dictionary_are_refused(tmp_path):
     (tmp_path / "codes.arrow").write_bytes(bytes(raw))
     with pytest.raises(BadInput, match=r"codes\.arrow, rows 1 to 40: .*'w' are damaged"):
         rows_of(tmp_path / "codes.arrow")
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_sizes_that_a_file_claims_and_has_not_are_refused(tmp_path, kind, compression):
+    """Of the batch, of a buffer, and of one that is to be unpacked: nothing so large is filled."""
+    table = pa.table({"x": np.arange(3000) * 1.0, "label": np.arange(3000) % 2})
+    raw = ipc(table, kind, compression=compression)
+    messages = pa.ipc.MessageReader.open_stream(raw[8:] if kind == "file" else raw)
+    body = next(message.body.size for message in messages if message.type == "record batch")
+    for claimed in (body, 8 * 3000):
+        at = raw.index(struct.pack("<q", claimed))
+        for lie in (1 << 62, 1 << 40, -5):
+            (tmp_path / "t.arrow").write_bytes(raw[:at] + struct.pack("<q", lie) + raw[at + 8 :])
+            with pytest.raises(BadInput, match=r"t\.arrow, from row 1 on: the file is damaged"):
+                rows_of(tmp_path / "t.arrow")
 
 
 def test_words_of_parquet_that_are_no_utf8_are_refused(tmp_path):
@@ -155,14 +175,17 @@ def deep(depth):
 
 def test_lines_are_sound_as_python_reads_them():
     soundness = {
-        b"{}": True, b'{"a":"]}{["}': True, b'{"a":"\\"{"}': True, b'  {"a":[{}]} \r': True, b"": True,
+        b"{}": True, b'{"a":"]}{["}': True, b'{"a":"\\"{"}': True, b'  {"a":[{}]} \r': True, b'{"a":"': False,
         b"{}{}": False, b"{}*": False, b'"a"{}': False, b"{": False, b"}{": False, b"1": False,
-        b"[1]": False, deep(MOST_DEEP): True, deep(MOST_DEEP + 1): False,
+        b"[1]": False, deep(MOST_DEEP): True, deep(MOST_DEEP + 1): False, b'{"a":"\\\\"}': True, b'{"a":\n1}': False,
     }  # fmt: skip
     for text, sound in soundness.items():
-        assert is_sound(np.frombuffer(text + b"\n{}\n", np.uint8)) == sound, text
-        if not sound:
-            assert fault_of(text)
+        lines = text + b"\n{}\n"
+        is_taken = (
+            _are_objects(np.frombuffer(lines, np.uint8)) and _refused(lines, pa.schema([])) is None
+        )
+        assert is_taken == sound, text
+        assert isinstance(_object_in(text), dict) == sound, text
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -257,6 +280,25 @@ def test_compressed_files_are_whole_or_refused(tmp_path, end, pack):
         path.write_bytes(raw)
         with pytest.raises(BadInput, match=rf"t\.csv\.{end}: the file (ends|holds damaged)"):
             rows_of(path)
+
+
+@pytest.mark.parametrize(("end", "pack"), [
+    ("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress), ("zst", zstd),
+])  # fmt: skip
+def test_two_members_cut_anywhere_are_a_member_or_refused(tmp_path, end, pack):
+    half, rest = TEXT[:100], TEXT[100:]
+    path = tmp_path / f"t.csv.{end}"
+    path.write_bytes(pack(half) + pack(rest))
+    (address,) = find([str(path)])
+    whole, whole_first = path.read_bytes(), len(pack(half))
+    for size in range(1, len(whole)):
+        cut = io.BytesIO(whole[:size])
+        with _decompressed(address, cut) as stream:
+            if size == whole_first:
+                assert stream.read() == half
+            else:
+                with pytest.raises((EOFError, OSError, zlib.error)):
+                    stream.read()
 
 
 # -- the border ------------------------------------------------------------------------------------

@@ -12,16 +12,20 @@ from contextlib import closing
 import pyarrow as pa
 import pytest
 
+import fewpass
 from fewpass.flows import cli
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_reading import SourceReading
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.queried import cancellable
 from fewpass.pipeline.tables.readers.reader_classes import rows_class
+from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.storage.dataset import Dataset
 from testing.postgres_server import postgres_server, programs
 
@@ -134,7 +138,7 @@ def test_rows_of_postgresql_are_those_of_its_table(server, query):
 
 
 @needs_postgres
-def test_one_reading_sees_one_state_and_another_state_is_another_source(server):
+def test_one_reading_sees_one_state_and_another_reading_is_another_source(server):
     from adbc_driver_postgresql import dbapi
 
     with dbapi.connect(server, autocommit=True) as connection, connection.cursor() as cursor:
@@ -144,16 +148,33 @@ def test_one_reading_sees_one_state_and_another_state_is_another_source(server):
         options = SourceOptions(label="y", query="SELECT * FROM growing ORDER BY i")
         before = open_source([server], options)
         stamp = before.files[0].stamp
-        cursor.execute("UPDATE growing SET y = 1 - y WHERE i = 450")
-        assert before.files[0].stamp == stamp
         cursor.execute("INSERT INTO growing VALUES (901, 1)")
         assert sum(before.parse(piece).table.n_rows for piece in before.pieces(1 << 12)) == 900
+        assert before.files[0].stamp == stamp
         assert open_source([server], options).files[0].stamp != stamp
-        cursor.execute("DELETE FROM growing WHERE i = 901")
-        cursor.execute("UPDATE growing SET y = 1 - y WHERE i = 450")
-        assert open_source([server], options).files[0].stamp == stamp
-        backwards = options.model_copy(update={"query": "SELECT * FROM growing ORDER BY i DESC"})
-        assert open_source([server], backwards).files[0].stamp != stamp
+
+
+@needs_postgres
+def test_rows_of_a_query_are_new_at_every_reading(server, tmp_path):
+    """Where that would double or mix rows it is refused, with advice; otherwise all is read anew."""
+    options = {"label": "bought", "query": BY_ID}
+    dataset = str(tmp_path / "set")
+    result = fewpass.ingest(server, dataset, **options)
+    assert any("begins anew" in note for note in result.notes)
+    with pytest.raises(BadInput, match="overwrite"):
+        fewpass.ingest(server, dataset, **options)
+    with pytest.raises(BadInput, match=r"cannot be told.*`again=true`"):
+        fewpass.append(dataset, server, query=BY_ID)
+    assert fewpass.append(dataset, server, query=BY_ID, again=True).appended == N
+    few = BY_ID.replace("ORDER", "WHERE id < 7 ORDER")
+    assert fewpass.append(dataset, server, query=few).appended == 7
+    assert Dataset.open(dataset).n_rows == 2 * N + 7
+    reading = SourceReading(sources=(server,), options=options)
+    plan = TrainingPlan(dataset=server, lam="1/n", source=reading)
+    begun = read_first_rows(plan)
+    with pytest.raises(BadInput, match=r"so this training cannot go on.*ingest the rows"):
+        read_first_rows(begun.plan, again=True)
+    begun.close()
 
 
 @needs_postgres

@@ -4,7 +4,6 @@ import ast
 import io
 import pickle
 import re
-import shlex
 import sqlite3
 import tarfile
 import zipfile
@@ -12,7 +11,7 @@ import zipfile
 import pytest
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.foreign import _EXTENSIONS
+from fewpass.pipeline.tables.readers.foreign import _KINDS
 from fewpass.pipeline.tables.readers.opening import open_source
 
 
@@ -48,6 +47,7 @@ BYTES = {
     "a document of an office program": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512),
     "a pickle": pickle.dumps({"a": [1, 2]}),
     "a page of the web": b"\n<!DOCTYPE html>\n<html><body></body></html>\n",
+    "ARFF": b"@relation r\n@attribute a numeric\n@data\n1\n",
     "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(100),
 }
 
@@ -67,7 +67,7 @@ def test_a_database_is_told_by_its_bytes(tmp_path):
         open_source([str(tmp_path / "rows.csv")])
 
 
-@pytest.mark.parametrize("extension", [end for ends in _EXTENSIONS for end in ends])
+@pytest.mark.parametrize("extension", [end for kind in _KINDS for end in kind.ends.split()])
 def test_names_tell_and_advice_can_be_typed(extension, tmp_path):
     path = tmp_path / f"it's mine{extension}"
     path.write_bytes(b"\x00\x01\x02")
@@ -76,10 +76,7 @@ def test_names_tell_and_advice_can_be_typed(extension, tmp_path):
     said = str(refused.value)
     assert said.startswith(f"{path} is ")
     for snippet in re.findall(r"`([^`]+)`", said):
-        if snippet.startswith("sqlite3"):
-            assert str(path) in shlex.split(snippet)
-        else:
-            ast.parse(snippet)
+        ast.parse(snippet)
 
 
 def test_arrays_of_numpy_are_no_archive(tmp_path):

@@ -40,15 +40,11 @@ def counted(monkeypatch):
                 taken[0] += found
                 return found
 
-            def readline(self, *arguments):
-                found = super().readline(*arguments)
-                taken[0] += len(found)
-                return found
-
         return Counting
 
     monkeypatch.setattr(gzip, "GzipFile", counting(gzip.GzipFile))
-    monkeypatch.setattr(streams, "_Unpacked", counting(streams._Unpacked))
+    monkeypatch.setattr(pa, "CompressedInputStream", counting(pa.CompressedInputStream))
+    monkeypatch.setattr(streams, "_Xz", counting(streams._Xz))
     return taken
 
 
@@ -62,7 +58,7 @@ def test_a_compressed_file_of_zeros_is_refused_within_the_memory(tmp_path, count
     assert (tmp_path / name).stat().st_size < 100_000
     with pytest.raises(BadInput, match=rf"{name}: a line is longer than the 2 MB that.*`memory`"):
         ingest(plan(tmp_path / name, tmp_path / "set", options=options))
-    assert counted[0] < (12 << 20) + 3 * LINE
+    assert 0 < counted[0] < (12 << 20) + 3 * LINE
 
 
 def test_a_line_may_be_as_long_as_there_is_room_for(tmp_path):
@@ -123,7 +119,7 @@ def test_a_huge_label_is_refused_by_its_line(tmp_path):
     with pytest.raises(BadInput, match=r"long\.csv.*a label of 1,000,000 characters, at most 1024"):
         ingest(plan(tmp_path / "long.csv", tmp_path / "set"))
     (tmp_path / "first.csv").write_text(f"y,a\n{long},2\nno,1\n")
-    with pytest.raises(BadInput, match=r"first\.csv.*a label of 1,000,000 characters"):
+    with pytest.raises(BadInput, match=r"first\.csv, row 2: column 'y' holds 'x{40}\.\.\."):
         ingest(plan(tmp_path / "first.csv", tmp_path / "set"))
     (tmp_path / "long.svm").write_text(f"1 1:1\n{long} 1:1\n")
     with pytest.raises(BadInput, match=r"line 2: 'x{40}\.\.\.' stands where the label should"):
@@ -194,7 +190,7 @@ def test_a_column_whose_name_is_no_text_is_refused_by_the_file(tmp_path, name, i
         open_source([str(path)], SourceOptions(label="y"))
 
 
-@pytest.mark.parametrize("text", ["\rx,z,y\n1,2,3\n4,5,6\n", "x,z,y\n1,2,3\n1\r2,3\n\r,4,5,6\n"])
+@pytest.mark.parametrize("text", ["x,z,y\n1,2,3\n1\r2,3\n\r,4,5,6\n"])
 def test_a_line_that_holds_a_carriage_return_alone_is_told_by_its_file(tmp_path, text):
     path = tmp_path / "rows.csv"
     path.write_bytes(text.encode())

@@ -32,10 +32,10 @@ def written(folder, lines):
 
 
 BAD = [
-    ({"a": "x"}, r"column 'a' holds '\"x\"', a number was expected.*jq -c '\.a \|= tostring'"),
+    ({"a": "x"}, r"column 'a' holds '\"x\"', a number was expected, as before"),
     ({"who": 3}, r"column 'who' holds '3', a word was expected"),
     ({"when": "oops"}, r"column 'when' holds '\"oops\"', a date was expected"),
-    ({"in": {"b": "x"}}, r"column 'in\.b' holds '\"x\"', a number.*'\.in\.b \|= tostring'"),
+    ({"in": {"b": "x"}}, r"column 'in\.b' holds '\"x\"', a number was expected"),
     ({"in": 3}, r"column 'in' holds '3', an object was expected"),
     ({"a": [1]}, r"column 'a' holds '\[1\]', a number was expected"),
 ]

@@ -18,7 +18,6 @@ from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_svmlig
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import open_source
-from fewpass.pipeline.tables.readers.exact import Rounded
 from fewpass.pipeline.tables.readers.libsvm_kernel import LibsvmRules, LibsvmSpace, parse_rows
 from fewpass.pipeline.tables.readers.source import LISTED
 from fewpass.storage.table import concatenate
@@ -206,18 +205,6 @@ def test_rows_without_labels_for_predictions(tmp_path):
     assert table.indices.tolist() == [0, 2, 1]
 
 
-def test_numbers_that_only_float_can_round(tmp_path):
-    rng = np.random.default_rng(3)
-    texts = [
-        f"0.{rng.integers(10**17, 10**18)}{rng.integers(10**9, 10**10)}" for _ in range(90_000)
-    ]
-    rows = [f"{t} 1:{t} 2:{t}" for t in texts]
-    table, _ = read([write(tmp_path, "\n".join(rows))], 10**9, dtype="float64")
-    exact = [float(text) for text in texts]
-    assert table.target.tolist() == exact
-    assert table.data[0::2].tolist() == table.data[1::2].tolist() == exact
-
-
 @given(
     rows=st.lists(
         st.tuples(
@@ -245,7 +232,6 @@ def test_any_piece_size_gives_the_same_rows(tmp_path_factory, rows, piece_bytes,
 def test_compiled_is_what_it_says():
     text = b"1 1:2.5 2:1e3 2:4 # c\n\nspam 1:1\n-1 qid:2 3:-7.25\n2 5:0\n1:1\n"
     array = np.frombuffer(text, np.uint8)
-    known = Rounded(np.empty(0, np.int64), np.empty(0))
     found = []
     for run in (parse_rows, parse_rows.py_func):
         space = LibsvmSpace(
@@ -260,12 +246,10 @@ def test_compiled_is_what_it_says():
             array,
             LibsvmRules(1, 100, False, False, False, 1e70),
             space,
-            known,
-            np.empty(9, np.int64),
         )
         found.append((tuple(counts), [part.tolist() for part in space]))
     assert found[0] == found[1]
-    assert found[0][0] == (3, 4, 2, 0, 1)
+    assert found[0][0] == (3, 4, 2, 1)
 
 
 COMPRESS = {

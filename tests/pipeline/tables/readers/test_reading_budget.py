@@ -1,6 +1,5 @@
 """What a file makes its reader have is told by the file, and compared with its share."""
 
-import io
 import json
 import lzma
 import re
@@ -15,10 +14,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
 from fewpass.pipeline.tables.readers.arrow_batches import LISTED_BYTES, cut, sizes_of
-from fewpass.pipeline.tables.readers.ipc_sizes import CheckedMessages, require_messages
-from fewpass.pipeline.tables.readers.json_screen import count_members
+from fewpass.pipeline.tables.readers.arrow_rows import ParquetRows
+from fewpass.pipeline.tables.readers.finding import find
+from fewpass.pipeline.tables.readers.json_rows import _add_members
 from fewpass.pipeline.tables.readers.number_source import NumberSource
-from fewpass.pipeline.tables.readers.parquet_pages import pages_of
 
 LABELLED = SourceOptions(label="y")
 
@@ -51,26 +50,6 @@ def labels(n):
 # -- sizes --------------------------------------------------------------------------------------
 
 
-def test_pages_are_told_by_their_headers(tmp_path):
-    path = tmp_path / "rows.parquet"
-    X = np.random.default_rng(0).normal(size=30_000)
-    table = pa.table({"x": X, "w": [f"word {k % 500}" for k in range(30_000)]})
-    for version in ("1.0", "2.0"):
-        pq.write_table(
-            table, path, use_dictionary=["w"], data_page_version=version, compression="zstd",
-            data_page_size=50_000, write_batch_size=100,
-        )  # fmt: skip
-        group = pq.ParquetFile(path).metadata.row_group(0)
-        with path.open("rb") as stream:
-            numbers, words = (list(pages_of(stream, group.column(k))) for k in range(2))
-        assert sum(page.n_values for page in numbers) == 30_000
-        assert not any(page.is_dictionary for page in numbers)
-        assert 240_000 <= sum(page.n_bytes for page in numbers) < 241_000
-        assert words[0].is_dictionary
-        assert words[0].n_bytes == sum(len(f"word {k}") + 4 for k in range(500))
-        assert sum(page.n_values for page in words[1:]) == 30_000
-
-
 def test_rows_are_as_large_as_their_words():
     batch = pa.record_batch({
         "number": pa.array([1.0, None, 3.0]),
@@ -100,36 +79,6 @@ def test_pieces_do_not_depend_on_batches():
     assert max(p.num_rows for p in pieces) <= 64
 
 
-def looked_through(stream, budget):
-    require_messages(stream, "rows", budget)
-
-
-def streamed(stream, budget):
-    file = pa.PythonFile(CheckedMessages(stream, "rows", budget), "r")
-    return pa.ipc.open_stream(file).read_all()
-
-
-@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
-def test_batches_are_told_by_their_headers(compression):
-    words = pa.array(["a" * 1000, "b"] * 5000).dictionary_encode()
-    table = pa.table({"x": np.zeros(100_000), "w": pa.concat_arrays([words] * 10)})
-    out = io.BytesIO()
-    how = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.ipc.new_stream(out, table.schema, options=how) as stream:
-        stream.write_table(table, max_chunksize=50_000)  # 400 kB of x, 200 kB of w
-    for part, fits in ((610_000, True), (590_000, False)):
-        for look in (looked_through, streamed):
-            out.seek(0)
-            budget = Budget(8 * part, 8 * part)
-            if fits:
-                assert look(out, budget) in (None, table)
-            elif compression:
-                with pytest.raises(
-                    BadInput, match="a batch of 50,000 rows takes, unpacked, 600 kB"
-                ):
-                    look(out, budget)
-
-
 def test_members_are_counted_as_json_has_them():
     rng = np.random.default_rng(1)
     values = [1, 'a: "b":', {"m1": [{"q": 1}]}, ["m2", "x"], {"x": {"m1": 2}}]
@@ -147,10 +96,10 @@ def test_members_are_counted_as_json_has_them():
                 yield (*path, name)
                 yield from paths(inner, (*path, name))
 
-    known = len({path for row in rows for path in paths(row)})
-    text = "\n".join(map(json.dumps, rows)).encode() + b"\n"
-    assert count_members(np.frombuffer(text, np.uint8), 1000) == known
-    assert count_members(np.frombuffer(text, np.uint8), 10) == 11
+    members = set()
+    for row in rows:
+        _add_members(row, members)
+    assert members == {".".join(path) for row in rows for path in paths(row)}
 
 
 # -- what is refused, and what is taken -----------------------------------------------------------
@@ -160,12 +109,10 @@ def write_parquet(path, words, **how):
     pq.write_table(pa.table({"x": words, "y": labels(len(words))}), path, **how)
 
 
-def test_a_long_cell_is_refused_by_its_page_and_taken_with_what_is_advised(tmp_path):
+def test_a_long_cell_is_refused_by_its_row_and_taken_with_what_is_advised(tmp_path):
     path = tmp_path / "rows.parquet"
     write_parquet(path, ["a", "x" * 20_000_000, "b"])
     said, enough = refused(path)
-    assert "column 'x' has a page that takes 20 MB" in said
-    said, enough = refused(path, enough)
     assert "row 2: the row takes 20 MB" in said
     assert read(path, enough)[1] == labels(3)
 
@@ -182,6 +129,33 @@ def test_words_that_are_stored_once_are_read_in_pieces(tmp_path):
     with pa.ipc.new_file(str(tmp_path / "rows.arrow"), coded.schema) as out:
         out.write_table(coded)
     assert read(tmp_path / "rows.arrow") == (rows, found)
+
+
+def test_pieces_do_not_depend_on_how_parquet_was_stored(tmp_path):
+    """Words as codes or not, in any row groups, beside structures, lists, maps and missing cells."""
+    n = 3000
+    table = pa.table({
+        "w": [None if k % 5 == 0 else f"w{k % 9}" * (k % 40) for k in range(n)],
+        "own": [f"{k} of its own " * (k % 7) for k in range(n)],
+        "s": [{"a": k, "b": "z" * (k % 50)} for k in range(n)],
+        "m": pa.array([[("a" * (k % 9), k)] for k in range(n)], pa.map_(pa.string(), pa.int64())),
+        "l": [None if k % 7 == 0 else ["q"] * (k % 11) for k in range(n)],
+    })  # fmt: skip
+    read = []
+    for name, how in (
+        ("coded", {"row_group_size": 701}), ("plain", {"use_dictionary": False}),
+    ):  # fmt: skip
+        pq.write_table(table, tmp_path / f"{name}.parquet", **how)
+        found = find([str(tmp_path / f"{name}.parquet")])
+        rows = ParquetRows(found, SourceOptions(), Expected())
+        used = range(len(rows.names))
+        pieces = [rows.cells(piece, used) for piece in rows.pieces(1 << 15, used)]
+        read.append([[column.to_pylist() for column in piece.columns] for piece in pieces])
+    assert len(read[0]) > 10 and read[0] == read[1]
+    flat = table.flatten()
+    assert rows.names == tuple(flat.column_names)
+    for k, name in enumerate(rows.names):
+        assert [cell for piece in read[0] for cell in piece[k]] == flat[name].to_pylist()
 
 
 def test_many_columns_are_refused_and_taken_with_what_is_advised(tmp_path):
@@ -206,16 +180,16 @@ def test_members_that_few_objects_share_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("preset", [1, 6, 9])
-def test_a_window_that_memory_has_no_room_for_is_refused(tmp_path, preset):
+def test_a_dictionary_of_xz_that_memory_does_not_hold_is_refused(tmp_path, preset):
     text = "x,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels(300)))
     path = tmp_path / "rows.csv.xz"
     path.write_bytes(lzma.compress(text.encode(), preset=preset))
     if preset < 9:
         assert read(path)[1] == labels(300)
     else:
-        said, enough = refused(path)
-        assert "unpacking the file takes" in said
-        assert read(path, enough)[1] == labels(300)
+        with pytest.raises(BadInput, match=r"rows\.csv\.xz: unpacking the file takes more than"):
+            read(path)
+        assert read(path, 1 << 30)[1] == labels(300)
 
 
 def test_a_header_longer_than_what_is_looked_at_is_no_reason_to_encode(tmp_path):

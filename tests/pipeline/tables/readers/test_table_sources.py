@@ -99,7 +99,7 @@ def z85(data):
 
 
 def delta_by_hand(place, features, *, deleted=(), renamed=None):
-    """A table of one file with rows deleted by a vector, and columns that the file calls otherwise."""
+    """A table of one file, maybe with rows deleted by a vector, or columns that the file calls otherwise."""
     from pyroaring import BitMap
 
     (place / "_delta_log").mkdir(parents=True)
@@ -138,15 +138,18 @@ def delta_by_hand(place, features, *, deleted=(), renamed=None):
     return place
 
 
-def test_rows_that_a_deletion_vector_names_are_gone_and_columns_have_the_tables_names(tmp_path):
+def test_columns_that_files_call_otherwise_have_the_tables_names(tmp_path):
     renamed = {"id": "col-1", "spent": "col-2"}
-    place = delta_by_hand(
-        tmp_path / "d", ["deletionVectors", "columnMapping"], deleted=[0, 3, 4, 8], renamed=renamed
-    )
+    place = delta_by_hand(tmp_path / "d", ["deletionVectors", "columnMapping"], renamed=renamed)
     for piece_bytes in (1 << 14, 64):
         ours, _ = cells(place, piece_bytes=piece_bytes)
-        left = [1, 2, 5, 6, 7]
-        assert ours.to_pydict() == {"id": left, "spent": [float(k) for k in left]}
+        assert ours.to_pydict() == {"id": [*range(9)], "spent": [float(k) for k in range(9)]}
+
+
+def test_rows_that_a_deletion_vector_names_are_refused(tmp_path):
+    place = delta_by_hand(tmp_path / "d", ["deletionVectors"], deleted=[0, 3, 4, 8])
+    with pytest.raises(BadInput, match=r"deletion vectors, which are not read.*DuckDB"):
+        cells(place)
 
 
 def test_what_asks_for_more_than_is_known_is_refused(tmp_path, delta):

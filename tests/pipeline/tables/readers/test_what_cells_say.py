@@ -11,8 +11,10 @@ import pytest
 import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.applying import encode
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
-from fewpass.pipeline.tables.encoding.moments import first_year_of, read_moments
+from fewpass.pipeline.tables.encoding.moments import first_year_of, in_form, read_moments
+from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.readers import open_source
 
 N = 300
@@ -72,6 +74,30 @@ def test_a_day_far_from_others_stands_for_none_where_no_data_would_have_it(far, 
     assert ("missing where" in recipe.summary) == stands_for_none
 
 
+@pytest.mark.parametrize(
+    ("form", "cell", "expected"),
+    [
+        ("%d.%m.%Y", "01.02.26", None),
+        ("%Y-%m-%d", "26-02-01", None),
+        ("%d.%m.%Y %H:%M", "01.02.2026 10:11 +02", "2026-02-01T08:11"),
+        ("%d.%m.%Y %H:%M %z", "01.02.2026 10:11", "2026-02-01T10:11"),
+        ("%Y-%m", "2026-02-05", None),
+        ("%b %d, %Y", "Sept 5, 2026", "2026-09-05"),
+        ("%d/%b/%Y:%H:%M:%S %z", "10/OCT/2026:13:55:36 -0730", "2026-10-10T21:25:36"),
+        ("%Y%m%d", "202611", None),
+        ("%d.%m.%Y %I:%M %p", "01.02.2026 12:05 am", "2026-02-01T00:05"),
+        ("%G-W%V", "2020W53-7", "2021-01-03"),
+        ("%Y-Q%q", "2026Q4", "2026-10-01"),
+    ],
+)
+def test_a_cell_is_a_date_in_a_form_or_none(form, cell, expected):
+    (seconds,) = in_form(pa.array([cell], pa.large_string()), form)
+    if expected is None:
+        assert np.isnan(seconds)
+    else:
+        assert seconds == np.datetime64(expected, "s").astype(float)
+
+
 # -- numbers and words -----------------------------------------------------------------------------
 
 
@@ -84,9 +110,8 @@ def test_an_id_whose_letter_is_an_e_is_no_power_of_ten(tmp_path):
 
 def test_numbers_too_small_to_divide_by_are_a_constant():
     recipe = column(np.linspace(-1e-310, 1e-310, N).tolist())
-    assert recipe.low == recipe.high and np.isfinite(
-        recipe.entries(pa.array([1e-310])).slots[0].value
-    )
+    (made,) = encode(Recipe(columns=(recipe,)), [pa.array([1e-310])]).dense(np.float64)
+    assert recipe.low == recipe.high and np.isfinite(made[0])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.stream import first_rows, source_pieces
-from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
+from fewpass.pipeline.tables.stream.source_pieces import HeldOutRows
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.drive import block_of
@@ -288,7 +288,7 @@ def test_a_table_of_words_is_encoded_and_its_model_takes_words(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_csv(tmp_path / "rows.csv")
     predicted = fewpass.from_run(tmp_path / "run").predict(frame[["kind", "age"]])
-    assert np.mean(predicted == np.where(kinds == "red", "yes", "no")) == 1.0
+    assert np.mean(predicted == np.where(kinds == "red", "yes", "no")) > 0.99
 
 
 def test_dense_rows_are_scaled_by_the_first_and_models_are_of_rows_as_they_come(

@@ -1,0 +1,207 @@
+"""Statistics of rows, as a manifest has them: of a table, of a data set, of several joined.
+
+Joining is associative: counts, largest values and norms come out the same to the bit, means and
+weighted sums to rounding.  Means and variances follow Chan, Golub and LeVeque (1983, The American
+Statistician 37:242-247): with n + m rows, d the distance of the means, the variance is
+(n v + m w) / (n + m) + d^2 n m / (n + m)^2, where nothing cancels.  Statistics are never
+subtracted: the rest could be rounding alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.storage.chunk_table import ChunkRecord
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels, Manifest, Norms, OffsetStats, Values, WeightStats
+from fewpass.storage.table import Table
+
+
+class MeanAndVariance(NamedTuple):
+    """Mean and variance of n numbers; arrays of both for several columns."""
+
+    n: float
+    mean: Any
+    variance: Any
+
+    def joined(self, other: MeanAndVariance) -> MeanAndVariance:
+        """Return those of all numbers."""
+        n, step = self.n + other.n, other.mean - self.mean
+        within = (self.n * self.variance + other.n * other.variance) / n
+        between = step * step * (self.n / n) * (other.n / n)
+        return MeanAndVariance(n, self.mean + step * (other.n / n), within + between)
+
+
+class RowSummary(NamedTuple):
+    """Statistics of rows, without those of columns."""
+
+    n_rows: int
+    squares: Fraction  # sum of ||x||^2, exact
+    fourths: Fraction  # sum of ||x||^4, exact
+    largest_square: float
+    weights: WeightStats | None
+    sums: NDArray[np.float64] | None  # `weighted_sums`; None: no weights and no offsets
+    has_offset: bool
+    counts: (
+        NDArray[np.int64] | None
+    )  # rows of each label; None: not counted, or targets are numbers
+    values: Values | None  # of targets that are numbers; None: not counted, or these are labels
+
+    @classmethod
+    def of(
+        cls, table: Table, record: ChunkRecord, targets: Labels | Values | None = None
+    ) -> RowSummary:
+        """Summarise a table, one row or more, with the norms of its record.
+
+        Parameters
+        ----------
+        targets
+            Of the data set, whose labels are counted; None: targets are counted elsewhere.
+        """
+        sums = counts = values = weights = None
+        if table.weight is not None:
+            total, maximum = float(table.weight.sum()), float(table.weight.max())
+            weights = WeightStats(total=total, maximum=maximum)
+        if table.weight is not None or table.offset is not None:
+            sums = weighted_sums(table)
+        if isinstance(targets, Labels):
+            counts = np.bincount(table.target.astype(np.int64), minlength=len(targets.labels))
+        elif targets is not None:
+            values = _values(table.target)
+        return cls(
+            table.n_rows, Fraction(record.sum_square), Fraction(record.sum_fourth),
+            record.max_square, weights, sums, table.offset is not None, counts, values,
+        )  # fmt: skip
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest) -> RowSummary:
+        """Return the statistics of the rows of a data set."""
+        n, norms, targets = manifest.n_rows, manifest.norms, manifest.targets
+        squares, fourths = (Fraction(one) * n for one in (norms.mean_square, norms.mean_fourth))
+        counts, values = None, None
+        if isinstance(targets, Labels):
+            counts = np.array(targets.counts, np.int64)
+        else:
+            values = targets
+        return cls(
+            n, squares, fourths, norms.max_square, manifest.weights, _sums_in(manifest),
+            manifest.offsets is not None, counts, values,
+        )  # fmt: skip
+
+    def joined(self, other: RowSummary) -> RowSummary:
+        """Return the statistics of the rows of both: rows of one form, with the same labels."""
+        weights, sums, counts = None, None, None
+        if self.weights is not None and other.weights is not None:
+            total = self.weights.total + other.weights.total
+            maximum = max(self.weights.maximum, other.weights.maximum)
+            weights = WeightStats(total=total, maximum=maximum)
+        if self.sums is not None and other.sums is not None:
+            sums = self.sums + other.sums
+        if self.counts is not None and other.counts is not None:
+            counts = self.counts + other.counts
+        return RowSummary(
+            self.n_rows + other.n_rows, self.squares + other.squares, self.fourths + other.fourths,
+            max(self.largest_square, other.largest_square), weights, sums, self.has_offset, counts,
+            self._joined_values(other),
+        )  # fmt: skip
+
+    def _joined_values(self, other: RowSummary) -> Values | None:
+        a, b = self.values, other.values
+        if a is None or b is None:
+            return None
+        one = MeanAndVariance(self.n_rows, a.mean, a.variance)
+        moments = one.joined(MeanAndVariance(other.n_rows, b.mean, b.variance))
+        low, high = min(a.minimum, b.minimum), max(a.maximum, b.maximum)
+        return Values(mean=moments.mean, variance=moments.variance, minimum=low, maximum=high)
+
+    def targets(self, like: Labels | Values) -> Labels | Values:
+        """Return the targets of these rows; `like`, which knows the labels, with other counts."""
+        if isinstance(like, Labels):
+            counts = like.counts if self.counts is None else tuple(self.counts.tolist())
+            return like.model_copy(update={"counts": counts})
+        mean = None if self.sums is None else self._weighted_mean(3)
+        return (self.values or like).model_copy(update={"weighted_mean": mean})
+
+    @property
+    def norms(self) -> Norms:
+        """Means and maximum of the rows' squared norms."""
+        return Norms(
+            mean_square=float(self.squares) / self.n_rows,
+            max_square=self.largest_square,
+            mean_fourth=float(self.fourths) / self.n_rows,
+        )
+
+    @property
+    def offsets(self) -> OffsetStats | None:
+        """Means of the offsets, by row weights; None where rows have none."""
+        if not self.has_offset:
+            return None
+        return OffsetStats(mean=self._weighted_mean(1), mean_exp=self._weighted_mean(2))
+
+    def _weighted_mean(self, k: int) -> float:
+        assert self.sums is not None, "rows have weights or offsets"
+        return float(self.sums[k] / (self.sums[0] or 1.0))
+
+
+def weighted_sums(table: Table) -> NDArray[np.float64]:
+    """Return the sums of weights, offsets, their exponentials and targets, (4,)."""
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    offset = np.zeros(table.n_rows) if table.offset is None else table.offset
+    return np.array([np.ones(table.n_rows), offset, np.exp(offset), table.target]) @ weight
+
+
+def weights_that_count(weights: WeightStats | None, n_rows: int) -> WeightStats | None:
+    """Return the sum and maximum of row weights; BadInput where all of them are 0."""
+    if weights is not None and not weights.total > 0.0:
+        raise BadInput(
+            f"The weights of all {n_rows:,} rows are 0, so no row counts. Check the column "
+            "(`weight`), and give weights above 0 to rows that shall count."
+        )
+    return weights
+
+
+def joined_bad_rows(manifests: Sequence[Manifest]) -> dict[str, int]:
+    """Return the bad rows of every file that data sets were made of."""
+    return dict(sum((Counter(one.bad_rows) for one in manifests), Counter()))
+
+
+def joined_columns(sets: Sequence[Dataset]) -> dict[str, NDArray[np.float64]]:
+    """Return count, mean and variance of every column of all sets, in the source's order."""
+    first, *others = sets
+    count, moments = first.column("count"), _mean_and_variance(first)
+    for one in others:
+        count = count + one.column("count")
+        moments = moments.joined(_mean_and_variance(one))
+    return {"count": count, "mean": moments.mean, "variance": moments.variance}
+
+
+def _mean_and_variance(dataset: Dataset) -> MeanAndVariance:
+    return MeanAndVariance(dataset.n_rows, dataset.column("mean"), dataset.column("variance"))
+
+
+def _values(target: NDArray[np.float64]) -> Values:
+    mean = float(target.mean())
+    variance = float(((target - mean) ** 2).mean())
+    low, high = float(target.min()), float(target.max())
+    return Values(mean=mean, variance=variance, minimum=low, maximum=high)
+
+
+def _sums_in(manifest: Manifest) -> NDArray[np.float64] | None:
+    """Return the weighted sums that the means of a manifest stand for."""
+    weights, offsets, targets = manifest.weights, manifest.offsets, manifest.targets
+    if weights is None and offsets is None:
+        return None
+    total = float(manifest.n_rows) if weights is None else weights.total
+    mean, mean_exp = (0.0, 1.0) if offsets is None else (offsets.mean, offsets.mean_exp)
+    target = 0.0  # no mean of labels is asked for
+    if not isinstance(targets, Labels):
+        assert targets.weighted_mean is not None, "rows have weights or offsets"
+        target = targets.weighted_mean
+    return total * np.array([1.0, mean, mean_exp, target])

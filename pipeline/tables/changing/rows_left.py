@@ -1,0 +1,98 @@
+"""A generation without some rows: the others in their order, and their statistics.
+
+Chunks before the first row that goes stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.rows.column_statistics import ColumnStatistics
+from fewpass.pipeline.rows.row_summary import RowSummary
+from fewpass.pipeline.sizes import counted
+from fewpass.pipeline.tables.changing.one_change import NextGeneration
+from fewpass.pipeline.tables.changing.stored_rows import StoredRows
+from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
+from fewpass.storage.chunk_records import measured_record
+from fewpass.storage.chunk_table import ChunkRecord
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import ChangeRecord
+from fewpass.storage.ordered import ordered_map
+from fewpass.storage.table import Table
+
+ShowShare = Callable[[float, str], None]
+Rows = NDArray[np.int64]
+
+
+def rewrite_without(before: Dataset, gone: list[Rows], threads: int, progress: ShowShare) -> None:
+    """Make a generation without some rows the present one, and remove all others."""
+    n_gone = sum(len(own) for own in gone)
+    made = NextGeneration(before, before.n_rows - n_gone)
+    first = next(k for k, own in enumerate(gone) if own.size)
+    left = RowsLeft(before, gone, first, threads, progress)
+    with ThreadPoolExecutor(threads, "forget") as pool:
+        records = [
+            made.writer.link_chunk(k, before.generation_folder, before.facts_of(k), k)
+            for k in range(first)
+        ]
+
+        def write(order: ChunkOrder) -> ChunkRecord:
+            return left.form.write(made.writer, first + order.number, order.rows())
+
+        chunks = cut_into_chunks(left.selections(), before.manifest.chunk_rows)
+        records += ordered_map(pool, write, chunks, threads + 1)
+    change = ChangeRecord(change="forget", parent=before.manifest.fingerprint, rows=n_gone)
+    assert left.rows is not None, "rows are left"
+    made.commit(
+        records,
+        left.rows,
+        left.columns.each_sourced(before.column_order, before.n_features),
+        change,
+    )
+
+
+class RowsLeft:
+    """Rows of a data set without some, and their statistics once all were read.
+
+    Parameters
+    ----------
+    before
+        The data set.
+    gone
+        Rows of every chunk that go.
+    first
+        The first chunk with any.
+    """
+
+    def __init__(
+        self, before: Dataset, gone: list[Rows], first: int, threads: int, progress: ShowShare
+    ) -> None:
+        self.before, self.gone, self.first = before, gone, first
+        self.threads, self.progress = threads, progress
+        self.form = StoredRows(before)
+        self.rows: RowSummary | None = None
+        self.columns = ColumnStatistics(before.manifest.layout, before.n_features)
+
+    def selections(self) -> Iterator[Selection]:
+        """Yield what stays from the first row that goes on; count all that stays."""
+        n_chunks = self.before.n_chunks
+        with ThreadPoolExecutor(self.threads, "forget-read") as pool:
+            tables = ordered_map(pool, self.form.read, range(n_chunks), self.threads + 1)
+            for number, table in enumerate(tables):
+                stay = np.delete(np.arange(table.n_rows), self.gone[number])
+                left = Selection(table, stay).rows()
+                self._count(self.form.values(left), (number + 1) / n_chunks)
+                if number >= self.first and left.n_rows:
+                    yield Selection(left, np.arange(left.n_rows))
+
+    def _count(self, table: Table, share: float) -> None:
+        if table.n_rows:
+            self.columns.add(table)
+            own = RowSummary.of(table, measured_record(0, table), self.before.manifest.targets)
+            self.rows = own if self.rows is None else self.rows.joined(own)
+        n_rows = 0 if self.rows is None else self.rows.n_rows
+        self.progress(share, f"rewriting, {counted(n_rows, 'row')}")

@@ -1,0 +1,209 @@
+"""Apply terms to rows: the entries of a column's cells, by its description alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fewpass.pipeline.tables.encoding.cells import (
+    Floats,
+    Mask,
+    Read,
+    hashable,
+    levels_of_words,
+    read_numbers,
+    without,
+    words_of,
+)
+from fewpass.pipeline.tables.encoding.column_recipe import Slot
+from fewpass.pipeline.tables.encoding.hashing import hashed_slots
+from fewpass.pipeline.tables.encoding.lists import scaled_vectors, tags_in
+from fewpass.pipeline.tables.encoding.maps import scaled_maps
+from fewpass.pipeline.tables.encoding.moments import read_moments
+from fewpass.pipeline.tables.encoding.number_steps import behind
+from fewpass.pipeline.tables.encoding.pair_tables import ShareOfLevel, between_knots
+from fewpass.pipeline.tables.encoding.splines import hats
+from fewpass.pipeline.tables.encoding.terms import (
+    Axis,
+    CodeAxis,
+    CodeTerm,
+    ColumnTerms,
+    HashTerm,
+    HatsTerm,
+    KnotAxis,
+    ListCell,
+    MapTerm,
+    MissingTerm,
+    MomentCell,
+    NumberCell,
+    PairCell,
+    TableTerm,
+    TagsTerm,
+    TextTerm,
+    TwoCells,
+    ValueTerm,
+    VectorTerm,
+    WordCell,
+    WordTerm,
+)
+from fewpass.pipeline.tables.encoding.text import Ragged, encode_text
+from fewpass.pipeline.tables.encoding.text_recipe import weights_in
+
+
+class ReadCells(NamedTuple):
+    """The cells of a column, read as its description says."""
+
+    values: Any  # (n,) numbers, 0 where they are missing; words, an Arrow array; or lists
+    missing: Any = None  # (n,) of numbers
+    bad: Mask | None = None  # (n,) cells that are not what the column holds; None: none
+
+
+class Entries(NamedTuple):
+    """The entries of a column's cells."""
+
+    slots: tuple[Slot | Ragged, ...]  # in the order of their output columns
+    bad: Mask | None = None  # (n,) cells that are not what the column holds; None: none
+
+
+def single_reads(read: Any) -> tuple[Any, ...]:
+    """Return how the cell of each column is read."""
+    if isinstance(read, TwoCells):
+        return read.a, read.b
+    if isinstance(read, PairCell):
+        return (WordCell(missing=read.missing),) * 2
+    return (read,)
+
+
+def read_cells(read: Any, cells: Any) -> ReadCells:
+    """Read cells (n,), an Arrow array, as numbers, moments, words or lists."""
+    if isinstance(read, ListCell):
+        return ReadCells(cells)
+    if isinstance(read, NumberCell):
+        return _numbers(read_numbers(cells, read.written, read.missing))
+    if isinstance(read, MomentCell):
+        own = read.form, read.missing, read.standins, read.first_year
+        return _numbers(read_moments(cells, *own))
+    return ReadCells(without(words_of(cells), read.missing))
+
+
+def _numbers(read: Read) -> ReadCells:
+    missing = np.isnan(read.values)
+    return ReadCells(_zero_where(missing, read.values), missing, read.bad)
+
+
+def _zero_where(missing: Mask, values: Floats) -> Floats:
+    """Return values (n,), 0 where they are missing."""
+    return np.where(missing, 0.0, values) if missing.any() else values
+
+
+def entries_of(one: ColumnTerms, read: Sequence[ReadCells]) -> Entries:
+    """Return the entries of rows by the terms of one column, or of two."""
+    if isinstance(one.read, TwoCells):
+        (table,) = one.terms
+        assert isinstance(table, TableTerm), "two cells have one function"
+        return Entries(tuple(_of_table(table, read)))
+    x = read[0]
+    if isinstance(one.read, PairCell):
+        between = pa.scalar(one.read.between, pa.large_string())
+        words = [hashable(cells.values) for cells in read]
+        x = ReadCells(pc.binary_join_element_wise(*words, between))
+    slots: list[Slot | Ragged] = []
+    bad = x.bad
+    for term in one.terms:
+        if type(term) in _SLOTS:
+            slots += _SLOTS[type(term)](term, x)
+        else:
+            ragged, bad = _RAGGED[type(term)](term, x.values)
+            slots.append(ragged._replace(column=ragged.column + term.at))
+    return Entries(tuple(slots), bad)
+
+
+def _of_value(term: ValueTerm, x: ReadCells) -> Iterator[Slot]:
+    yield Slot(term.at, _zero_where(x.missing, behind(term.steps, x.values)))
+
+
+def _of_missing(term: MissingTerm, x: ReadCells) -> Iterator[Slot]:
+    if x.missing.any():
+        yield Slot(term.at, x.missing.astype(np.float64))
+
+
+def _of_code(term: CodeTerm, x: ReadCells) -> Iterator[Slot]:
+    codes = behind(term.steps, x.values).astype(np.int64)
+    yield Slot(term.at + codes, (~x.missing).astype(np.float64))
+
+
+def _of_word(term: WordTerm, x: ReadCells) -> Iterator[Slot]:
+    levels = levels_of_words(x.values, term.values)
+    yield Slot(term.at + levels, np.ones(len(levels)))
+
+
+def _of_hash(term: HashTerm, x: ReadCells) -> Iterator[Slot]:
+    words = hashable(x.values)
+    column, value = hashed_slots(words, term.prefix, term.bits)
+    if words.null_count:
+        missing = words.is_null().to_numpy(zero_copy_only=False)
+        column[missing], value[missing] = 1 << term.bits, 1.0
+    yield Slot(term.at + column, value)
+
+
+def _of_hats(term: HatsTerm, x: ReadCells) -> Iterator[Slot]:
+    numbers, missing = _with_means(behind(term.steps, x.values), x.missing, term.missing_as)
+    for column, value in hats(numbers, term.knots, term.levels, term.alpha):
+        yield Slot(term.at + column, _zero_where(missing, value))
+
+
+def _with_means(numbers: Floats, missing: Mask, missing_as: float | None) -> tuple[Floats, Mask]:
+    """Return numbers, and which of them are missing and count as no other number."""
+    if missing_as is None:
+        return numbers, missing
+    return np.where(missing, missing_as, numbers), np.zeros_like(missing)
+
+
+def _of_table(term: TableTerm, read: Sequence[ReadCells]) -> Iterator[Slot]:
+    places = np.array(term.places)
+    others = _shares(term.b, read[-1])
+    for one in _shares(term.a, read[0]):
+        for other in others:
+            place = places[one.level, other.level]
+            value = np.where(place < 0, 0.0, term.scale * (one.share * other.share))
+            yield Slot(term.at + np.maximum(place, 0), value)
+
+
+def _shares(axis: Axis, x: ReadCells) -> tuple[ShareOfLevel, ...]:
+    """Return the levels of rows on an axis of a pair, and the share of each."""
+    if isinstance(axis, KnotAxis):
+        numbers, missing = _with_means(behind(axis.steps, x.values), x.missing, axis.missing_as)
+        return between_knots(numbers, missing, axis.knots)
+    if isinstance(axis, CodeAxis):
+        codes = np.where(x.missing, len(axis.levels) - 1, behind(axis.steps, x.values))
+        levels = np.array(axis.levels)[codes.astype(np.int64)]
+    else:
+        levels = levels_of_words(x.values, axis.values)
+    return (ShareOfLevel(levels, np.ones(len(levels))),)
+
+
+@lru_cache(maxsize=16)
+def _weights(idf: str, bits: int) -> Floats:
+    return weights_in(idf, bits)
+
+
+def _of_text(term: TextTerm, words: Any) -> tuple[Ragged, None]:
+    weights = _weights(term.idf, term.bits)
+    return encode_text(hashable(words), term.bits, term.grams, weights), None
+
+
+_SLOTS: dict[type, Callable[[Any, ReadCells], Iterator[Slot]]] = {
+    ValueTerm: _of_value, MissingTerm: _of_missing, CodeTerm: _of_code, WordTerm: _of_word,
+    HashTerm: _of_hash, HatsTerm: _of_hats,
+}  # fmt: skip
+_RAGGED: dict[type, Callable[[Any, Any], tuple[Ragged, Mask | None]]] = {
+    TextTerm: _of_text,
+    TagsTerm: lambda term, cells: (tags_in(cells, term.values), None),
+    VectorTerm: lambda term, cells: scaled_vectors(cells, term.mean, term.deviation),
+    MapTerm: lambda term, cells: scaled_maps(cells, term.names, term.scale),
+}

@@ -67,7 +67,7 @@ _MOST_DIGITS = 1e37
 _LEAST_ALIKE, _MOST_ALIKE = 1e-4, 1e10
 #: What pandas writes behind whole numbers where some are missing.
 _POINT, _WHOLE = ".0", re.compile(r"-?\d+", re.ASCII)
-_NO_WORD = pa.scalar(None, pa.large_string())
+_NO_WORD = pa.nulls(1, pa.large_string())[0]  # pa.scalar imports pandas
 
 #: Share of the cells that may be no number, or no date, and are bad cells then.
 STRAY = 0.01

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -15,12 +15,15 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.tables.encoding.cells import without
 from fewpass.pipeline.tables.readers.blanks import by_tabs
-from fewpass.pipeline.tables.readers.csv_head import CsvLayout, RowTooLong
+from fewpass.pipeline.tables.readers.csv_head import WIDE, CsvLayout, RowTooLong
 from fewpass.pipeline.tables.readers.lines import LineTooLong
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import Piece
+
+_MOST_CELLS = 1 << 19  # of a piece
 
 
 class CsvBatch(NamedTuple):
@@ -156,6 +159,7 @@ def _reader(text: CsvText, layout: CsvLayout, block: int, skip: Callable[[Any], 
         pa.csv.ConvertOptions(
             check_utf8=False, column_types=dict.fromkeys(wanted, pa.large_string()),
             include_columns=wanted, null_values=layout.nulls, strings_can_be_null=True,
+            true_values=[], false_values=[],  # 2 kB a column, of text, too
         ),
     )  # fmt: skip
 
@@ -167,6 +171,38 @@ def _numbered(cells: Any, row: int, bad: deque[tuple[int, int, str]]) -> CsvBatc
         before.append(bad.popleft())
     rows = np.arange(row, row + cells.num_rows + len(before))
     return CsvBatch(cells, np.delete(rows, [one[0] - row for one in before]), tuple(before))
+
+
+def joined(parts: Iterable[CsvBatch], most: int) -> Iterator[tuple[CsvBatch, int]]:
+    """Yield batches as one, and how many they were: `most` of them, fewer of many cells.
+
+    A batch has some 2 kB for each of its columns, and an encoder calls functions for each: both are
+    shared by more rows.
+    """
+    some: list[CsvBatch] = []
+    try:
+        for part in parts:
+            some.append(part)
+            cells = sum(one.cells.num_rows for one in some) * part.cells.num_columns
+            if len(some) == most or cells >= _MOST_CELLS:
+                yield _as_one(some), len(some)
+                some = []
+                if part.cells.num_columns > WIDE:
+                    release_freed_memory()
+    except RowTooLong:
+        if some:
+            yield _as_one(some), len(some)
+        raise
+    if some:
+        yield _as_one(some), len(some)
+
+
+def _as_one(parts: list[CsvBatch]) -> CsvBatch:
+    return CsvBatch(
+        pa.concat_batches([part.cells for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        tuple(one for part in parts for one in part.bad),
+    )
 
 
 def no_cells(layout: CsvLayout) -> Any:
@@ -188,12 +224,9 @@ def batch_of(piece: Piece, layout: CsvLayout) -> CsvBatch:
     """
     raw = piece.content.bytes.tobytes()
     text = CsvText(io.BytesIO(), raw, 0, layout, piece.file)
-    parts = [*batches(text, layout, len(raw) + 16, piece.first_line, piece.file)]
-    batch = CsvBatch(
-        pa.concat_batches([part.cells for part in parts] or [no_cells(layout)]),
-        np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)]),
-        tuple(one for part in parts for one in part.bad),
-    )
+    none = CsvBatch(no_cells(layout), np.zeros(0, np.int64), ())
+    parts = batches(text, layout, len(raw) + 16, piece.first_line, piece.file)
+    batch = _as_one([none, *parts])
     long = [row for row, _, text in batch.bad if "\n" in text]
     for cells in batch.cells.columns:
         long += batch.rows[np.asarray(_n_lines(cells)) > 0].tolist()

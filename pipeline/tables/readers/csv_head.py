@@ -39,6 +39,8 @@ _WHOLE = 0.99
 
 #: Ends the text: a row of another number of cells, which an open quote would swallow.
 _END = "\x03"
+#: Tables of more columns than these are read with care for what a column takes, whatever its cells.
+WIDE = 300
 
 
 class CsvLayout(NamedTuple):

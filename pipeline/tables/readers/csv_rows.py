@@ -14,6 +14,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import counted, format_bytes
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.csv_head import (
+    WIDE,
     CsvHead,
     CsvLayout,
     RowTooLong,
@@ -38,8 +39,10 @@ from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 
-#: Bytes of a block at first, and at most: of memory of a gigabyte, and of less.
-_BLOCK, _LARGE_BLOCK, _MUCH = 1 << 20, 4 << 20, 10**9
+#: Bytes of text that a piece has.
+_PIECE = 2 << 20
+#: Bytes of a block, of which Arrow reads 32 ahead: at first, at most, and with a gigabyte of memory.
+_BLOCK, _LARGE_BLOCK, _LARGEST_BLOCK, _MUCH = 1 << 18, 1 << 20, 4 << 20, 10**9
 _QUOTES_ARE_TEXT = (
     "Some cells begin with a quote that does not end them, so quotes were read as part of the "
     "text. Say `quote=double` if they enclose cells."
@@ -70,7 +73,7 @@ class CsvRows:
         self.files, self._addresses = described(addresses), tuple(addresses)
         self._options, self._longest = options, expected.longest_line
         much = expected.budget.memory >= _MUCH
-        self._most = _LARGE_BLOCK if much else _BLOCK
+        self._most = _LARGEST_BLOCK if much else _LARGE_BLOCK
         self.head = first_lines(first, self._longest)
         head = self._head_of(self.head.bytes.tobytes(), first)
         self.has_header = has_header(head, options)
@@ -162,12 +165,15 @@ class CsvRows:
         self, address: Address, piece_bytes: int, used: Sequence[int]
     ) -> Iterator[Piece]:
         """Read a file in blocks; from a row on that is longer than one, in larger ones."""
-        block, row = max(2, min(piece_bytes, _BLOCK)), 1
+        is_read_once = address.name == STANDARD_INPUT
+        first = _LARGE_BLOCK if is_read_once else _BLOCK
+        piece_bytes = min(piece_bytes, _PIECE)
+        block, row = max(2, min(piece_bytes, first)), 1
         while True:
             try:
-                yield from self._blocks_from(row, address, block, used)
+                yield from self._blocks_from(row, address, block, piece_bytes, used)
             except RowTooLong as error:
-                row, is_read_once = error.args[0], address.name == STANDARD_INPUT
+                row = error.args[0]
                 if block >= self._most or is_read_once:
                     raise BadInput(
                         f"{address.name}, row {row}: the row is longer than the "
@@ -179,7 +185,7 @@ class CsvRows:
                 return
 
     def _blocks_from(
-        self, row: int, address: Address, block: int, used: Sequence[int]
+        self, row: int, address: Address, block: int, piece_bytes: int, used: Sequence[int]
     ) -> Iterator[Piece]:
         from fewpass.pipeline.tables.readers import csv_batches as arrow  # noqa: PLC0415 - Arrow
 
@@ -189,9 +195,12 @@ class CsvRows:
             begins, first = self._begins(head, address.name), head.before + self.has_header + 1
             layout = self._layout_of(address.name, used)
             text = arrow.CsvText(stream, raw, begins, layout, address.name, spaced=address.spaced)
-            for k, batch in enumerate(arrow.batches(text, layout, block, first, address.name)):
+            parts = arrow.batches(text, layout, block, first, address.name)
+            before = 0
+            for batch, n in arrow.joined(parts, max(1, piece_bytes // block)):
                 content = batch.since(row) if row > 1 else batch
-                size = max(1, min(block, text.n_read - k * block))
+                size = max(1, min(n * block, text.n_read - before))
+                before += n * block
                 if content.rows.size or content.bad:
                     first_row = int(content.rows[0]) if content.rows.size else content.bad[0][0]
                     yield Piece(address.name, first_row, content, size)
@@ -201,12 +210,16 @@ class CsvRows:
         places = (
             range(self.n_cells) if self._is_looked_at else [self.place_of(file, k) for k in used]
         )
-        nulls = ("",) if self._as_they_are else self.nulls
+        nulls = ("",) if self._has_own_nulls(len(places)) else self.nulls
         return CsvLayout(self.delimiter, self.quotes, self.n_cells, tuple(places), nulls)
 
     @property
     def _is_looked_at(self) -> bool:
         return self.quotes and self._options.quote == "auto" and not self._addresses[0].spaced
+
+    def _has_own_nulls(self, columns: int) -> bool:
+        """Say whether words for missing cells are left to us: Arrow has 20 kB a column for them."""
+        return bool(self._as_they_are) or columns > WIDE
 
     def _is_raw(self, column: int) -> bool:
         return self.names is not None and self.names[column] in self._as_they_are
@@ -225,7 +238,7 @@ class CsvRows:
         columns = [batch.cells.column(f"c{self.place_of(piece.file, k)}") for k in used]
         if self._is_padded:
             columns = [arrow.trimmed(one, self.nulls) for one in columns]
-        if self._as_they_are:
+        if self._has_own_nulls(len(batch.cells.columns)):
             columns = [
                 one if self._is_raw(k) else without(one, self.nulls)
                 for k, one in zip(used, columns, strict=True)

@@ -1,24 +1,17 @@
 """Which rows are held out: drawn at random, or by a column, the same in ingest and training.
 
 At random a share of every piece is, and of its rows of every target.  By a column every row has a
-key, and rows of a key from some threshold on are held out.  Keys of numbers and dates are these, so
-that the last rows are; those of groups are random, the same for all rows of a group.
+key (`split_column`), and rows of a key from some threshold on are held out.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.encoding.cells import read_numbers, words_of
-from fewpass.pipeline.tables.encoding.hashing import hashes
-from fewpass.pipeline.tables.encoding.inference import Inferred, infer
-from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.readers.source import Parsed, SplitBy
 
 if TYPE_CHECKING:
@@ -29,8 +22,6 @@ Keys = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 #: First word after the seed of what is drawn in here.
 HELD_OUT = 2
-#: Keys that are sorted at a time; of more, some count for others.
-MOST_KEYS = 1 << 22
 
 
 def split_asked(plan: IngestPlan | SourceReading, seed: int) -> SplitBy | None:
@@ -98,72 +89,3 @@ def stratified(target: Keys, random: np.random.Generator, fraction: float) -> Ma
     chosen = np.zeros(n, np.bool_)
     chosen[by_draw[place < taken[kind[by_draw]]]] = True
     return chosen
-
-
-class SplitColumn(NamedTuple):
-    """A column that rows are held out by, and how its cells become keys."""
-
-    name: str
-    how: Literal["by", "group"]
-    inferred: Inferred  # what its cells hold
-    seed: int
-
-    @classmethod
-    def of(cls, name: str, how: Literal["by", "group"], cells: Any, seed: int) -> SplitColumn:
-        """Look at the cells of a sample; BadInput where rows have no order by them."""
-        inferred = infer(name, cells)
-        if how == "by" and inferred.kind not in ("number", "date"):
-            raise BadInput(
-                f"`test_by={name}` holds out the last rows by a column of dates or numbers, but "
-                f"this one holds words ({inferred.kind}). Name another, or hold out groups "
-                f"(`test_group={name}`)."
-            )
-        return cls(name, how, inferred, seed)
-
-    def keys(self, cells: Any) -> Keys:
-        """Return the keys of rows (n,): missing dates come first, missing words are a group."""
-        if self.how == "group":
-            words = words_of(cells).fill_null("")
-            return hashes(words, f"{self.seed}:").astype(np.float64)
-        kind, written, form, missing, _ = self.inferred
-        if kind == "date":
-            values = read_moments(cells, form, missing).values
-        else:
-            values = read_numbers(cells, written, missing).values
-        return np.where(np.isnan(values), -math.inf, values)
-
-
-def threshold_of(split: SplitColumn, parts: Iterable[Keys], fraction: float) -> float:
-    """Return the key from which on rows are held out, so that they are nearest to a share of all.
-
-    Rows of one key stay together.  BadInput where all rows have the same.
-    """
-    keys, counts = counted(parts)
-    if len(keys) < 2:
-        raise BadInput(
-            f"Column {split.name!r} has one value in all rows, so none of them can be held out "
-            "by it. Name another (`test_by`, `test_group`)."
-        )
-    later = np.cumsum(counts[::-1])[::-1]  # rows of this key and above
-    best = 1 + int(np.abs(later[1:] - fraction * later[0]).argmin())
-    return float(keys[best])
-
-
-def counted(parts: Iterable[Keys], most: int = MOST_KEYS) -> tuple[Keys, NDArray[np.float64]]:
-    """Return the different keys, ascending, and how many rows have each.
-
-    Of more than `most` keys at a time at most half are retained, evenly among the rows, and the
-    rows of others count for the one before: shares are then off by about 1/most each time.
-    """
-    keys: Keys = np.empty(0)
-    counts: Keys = np.empty(0)
-    for part in parts:
-        own, times = np.unique(part, return_counts=True)
-        both, at = np.unique(np.concatenate([keys, own]), return_inverse=True)
-        every = np.concatenate([counts, times.astype(np.float64)])
-        keys, counts = both, np.bincount(at, every).astype(np.float64)
-        if len(keys) > most:
-            before = np.cumsum(counts) - counts
-            starts = np.unique(np.floor(before * (most // 2 / counts.sum())), return_index=True)[1]
-            keys, counts = keys[starts], np.add.reduceat(counts, starts)
-    return keys, counts

@@ -23,10 +23,10 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
-from fewpass.pipeline.tables.readers.held_out_rows import (
+from fewpass.pipeline.tables.readers.held_out_rows import stratified
+from fewpass.pipeline.tables.readers.split_column import (
     SplitColumn,
     counted,
-    stratified,
     threshold_of,
 )
 from fewpass.pipeline.tables.stream.first_rows import FirstRows

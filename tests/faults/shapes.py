@@ -310,7 +310,9 @@ SHAPES = {
     "lists of 2,000,000 of fixed size, Arrow": Shape(
         "a.arrow", _ipc(lambda: _lists(2_000_000, 60, "fixed")), _ipc(lambda: _lists(3, 200, "fixed")), at_once=480
     ),
-    "300,000 columns, Arrow": Shape("a.arrow", _ipc(lambda: _columns(300_000)), _ipc(_numbers)),
+    "300,000 columns, Arrow": Shape(
+        "a.arrow", _ipc(lambda: _columns(300_000)), _ipc(_numbers), at_once=29
+    ),
     "rows of 20,000,000, NPY": Shape("a.npy", _npy(4, 20_000_000), _npy(200, 4), labelled=False),
     "rows of 300,000, NPY": Shape("a.npy", _npy(100, 300_000), _npy(200, 4), labelled=False),
     "an archive of 200 MB unpacked, NPZ": Shape(

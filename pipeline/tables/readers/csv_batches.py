@@ -189,7 +189,7 @@ def joined(parts: Iterable[CsvBatch], most: int) -> Iterator[tuple[CsvBatch, int
                 some = []
                 if part.cells.num_columns > WIDE:
                     release_freed_memory()
-    except RowTooLong:
+    except (BadInput, RowTooLong):  # rows before it may have faults of their own
         if some:
             yield _as_one(some), len(some)
         raise

@@ -41,7 +41,7 @@ from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 
 #: Bytes of text that a piece has.
 _PIECE = 2 << 20
-#: Bytes of a block, of which Arrow reads 32 ahead: at first, at most, and with a gigabyte of memory.
+#: Bytes of a block, of which Arrow reads 32 ahead: at first, at most, and at most of a gigabyte.
 _BLOCK, _LARGE_BLOCK, _LARGEST_BLOCK, _MUCH = 1 << 18, 1 << 20, 4 << 20, 10**9
 _QUOTES_ARE_TEXT = (
     "Some cells begin with a quote that does not end them, so quotes were read as part of the "

@@ -55,14 +55,13 @@ class PostgresRows(QueriedRows):
     dialect: ClassVar[str] = "PostgreSQL"
 
     def described(self) -> Any:
-        self._state_read = uuid4().hex  # of no other reading: the same query may have other rows
         with self._reaching():
             self._first = self._connected()
             weakref.finalize(self, self._first.close)
             with self._first.cursor() as cursor:
                 cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
                 ask(cursor, "SELECT pg_export_snapshot()")
-                self._state: str = cursor.fetchone()[0]
+                self._snapshot: str = cursor.fetchone()[0]
         stored = self._schema_of("*")
         self._terms = {field.name: _term(field) for field in stored}
         self._sizes = {field.name: _size(field) for field in stored if _may_be_long(field)}
@@ -81,7 +80,7 @@ class PostgresRows(QueriedRows):
     def _cursor(self) -> Iterator[Any]:
         """Yield what a query is run by, in the state that the database had at first."""
         with self._reaching(), self._connected() as connection, connection.cursor() as cursor:
-            ask(cursor, f"SET TRANSACTION SNAPSHOT '{self._state}'")
+            ask(cursor, f"SET TRANSACTION SNAPSHOT '{self._snapshot}'")
             yield cursor
 
     @contextmanager
@@ -105,8 +104,8 @@ class PostgresRows(QueriedRows):
             ask(cursor, query)
             return cursor.fetchone()[0]
 
-    def version(self) -> str:
-        return self._state_read
+    def state(self) -> str:
+        return uuid4().hex  # of no other reading: the same query may have other rows
 
     def _notes(self) -> tuple[str, ...]:
         note = (

@@ -105,6 +105,7 @@ class QueriedRows(TypedRows):
         self._dropped: set[str | int] = {*options.drop, *dropped}
         self._read_anyway = expected.read_anyway
         self.name = self._address.name
+        self.version = self.state()
         self._select = as_select(options.query or self.only_name(), self.name)
         self.schema = self.described()
         super().__init__([self._address], [plain_schema(self.schema)], options, expected)
@@ -148,7 +149,7 @@ class QueriedRows(TypedRows):
                 read.append(name)
         return read
 
-    def version(self) -> str:
+    def state(self) -> str:
         """Return what changes with the rows."""
         raise NotImplementedError
 

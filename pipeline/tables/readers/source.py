@@ -89,24 +89,21 @@ class SourceFile(NamedTuple):
 
     name: str  # full path or URL
     bytes: int | None  # as stored; None: the store does not say
-    #: What changes with its content, or what finds that out; None: likewise.
-    version: int | str | Callable[[], str] | None = None
+    version: int | str | None = None  # what changes with its content; None: likewise
     packed: bool = False  # whether it is compressed
     place: str | None = None  # as `TakenFile` has it; None: it is not recognised
 
     @property
     def stamp(self) -> list[Any]:
-        """Name, size and version, as JSON has them; of a database's rows a reading of all."""
-        version = self.version() if callable(self.version) else self.version
-        return [self.name, self.bytes, version]
+        """Name, size and version, as JSON has them."""
+        return [self.name, self.bytes, self.version]
 
     def taken(self) -> TakenFile | None:
         """Return what tells it from others, and from itself in another state."""
         if self.place is None:
             return None
-        _, size, version = self.stamp
-        said = None if version is None else str(version)
-        return TakenFile(place=self.place, bytes=size, version=said)
+        version = None if self.version is None else str(self.version)
+        return TakenFile(place=self.place, bytes=self.bytes, version=version)
 
 
 class BadRow(NamedTuple):

@@ -52,14 +52,9 @@ class SqliteRows(QueriedRows):
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """Open the file; BadInput where it fails, SourceChanged where it is another by the end."""
+        """Open the file; BadInput where it fails, SourceChanged where it became another."""
         import sqlite3  # noqa: PLC0415 - for who reads such a file
 
-        if not self._address.is_local or self._address.compression:
-            raise BadInput(
-                f"{self.name}: SQLite reads files of this machine as they are. Fetch it, unpacked."
-            )
-        before = self.version()
         where = f"file:{quote(self._address.path)}?mode=ro"
         with (
             parsing(self.name, "the database cannot be read", "Check the query and the file."),
@@ -67,7 +62,7 @@ class SqliteRows(QueriedRows):
         ):
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(self._most, _MOST_LENGTH))
             yield connection
-            if self.version() != before:
+            if self.state() != self.version:
                 raise changed(self.name, "the database was written to")
 
     @contextmanager
@@ -78,7 +73,11 @@ class SqliteRows(QueriedRows):
             with closing(cancellable(ask, connection.interrupt)) as cursor:
                 yield cursor, connection.interrupt
 
-    def version(self) -> str:
+    def state(self) -> str:
+        if not self._address.is_local or self._address.compression:
+            raise BadInput(
+                f"{self.name}: SQLite reads files of this machine as they are. Fetch it, unpacked."
+            )
         path = Path(self._address.path)
         stamps = [(path.stat().st_size, path.stat().st_mtime_ns)]
         log = path.with_name(f"{path.name}-wal")  # of what is not in the file yet

@@ -19,7 +19,7 @@ MOST_FEATURES = 20_000  # of splines and pairs together
 #: Rows of the sample by which a form is chosen, at most; below this memory there are fewer, as the
 #: sample is smaller, too. And their entries, with the bytes that one takes while a form is fitted.
 MOST_ROWS, AMPLE_MEMORY = 25_000, 256 << 20
-MOST_ENTRIES, BYTES_OF_ENTRY = 5_000_000, 96
+MOST_ENTRIES, BYTES_OF_ENTRY = 5_000_000, 160
 LEAST_ROWS = 1_000  # where they fit
 
 

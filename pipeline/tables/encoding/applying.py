@@ -18,7 +18,7 @@ from fewpass.pipeline.tables.encoding.apply_terms import (
     read_cells,
     single_reads,
 )
-from fewpass.pipeline.tables.encoding.cells import Mask
+from fewpass.pipeline.tables.encoding.cells import Mask, as_array
 from fewpass.pipeline.tables.encoding.column_recipe import Slot
 from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_of, has_codes
 from fewpass.pipeline.tables.encoding.inference import FEW
@@ -274,5 +274,4 @@ def refuse_bad(recipe: Recipe, cells: Sequence[Any], result: Encoded | EncodedBy
 def columns_of(rows: Any, names: Sequence[str]) -> Iterator[Any]:
     """Yield the columns of an Arrow table, each in one piece."""
     for name in names:
-        column = rows.column(name)
-        yield column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        yield as_array(rows.column(name))

@@ -243,7 +243,16 @@ def without(cells: Any, words: tuple[str, ...]) -> Any:
     if not words:
         return cells
     gone = pc.is_in(cells, value_set=pa.array(words, cells.type))
+    if not pc.any(gone).as_py():
+        return cells
     return pc.if_else(gone, pa.scalar(None, cells.type), cells)
+
+
+def as_array(column: Any) -> Any:
+    """Return a column of Arrow in one piece, as it is where it is one."""
+    if isinstance(column, pa.Array):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def table_without_nulls(table: Any, words: tuple[str, ...]) -> Any:

@@ -15,12 +15,13 @@ from fewpass.pipeline.budget import TableKind
 from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.additive.noise_columns import NEEDLESS
 from fewpass.pipeline.tables.additive.rules import may_curve
 from fewpass.pipeline.tables.encoding.applying import columns_of
-from fewpass.pipeline.tables.encoding.cells import read_numbers, table_without_nulls
+from fewpass.pipeline.tables.encoding.cells import as_array, read_numbers, table_without_nulls
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
@@ -162,7 +163,7 @@ class FittedTable:
             return sample.table
         if self.split is not None:
             at, split = self.split
-            keys = split.keys(sample.table.column(name_of(self.columns, at)).combine_chunks())
+            keys = split.keys(as_array(sample.table.column(name_of(self.columns, at))))
             return sample.table.filter(pa.array(keys < self.threshold))
         targets = map(self.roles.targets_in, sample.labels)
         held_out = [held_out_at_random(y, fraction, seed, k) for k, y in enumerate(targets)]
@@ -188,7 +189,7 @@ class FittedTable:
         at = self._split_position()
         assert at is not None, "rows are held out by it"
         name = name_of(self.columns, at)
-        cells = sample.column(name).combine_chunks()
+        cells = as_array(sample.column(name))
         return at, SplitColumn.of(name, split.how, cells, split.seed)
 
     def _leave_out_ids(self, sample: Any, n_rows: int | None) -> None:
@@ -289,6 +290,7 @@ class FittedTable:
             plain=self._is_plain, one_pass=expected.one_pass,
             wanted=(*self.rows.kinds, *self.options.column),
         )  # fmt: skip
+        release_freed_memory()  # of the recipe, beside which forms are tried
         self.formed = with_form(recipe, cells, targets, asked, expected.seed)
         self._leave_out(dict.fromkeys(self.formed.left_out, NEEDLESS))
         return self.formed.recipe
@@ -300,10 +302,10 @@ class FittedTable:
         columns = self.columns
         if columns.label is None:
             return sample, None
-        cells = sample.column(name_of(columns, columns.label)).combine_chunks()
+        cells = as_array(sample.column(name_of(columns, columns.label)))
         exposure = self._numbers(sample, columns.exposure)
         targets, has = targets_in(cells, self.roles.written, self.expected.task, exposure)
-        sample = sample.filter(pa.array(has))
+        sample = sample if has.all() else sample.filter(pa.array(has))
         for role in (columns.weight, columns.exposure):
             targets = weighted(targets, self._numbers(sample, role))
         return sample, targets
@@ -312,4 +314,4 @@ class FittedTable:
         """Return the numbers of a sample's column, if there is one."""
         if column is None:
             return None
-        return read_numbers(sample.column(name_of(self.columns, column)).combine_chunks())[0]
+        return read_numbers(as_array(sample.column(name_of(self.columns, column))))[0]

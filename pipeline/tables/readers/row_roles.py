@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.cells import (
     Written,
+    as_array,
     is_single,
     is_text,
     read_numbers,
@@ -54,7 +55,7 @@ class RowRoles(NamedTuple):
         numbers += [] if roles.offset_role is None else [roles.offset_role]
         for column, role in numbers:
             name = name_of(columns, column)
-            cells = sample.column(name).combine_chunks().drop_null()
+            cells = as_array(sample.column(name)).drop_null()
             _require_single(columns, where, column, cells.type, role, "numbers")
             written[column] = infer(name, cells).written if is_text(cells.type) else "plain"
         return roles
@@ -137,7 +138,7 @@ def _written_by_most(columns: TableColumns, where: str, sample: Any) -> Written 
     label = columns.label
     if label is None:
         return "plain"
-    cells = sample.column(name_of(columns, label)).combine_chunks().drop_null()
+    cells = as_array(sample.column(name_of(columns, label))).drop_null()
     if pa.types.is_dictionary(cells.type):
         return None
     _require_single(columns, where, label, cells.type, "label", "numbers or words")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import SAMPLE_MEMORY
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.tables.encoding.cells import is_text, words_of
+from fewpass.pipeline.tables.encoding.cells import as_array, is_text, words_of
 from fewpass.pipeline.tables.encoding.fitting import as_sample
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.readers.column_roles import (
@@ -130,7 +130,7 @@ def are_numbers(rows: TableRows, columns: TableColumns, sample: Any) -> bool:
     with naming(rows.files[0].name, rows.files[0].name):
         for k in columns.features:
             name = name_of(columns, k)
-            cells = sample.column(name).combine_chunks()
+            cells = as_array(sample.column(name))
             if is_text(cells.type) and rows.types[k] != "text":
                 return False
             if needs_encoding(infer(name, cells), cells):

@@ -8,6 +8,7 @@ from typing import Any
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.encoding import Kind
 from fewpass.pipeline.tables.encoding.category_recipe import Hashed
+from fewpass.pipeline.tables.encoding.cells import as_array
 from fewpass.pipeline.tables.encoding.inference import as_asked, infer
 from fewpass.pipeline.tables.encoding.number_recipe import Bins
 from fewpass.pipeline.tables.encoding.recipe import AnyColumn
@@ -28,7 +29,7 @@ def remarks_on(table: FittedTable, sample: Any) -> Iterator[str]:
     rows = sample.slice(0, min(sample.num_rows, MOST_ROWS))
     for k, recipe in zip(table.columns.features, table.recipe.columns, strict=True):
         name = name_of(table.columns, k)
-        cells = rows.column(name).combine_chunks()
+        cells = as_array(rows.column(name))
         asked = table.options.column.get(name)
         kind = _kind(table, recipe, cells)
         if asked and asked.partition(":")[0] != kind:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same, shown_name
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.encoding.cells import as_array, is_numeric
+from fewpass.pipeline.tables.encoding.cells import is_numeric
 from fewpass.pipeline.tables.encoding.plain_types import plain_schema, plain_table, text_in
 from fewpass.pipeline.tables.readers.arrow_batches import cut
 from fewpass.pipeline.tables.readers.arrow_files import (
@@ -91,7 +91,8 @@ def _kind(kind: Any) -> str:
 def cells_of(piece: Piece, table: Any, names: Sequence[str], used: Sequence[int]) -> TableCells:
     """Return the columns `used`, of those names, of a table."""
     table = plain_table(table)
-    columns = tuple(text_in(as_array(table.column(names[k]))) for k in used)
+    # Copies: a sample of a batch would have all of it in memory.
+    columns = tuple(text_in(table.column(names[k]).combine_chunks()) for k in used)
     return TableCells(columns, table.num_rows, numbered(piece, table.num_rows))
 
 

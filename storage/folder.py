@@ -148,23 +148,42 @@ class Folder:
         with self.naming_errors(key):
             return self._files.read_range(_checked(key), start, length)
 
+    def read_range_into(self, key: str, start: int, *buffers: memoryview) -> int:
+        """Copy bytes from `start` on into buffers, one after the other; return how many came."""
+        with self.naming_errors(key):
+            return self._files.read_range_into(_checked(key), start, *buffers)
+
     def prefetch(self, key: str) -> None:
         """Announce that an object will be read, so that a slow disk can begin."""
         self._files.prefetch(_checked(key))
 
-    def write(self, key: str, data: Buffer, *, durable: bool = True) -> None:
+    def write(self, key: str, *data: Buffer, durable: bool = True) -> None:
         """Write an object atomically.
 
         Parameters
         ----------
         key, data
-            The object's name and its bytes.
+            The object's name and its bytes, in one or several buffers.
         durable
             Whether it survives a power cut once this returns (the default).  Writing is cheaper
             without; `sync` makes many objects durable at once.
         """
         with self.naming_errors(key):
-            self._files.write(_checked(key), data, durable=durable)
+            self._files.write(_checked(key), *data, durable=durable)
+
+    def write_part(self, key: str, start: int, data: Buffer) -> None:
+        """Write a part of a file that processes write together, from byte `start` on.
+
+        `sync` makes it durable.  A store has no such files: there each part is an object, which a
+        put makes durable.
+        """
+        with self.naming_errors(key):
+            self._files.write_part(_checked(key), start, data)
+
+    def read_part(self, key: str, start: int, out: memoryview) -> int:
+        """Fill `out` with a part that was written at `start`; return how many bytes came."""
+        with self.naming_errors(key):
+            return self._files.read_part(_checked(key), start, out)
 
     def create(self, key: str, data: Buffer, *, durable: bool = True) -> bool:
         """Write a new object; return False if there is one, which is not changed.

@@ -41,10 +41,9 @@ _HEAD_BYTES = 4096
 
 #: Objects that mark a kind; a folder is of the first kind whose mark it has.
 _MARKS: tuple[tuple[str, Kind], ...] = (
-    ("arrays/zarr.json", "snapshot"),
     (KEY, "data set"),
     (RUN_KEY, "run"),
-    ("snapshots/000001/manifest.json", "run"),
+    ("snapshots/000001.safetensors", "run"),
     ("data/manifest.json", "generation"),
     ("events/000001.json", "store"),
     ("generations/000001/files.json", "store"),  # of an earlier version
@@ -56,6 +55,7 @@ OWN: tuple[Kind, ...] = (
     "data set", "snapshot", "run", "generation", "store", "unfinished", "no manifest",
 )  # fmt: skip
 _GENERATION = re.compile(r"/generations/\d{6}$")  # elsewhere a folder may hold a data set
+_SNAPSHOT = re.compile(r"/\d{6,}\.safetensors$")
 _EXPORTED = (".onnx", ".safetensors", ".liblinear", ".skops")
 _WEB_MARKS = (KEY,)  # a server of files is asked as little as can be
 _CALLED: dict[Kind, str] = {
@@ -106,12 +106,16 @@ def _unmarked(folder: Folder) -> Kind:
     if path is not None:
         if path.is_dir():
             return "folder" if any(path.iterdir()) else "nothing"
-        return "file" if path.exists() else "nothing"
+        return _file(folder) if path.exists() else "nothing"
     with folder.naming_errors(""):
         store, inside = open_store(folder.url, folder.storage_options)
         if not store.exists(inside):
             return "nothing"
-        return "folder" if store.isdir(inside) else "file"
+        return "folder" if store.isdir(inside) else _file(folder)
+
+
+def _file(folder: Folder) -> Kind:
+    return "snapshot" if _SNAPSHOT.search(folder.url) else "file"
 
 
 def owner_of(folder: Folder) -> Kind | None:

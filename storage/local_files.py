@@ -23,6 +23,7 @@ from fewpass.storage.new_file import NO_LINKS, PARTIAL, NewFile, sync_folder, te
 
 #: For reading an object: without following links or waiting for the writer of a pipe.
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_MOST_BUFFERS = 1 << 10  # that the system fills at once
 _MOST_REMEMBERED = 1 << 16  # directories, some megabytes of names
 
 
@@ -84,6 +85,14 @@ class LocalFiles:
                 if done >= wanted:
                     break
             return done if done <= wanted else os.fstat(file).st_size
+
+    def read_range_into(self, key: str, start: int, *buffers: memoryview) -> int:
+        """Fill the buffers from byte `start` of the file on; return how many bytes came."""
+        with self._opened(key) as file:
+            done, left = 0, _after(list(buffers), 0)
+            while left and (got := os.preadv(file, left[:_MOST_BUFFERS], start + done)):
+                done, left = done + got, _after(left, got)
+            return done
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Return a part of a file; fewer bytes where it ends before."""
@@ -148,13 +157,30 @@ class LocalFiles:
         parts = [*self._inside, *key.split("/")[:-1]]
         return itertools.accumulate(parts, "{}/{}".format)
 
-    def write(self, key: str, data: Buffer, *, durable: bool) -> None:
+    def write(self, key: str, *data: Buffer, durable: bool) -> None:
         """Write a file next to it, then rename that."""
         with NewFile(self.path(key), make_folders=True) as file:
-            _write_all(file.fileno(), memoryview(data).cast("B"))
+            for part in data:
+                _write_all(file.fileno(), memoryview(part).cast("B"))
             file.put_in_place(replace=True, durable=durable)
         if durable:
             self.sync_directories([key])
+
+    def write_part(self, key: str, start: int, data: Buffer) -> None:
+        """Write a part of the file in place."""
+        self.path(key).parent.mkdir(parents=True, exist_ok=True)
+        file = self._open(key, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise NoFile(self.address(key))
+            os.lseek(file, start, os.SEEK_SET)
+            _write_all(file, memoryview(data).cast("B"))
+        finally:
+            os.close(file)
+
+    def read_part(self, key: str, start: int, out: memoryview) -> int:
+        """Fill `out` from byte `start` of the file on; return how many bytes came."""
+        return self.read_range_into(key, start, out)
 
     def create(self, key: str, data: Buffer, *, durable: bool) -> None:
         """Write a file next to it, then link that, which fails if there is one."""

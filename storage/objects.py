@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fewpass.storage import codec
-from fewpass.storage.end_to_end import EndToEnd
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.zarr_documents import array_document
 
-CHUNK_BYTES = 16 << 20  # most decoded bytes of a chunk of a column or of a snapshot's array
+CHUNK_BYTES = 16 << 20  # most decoded bytes of a chunk of a column
 ENCODERS = 2  # chunks of an array that are compressed at a time
 MOST_AXES = 32
 MOST_ITEMS = 1 << 48
@@ -50,7 +49,7 @@ class ArrayLayout(BaseModel):
     chunk_shape: tuple[Annotated[int, Field(ge=1)], ...]
 
     @classmethod
-    def of(cls, array: NDArray[Any] | EndToEnd) -> ArrayLayout:
+    def of(cls, array: NDArray[Any]) -> ArrayLayout:
         """Return the layout of an array in chunks of at most 16 MiB."""
         chunks = codec.chunk_shape(array.shape, array.itemsize, CHUNK_BYTES)
         fields = {"dtype": array.dtype.name, "shape": array.shape, "chunk_shape": chunks}
@@ -97,9 +96,7 @@ def put(folder: Folder, key: str, data: bytes) -> StoredObject:
     return StoredObject(len(data), codec.checksum(content(key, data)))
 
 
-def put_array(
-    folder: Folder, prefix: str, array: NDArray[Any] | EndToEnd
-) -> dict[str, StoredObject]:
+def put_array(folder: Folder, prefix: str, array: NDArray[Any]) -> dict[str, StoredObject]:
     """Write an array below `prefix` and return the records of its objects."""
     layout = ArrayLayout.of(array)
     document = array_document(layout.shape, layout.chunk_shape, array.dtype)

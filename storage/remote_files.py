@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import open_store, protocol_of, require_writable
 from fewpass.storage.source_file import is_page
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it from Python 3.12
+
+PIECE_BYTES = 16 << 20  # of an object that is written piece by piece
+
+
+@contextlib.contextmanager
+def stored_stream(
+    store: Any, path: str, before: Callable[[], None] = lambda: None
+) -> Iterator[IO[bytes]]:
+    """Yield a stream; its content is stored at the end, unless the block or `before` fails."""
+    if store.protocol == "memory":  # shows unfinished files
+        whole = io.BytesIO()
+        yield whole
+        before()
+        store.pipe_file(path, whole.getvalue())
+        return
+    target = store.open(path, "wb", autocommit=False)
+    try:
+        yield target
+        target.close()
+        before()
+    except BaseException:
+        with contextlib.suppress(ValueError):  # closed by a writer that failed while closing
+            target.close()
+        target.discard()
+        raise
+    target.commit()
 
 
 class RemoteFiles:
@@ -61,19 +88,38 @@ class RemoteFiles:
 
     def read_into(self, key: str, *buffers: memoryview) -> int:
         """Fill the buffers from the object, one after the other; return the object's size."""
-        wanted, done = sum(map(len, buffers)), 0
-        data = memoryview(self.read(key, wanted))
-        for buffer in buffers:
-            part = data[done : done + len(buffer)]
-            buffer[: len(part)] = part
-            done += len(part)
+        wanted = sum(map(len, buffers))
+        data = self.read(key, wanted)
+        _copy(data, buffers)
         return len(data) if len(data) <= wanted else self.size(key)
+
+    def read_range_into(self, key: str, start: int, *buffers: memoryview) -> int:
+        """Fill the buffers from byte `start` on, in one request; return how many bytes came."""
+        data = self.read_range(key, start, sum(map(len, buffers)))
+        _copy(data, buffers)
+        return len(data)
 
     def prefetch(self, key: str) -> None:
         """Do nothing: fetching twice would cost more than waiting."""
 
-    def write(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  a put is durable
-        self._writable().pipe_file(self._path(key), bytes(data))
+    def write(self, key: str, *data: Buffer, durable: bool) -> None:  # noqa: ARG002  a put is durable
+        """Put an object; a large one goes up piece by piece, so that there is no copy of it."""
+        store, views = self._writable(), [memoryview(part).cast("B") for part in data]
+        if sum(map(len, views)) <= PIECE_BYTES:
+            store.pipe_file(self._path(key), b"".join(views))
+            return
+        with stored_stream(store, self._path(key)) as target:
+            for view in views:
+                for start in range(0, len(view), PIECE_BYTES):
+                    target.write(view[start : start + PIECE_BYTES])
+
+    def write_part(self, key: str, start: int, data: Buffer) -> None:
+        """Put the part as an object of its own, named by its first byte."""
+        self.write(f"{key}/{start:012d}", data, durable=True)
+
+    def read_part(self, key: str, start: int, out: memoryview) -> int:
+        """Fill `out` from the object of the part; return how many bytes came."""
+        return self.read_into(f"{key}/{start:012d}", out)
 
     def create(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  likewise
         """Put an object unless it exists; with two concurrent writers the store decides."""
@@ -137,3 +183,12 @@ class RemoteFiles:
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}" if key else self._root
+
+
+def _copy(data: bytes, buffers: Sequence[memoryview]) -> None:
+    """Copy bytes into buffers, one after the other, as far as they reach."""
+    source, done = memoryview(data), 0
+    for buffer in buffers:
+        part = source[done : done + len(buffer)]
+        buffer[: len(part)] = part
+        done += len(part)

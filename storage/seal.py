@@ -10,10 +10,11 @@ import json
 from typing import Any
 
 MEMBER = b',"fingerprint":"'
-TAIL_BYTES = len(MEMBER) + 64 + len(b'"}\n')
 
 
-def seal(document: dict[str, Any], indent: int | None = None, *, allow_nan: bool = False) -> bytes:
+def seal(
+    document: dict[str, Any], indent: int | None = None, *, allow_nan: bool = False, depth: int = 1
+) -> bytes:
     """Return the bytes of the document: its members in order, and its fingerprint.
 
     Parameters
@@ -24,13 +25,21 @@ def seal(document: dict[str, Any], indent: int | None = None, *, allow_nan: bool
         Spaces before the members, for readability; None: all on one line.
     allow_nan
         Write non-finite numbers as Python does; ValueError by default, as JSON has none.
+    depth
+        Objects that the fingerprint lies in: 2 for a member of the last member.
     """
     separators = (",", ": " if indent else ":")
     text = json.dumps(document, separators=separators, allow_nan=allow_nan, indent=indent).encode()
-    return text[:-1] + MEMBER + hashlib.sha256(text).hexdigest().encode() + b'"}\n'
+    return text[:-depth] + _tail(text, depth)
 
 
-def unseal(raw: bytes) -> dict[str, Any]:
+def fingerprint_of(sealed: bytes, depth: int = 1) -> str:
+    """Return the fingerprint of what `seal` returned."""
+    end = len(sealed) - len(b'"\n') - depth
+    return sealed[end - 64 : end].decode()
+
+
+def unseal(raw: bytes, depth: int = 1) -> dict[str, Any]:
     """Return the document, fingerprint included.
 
     Raises
@@ -38,8 +47,9 @@ def unseal(raw: bytes) -> dict[str, Any]:
     ValueError
         The bytes were not written by `seal`, or were changed.
     """
-    text, tail = raw[:-TAIL_BYTES] + b"}", raw[-TAIL_BYTES:]
-    if tail != MEMBER + hashlib.sha256(text).hexdigest().encode() + b'"}\n':
+    end = len(raw) - len(_tail(b"", depth))
+    text = raw[: max(0, end)] + b"}" * depth
+    if raw[max(0, end) :] != _tail(text, depth):
         raise ValueError("its fingerprint does not fit its content")
     try:
         document = json.loads(raw)
@@ -48,3 +58,9 @@ def unseal(raw: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004  all that is wrong here is data
     return document
+
+
+def _tail(text: bytes, depth: int) -> bytes:
+    """Return what a sealed document ends with in place of its `depth` last braces."""
+    digest = hashlib.sha256(text).hexdigest().encode()
+    return MEMBER + digest + b'"' + b"}" * depth + b"\n"

@@ -1,4 +1,7 @@
-"""Snapshots: named arrays and numbers, visible to readers only when complete."""
+"""Snapshots: named arrays and numbers, each a file that appears whole or not at all.
+
+States that workers write are files of their own, which the snapshot's metadata names.
+"""
 
 from __future__ import annotations
 
@@ -6,57 +9,45 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
 
-from fewpass.storage.end_to_end import EndToEnd
-from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.objects import (
-    RESTORE,
-    ArrayLayout,
-    DtypeName,
-    StoredObject,
-    fault,
-    get,
-    get_array,
-    missing,
-    put,
-    put_array,
-    require_keys,
+from fewpass.storage.array_file import (
+    SUFFIX,
+    Arrays,
+    Header,
+    damaged,
+    first_fault,
+    read_arrays,
+    read_header,
+    write_arrays,
 )
-from fewpass.storage.seal import seal, unseal
-from fewpass.storage.zarr_documents import group_document
+from fewpass.storage.folder import Damaged, Folder
 
 FORMAT: Final = "fewpass-snapshot"
-FORMAT_VERSION: Final = 1
-KEY = "manifest.json"
-ROOT = "zarr.json"  # of the snapshot's Zarr group, with the snapshot's attributes
-ARRAYS = "arrays/zarr.json"
-MOST_MANIFEST_BYTES = 16 << 20
-ARRAY_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*$"
+VERSION: Final = "1"
+KEY: Final = rf"^\d{{6,}}(\.\d+)?{re.escape(SUFFIX)}$"  # of a snapshot, or of a part of one
 
 
-class SnapshotManifest(BaseModel):
-    """The manifest of a snapshot."""
+class StoredPart(NamedTuple):
+    """A file with arrays of a snapshot, written before it, by this process or another."""
 
-    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
+    key: Annotated[str, Field(pattern=KEY)]
+    fingerprint: str  # of its header
+    arrays: tuple[str, ...]
 
-    format: Literal["fewpass-snapshot"] = FORMAT
-    version: Literal[1] = FORMAT_VERSION
-    arrays: dict[Annotated[str, Field(pattern=ARRAY_NAME)], ArrayLayout]
-    objects: dict[str, StoredObject]  # all objects of the snapshot, except this manifest
-    fingerprint: str = Field(default="", exclude=True)  # SHA-256 of all of the above
 
-    @model_validator(mode="after")
-    def _has_groups(self) -> SnapshotManifest:
-        inside = tuple(f"arrays/{name}/" for name in self.arrays)
-        outside = {key for key in self.objects if not key.startswith(inside)}
-        if outside != {ROOT, ARRAYS}:
-            raise ValueError(f"it has {sorted(outside)}, where {[ROOT, ARRAYS]} were expected")
-        return self
+class SnapshotMetadata(BaseModel):
+    """A snapshot's own metadata of its file."""
+
+    model_config = ConfigDict(defer_build=True, frozen=True)
+
+    format: Literal["fewpass-snapshot"]
+    version: Literal["1"]
+    attributes: Json[dict[str, Any]]
+    parts: Json[tuple[StoredPart, ...]]
 
 
 @dataclass(frozen=True)
@@ -67,13 +58,6 @@ class Snapshot:
     attributes: dict[str, Any]  # JSON values
     arrays: dict[str, NDArray[Any]]
     address: str = ""
-
-
-class StoredArrays(NamedTuple):
-    """Arrays of a snapshot that were written before its manifest, by this process or another."""
-
-    arrays: dict[str, ArrayLayout]
-    objects: dict[str, StoredObject]
 
 
 class SnapshotStore:
@@ -87,34 +71,34 @@ class SnapshotStore:
 
         Never one twice: whoever was to write part of one that was given up may do so later.
         """
-        self._returned = max(self._last(), self._returned) + 1
+        last = max(map(_number, self._keys()), default=0)
+        self._returned = max(last, self._returned) + 1
         return f"{self._returned:06d}"
 
-    def write(self, name: str, arrays: Mapping[str, NDArray[Any] | EndToEnd]) -> StoredArrays:
+    def write(self, name: str, number: int, arrays: Arrays) -> StoredPart:
         """Write some arrays of a snapshot that `save` completes; ValueError, OSError as there."""
-        folder = self.folder.child(name)
-        stored = _put_arrays(folder, _all_storable(arrays))
-        folder.sync(stored.objects)
-        return stored
+        key = f"{name}.{number}{SUFFIX}"
+        return StoredPart(key, write_arrays(self.folder, key, arrays, {}), tuple(arrays))
 
     def save(
         self,
         attributes: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any] | EndToEnd],
+        arrays: Arrays,
         name: str = "",
-        stored: Iterable[StoredArrays] = (),
+        parts: Iterable[StoredPart] = (),
     ) -> str:
-        """Write a snapshot, its manifest last, and return its name.
+        """Write a snapshot, whose other parts are there, and return its name.
 
         Parameters
         ----------
         attributes
             JSON values; numbers must be finite.
         arrays
-            Numbers or booleans of any shape, by name: letters, digits and ``_ . -``.
+            Numbers or booleans of any shape, or vectors that become one, by name: letters, digits
+            and ``_ . -``.
         name
             As `next_name` returned it; that by default.
-        stored
+        parts
             What was written under this name before.
 
         Raises
@@ -124,51 +108,42 @@ class SnapshotStore:
         OSError
             Writing fails; older snapshots are unchanged.
         """
-        root = _root_document(attributes)
-        native = _all_storable(arrays)
+        metadata = {
+            "format": FORMAT, "version": VERSION, "attributes": _as_json(attributes),
+            "parts": json.dumps([*parts]),
+        }  # fmt: skip
         name = name or self.next_name()
-        folder = self.folder.child(name)
-        objects = {ROOT: put(folder, ROOT, root), ARRAYS: put(folder, ARRAYS, group_document())}
-        own = _put_arrays(folder, native)
-        layouts, objects = own.arrays, objects | own.objects
-        folder.sync(objects)
-        for each in stored:
-            layouts |= each.arrays
-            objects |= each.objects
-        manifest = SnapshotManifest(arrays=layouts, objects=objects)
-        folder.write(KEY, seal(manifest.model_dump(mode="json")))
+        write_arrays(self.folder, name + SUFFIX, arrays, metadata)
         return name
 
     def names(self) -> list[str]:
-        """Return the names of all complete snapshots, oldest first."""
-        return _whole(self.folder.list())
+        """Return the names of all snapshots, oldest first."""
+        return _names(self._keys())
+
+    def files(self, name: str) -> list[str]:
+        """Return the keys of a snapshot's files; Damaged as in `load`."""
+        _, metadata = self._head(name)
+        return [name + SUFFIX, *(part.key for part in metadata.parts)]
 
     def load(self, name: str, wanted: Callable[[str], bool] = lambda _name: True) -> Snapshot:
-        """Read a snapshot, with the arrays whose names are wanted; all bytes read are verified.
+        """Read a snapshot, with the arrays whose names are wanted; all bytes used are verified.
 
         Raises
         ------
         Damaged
-            An object is missing or was changed, or the manifest needs more memory than its objects
-            can fill.
+            A file is missing or was changed, or its header has more arrays than it has bytes.
         """
-        folder = self.folder.child(name)
-        manifest = _read_manifest(folder)
-        attributes = _attributes(folder, manifest.objects[ROOT])
-        for key, stored in manifest.objects.items():
-            if key.endswith("/zarr.json"):
-                get(folder, key, stored)
-        arrays = {
-            key: get_array(folder, f"arrays/{key}", layout, manifest.objects)
-            for key, layout in manifest.arrays.items()
-            if wanted(key)
-        }
-        return Snapshot(name, attributes, arrays, folder.url)
+        header, metadata = self._head(name)
+        arrays = read_arrays(self.folder, name + SUFFIX, header, wanted)
+        for part in metadata.parts:
+            if any(map(wanted, part.arrays)):
+                own = self._header_of(part)
+                arrays |= read_arrays(self.folder, part.key, own, wanted)
+        return Snapshot(name, metadata.attributes, arrays, self.folder.address(name + SUFFIX))
 
     def attributes(self, name: str) -> dict[str, Any]:
         """Read a snapshot's attributes only; Damaged as in `load`."""
-        folder = self.folder.child(name)
-        return _attributes(folder, _read_manifest(folder).objects[ROOT])
+        return self._head(name)[1].attributes
 
     def latest(self) -> tuple[Snapshot | None, list[str]]:
         """Return the newest intact snapshot, and a sentence on each newer damaged one."""
@@ -181,110 +156,59 @@ class SnapshotStore:
         return None, problems
 
     def verify(self, name: str) -> list[str]:
-        """Read every object of a snapshot and return a sentence on each damaged one."""
-        folder = self.folder.child(name)
+        """Read all of a snapshot and return a sentence on its fault, if there is one."""
         try:
-            objects = _read_manifest(folder).objects
+            self.load(name)
         except Damaged as error:
             return [str(error)]
-        faults = (fault(folder, key, stored) for key, stored in objects.items())
-        return [problem for problem in faults if problem is not None]
+        return []
 
     def prune(self, keep: int) -> None:
-        """Delete all but the newest `keep` intact snapshots.
-
-        Damaged and unfinished ones do not count.
-        """
+        """Delete all but the newest `keep` snapshots, and parts of older ones never finished."""
         if keep < 1:
             raise ValueError(f"prune was asked to keep {keep} snapshots. Keep at least one.")
-        keys = self.folder.list()
-        whole = _whole(keys)
-        old, intact = whole.copy(), 0
-        while old and intact < keep:
-            intact += not self.verify(old.pop())
-        for name in old:
-            # first the manifest, without which it is no snapshot
-            self.folder.delete(f"{name}/{KEY}")
-        for name in sorted(_begun(keys).difference(whole[len(old) :])):
-            self.folder.delete_tree(name)
+        keys = self._keys()
+        retained = [int(name) for name in _names(keys)[-keep:]]
+        for key in sorted(keys, key=len):  # a snapshot before its parts
+            if _number(key) not in retained and _number(key) < max(retained, default=0):
+                self.folder.delete(key)
 
-    def _last(self) -> int:
-        """Return the highest number used so far: numbers are not used again."""
-        return max((int(name) for name in _begun(self.folder.list())), default=0)
+    def _keys(self) -> list[str]:
+        return [key for key in self.folder.list() if re.fullmatch(KEY, key)]
+
+    def _head(self, name: str) -> tuple[Header, SnapshotMetadata]:
+        """Read the header of a snapshot, and the snapshot's own metadata in it."""
+        key = name + SUFFIX
+        header = read_header(self.folder, key)
+        try:
+            return header, SnapshotMetadata.model_validate(header.metadata.model_extra)
+        except ValidationError as error:
+            raise damaged(self.folder, key, first_fault(error)) from error
+
+    def _header_of(self, part: StoredPart) -> Header:
+        header = read_header(self.folder, part.key)
+        if header.metadata.fingerprint != part.fingerprint:
+            reason = "it is not the part that its snapshot was saved with"
+            raise damaged(self.folder, part.key, reason)
+        return header
 
 
-def _begun(keys: Iterable[str]) -> set[str]:
-    """Return the names of snapshots with any object."""
-    return {key.split("/")[0] for key in keys if key.partition("/")[0].isdecimal() and "/" in key}
+def _number(key: str) -> int:
+    """Return the number of the snapshot that a file is of."""
+    return int(key.partition(".")[0])
 
 
-def _whole(keys: Iterable[str]) -> list[str]:
-    """Return the names of snapshots that have a manifest, oldest first."""
-    heads = (key.split("/") for key in keys)
-    return sorted(p[0] for p in heads if len(p) == 2 and p[1] == KEY and p[0].isdecimal())
+def _names(keys: Iterable[str]) -> list[str]:
+    """Return the names of the snapshots among files, oldest first."""
+    names = (key.removesuffix(SUFFIX) for key in keys)
+    return sorted((name for name in names if name.isdecimal()), key=int)
 
 
-def _root_document(attributes: Mapping[str, Any]) -> bytes:
+def _as_json(attributes: Mapping[str, Any]) -> str:
     try:
-        return group_document(attributes)
+        return json.dumps(dict(attributes), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"The attributes of a snapshot cannot be stored as JSON ({error}). "
             "Use text, true or false, whole and finite numbers, lists and objects."
         ) from error
-
-
-def _put_arrays(folder: Folder, arrays: Mapping[str, NDArray[Any] | EndToEnd]) -> StoredArrays:
-    objects = dict[str, StoredObject]()
-    for key, array in arrays.items():
-        objects.update(put_array(folder, f"arrays/{key}", array))
-    return StoredArrays({key: ArrayLayout.of(array) for key, array in arrays.items()}, objects)
-
-
-def _all_storable(
-    arrays: Mapping[str, NDArray[Any] | EndToEnd],
-) -> dict[str, NDArray[Any] | EndToEnd]:
-    return {name: _storable(name, array) for name, array in arrays.items()}
-
-
-def _storable(name: str, array: NDArray[Any] | EndToEnd) -> NDArray[Any] | EndToEnd:
-    if not re.fullmatch(ARRAY_NAME, name):
-        raise ValueError(f"A snapshot's array is called {name!r}. Use letters, digits and _ . -")
-    array = array if isinstance(array, EndToEnd) else np.asarray(array)
-    if array.dtype.name not in get_args(DtypeName):
-        raise ValueError(
-            f"Array {name!r} of a snapshot has type {array.dtype}. "
-            f"Store one of {get_args(DtypeName)}."
-        )
-    return array
-
-
-def _attributes(folder: Folder, stored: StoredObject) -> dict[str, Any]:
-    try:
-        document = json.loads(get(folder, ROOT, stored), parse_constant=_not_finite)
-        result: dict[str, Any] = dict(document["attributes"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Damaged(f"{folder.address(ROOT)} is no Zarr group ({error}). {RESTORE}") from error
-    return result
-
-
-def _not_finite(text: str) -> float:
-    raise ValueError(f"it has the number {text}")
-
-
-def _read_manifest(folder: Folder) -> SnapshotManifest:
-    try:
-        size = folder.size(KEY)
-        if size > MOST_MANIFEST_BYTES:
-            raise Damaged(
-                f"{folder.address(KEY)} has {size} bytes, more than any manifest. {RESTORE}"
-            )
-        manifest = SnapshotManifest.model_validate(unseal(folder.read(KEY)))
-        require_keys({f"arrays/{name}": a for name, a in manifest.arrays.items()}, manifest.objects)
-    except FileNotFoundError as error:
-        raise missing(folder, KEY) from error
-    except ValueError as error:
-        raise Damaged(
-            f"{folder.address(KEY)} is damaged or of another format: {error}. {RESTORE}"
-        ) from error
-    return manifest

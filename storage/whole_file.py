@@ -18,6 +18,7 @@ from fewpass.storage.addresses import local_path, open_store, require_no_secrets
 from fewpass.storage.new_file import PARTIAL, NewFile, sync_folder
 from fewpass.storage.os_errors import described
 from fewpass.storage.own_files import mark
+from fewpass.storage.remote_files import stored_stream
 
 _BEFORE_ITS_LOCK = 10.0  # seconds that a writer may take from a file to its lock
 
@@ -52,7 +53,9 @@ def whole_file(
         with _local(here, replace, before) as target:
             yield target
     else:
-        with _stored(url, before) as target:
+        system, path = open_store(url, writing=True)
+        require_no_secrets(url)
+        with stored_stream(system, path, before) as target:
             yield target
 
 
@@ -121,27 +124,3 @@ def _described(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise described(error, str(path)) from error
-
-
-@contextlib.contextmanager
-def _stored(url: str, before: Callable[[], None]) -> Iterator[IO[bytes]]:
-    """Write an object, which is stored at the end."""
-    system, path = open_store(url, writing=True)
-    require_no_secrets(url)
-    if system.protocol == "memory":  # shows unfinished files
-        whole = io.BytesIO()
-        yield whole
-        before()
-        system.pipe_file(path, whole.getvalue())
-        return
-    target = system.open(path, "wb", autocommit=False)
-    try:
-        yield target
-        target.close()
-        before()
-    except BaseException:
-        with contextlib.suppress(ValueError):  # closed by a writer that failed while closing
-            target.close()
-        target.discard()
-        raise
-    target.commit()

@@ -1,6 +1,7 @@
 """Documents changed by someone who knows how they are sealed."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from fewpass.storage.folder import Folder
@@ -13,3 +14,14 @@ def forge(folder: Folder, change: Callable[[dict[str, Any]], object]) -> None:
     del document["fingerprint"]
     change(document)
     folder.write("manifest.json", seal(document))
+
+
+def forge_header(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the header of a snapshot's file in place, and seal it anew."""
+    content = file.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = unseal(content[8:end].rstrip(b" "), 2)
+    del header["__metadata__"]["fingerprint"]
+    change(header)
+    text = seal(header, depth=2)
+    file.write_bytes(len(text).to_bytes(8, "little") + text + content[end:])

@@ -18,6 +18,7 @@ from fewpass.pipeline.sizes import counted, format_bytes
 from fewpass.pipeline.tables.encoding.schema import columns_in_words
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.storage import column_copy, kinds
+from fewpass.storage.array_file import SUFFIX
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.manifest import COLUMN_ORDER, Labels, Manifest
@@ -91,7 +92,7 @@ def chunk_bytes(manifest: Manifest) -> int:
 
 def _snapshot_at(path: str) -> tuple[SnapshotStore, str]:
     parent, _, name = Folder(path).url.rpartition("/")
-    return SnapshotStore(Folder(parent)), name
+    return SnapshotStore(Folder(parent)), name.removesuffix(SUFFIX)
 
 
 # -- descriptions -----------------------------------------------------------------------

@@ -133,8 +133,7 @@ def _inside(run: str, input_example: Any) -> Iterator[dict[str, Any]]:
 
 
 def _of_snapshot(model: Model) -> list[str]:
-    prefix = f"snapshots/{model.snapshot}/"
-    return [f"{prefix}{key}" for key in model.run.folder.child(prefix.rstrip("/")).list()]
+    return [f"snapshots/{key}" for key in model.run.snapshots.files(model.snapshot)]
 
 
 def _signature(loaded: LoadedModel) -> Any:

@@ -32,13 +32,13 @@ class RowStateSource:
     Attributes
     ----------
     written : list of StoredRowState
-        Objects written so far, for the records.
+        Parts written so far, for the records.
     """
 
     store: RowStates
     versions: tuple[int, ...] = ()
     numbers: int = 1  # per row
-    records: Records = field(default_factory=dict)  # of the objects that are going to be read
+    records: Records = field(default_factory=dict)  # of what is going to be read
     written: list[StoredRowState] = field(default_factory=list)
 
     def read(self, window: Window, rows: WindowRows) -> tuple[NDArray[np.float64], int]:

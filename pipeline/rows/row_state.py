@@ -8,8 +8,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.storage.objects import StoredObject
-from fewpass.storage.row_state_store import NOTHING_YET, RowStateStore, StoredRowState
+from fewpass.storage.row_state_store import (
+    NOTHING_YET,
+    RowStatePart,
+    RowStateStore,
+    StoredRowState,
+)
 
 Values = NDArray[np.float64]
 
@@ -17,13 +21,13 @@ Values = NDArray[np.float64]
 class RowStates(Protocol):
     """Versions of numbers per row, chunk by chunk; see `storage.row_state_store.RowStateStore`."""
 
-    def write(self, version: int, chunk: int, values: Values) -> StoredObject | None:
-        """Keep the numbers of a chunk's rows, which do not change any more.
+    def write(self, version: int, chunk: int, values: Values) -> RowStatePart | None:
+        """Retain the numbers of a chunk's rows, which do not change any more.
 
-        Returns the record of the object, None where nothing was written yet.
+        Returns their record, None where nothing was written yet.
         """
 
-    def read_into(self, version: int, chunk: int, out: Values, stored: StoredObject | None) -> int:
+    def read_into(self, version: int, chunk: int, out: Values, stored: RowStatePart | None) -> int:
         """Fill `out` from a version, check it against its record, and return the bytes read."""
 
 
@@ -43,7 +47,7 @@ class RowStateInMemory:
         """Keep the numbers of a chunk's rows, which do not change any more."""
         self._chunks[version, chunk] = values
 
-    def read_into(self, version: int, chunk: int, out: Values, stored: StoredObject | None) -> int:
+    def read_into(self, version: int, chunk: int, out: Values, stored: RowStatePart | None) -> int:
         """Fill `out` from a version; one of an earlier session is read from disk."""
         values = self._chunks.get((version, chunk))
         if values is None and self._store is not None:

@@ -56,9 +56,10 @@ class RunStore(Protocol):
         """Write a snapshot; return the part of it that is retained in memory."""
 
     def read_state(
-        self, name: str, solver: Solver, problem: Problem, stats: ProblemStats, stream: int
-    ) -> State:
-        """Read one stream's state of the newest snapshot."""
+        self, source: str | Snapshot, solver: Solver, problem: Problem, stats: ProblemStats,
+        stream: int,
+    ) -> State:  # fmt: skip
+        """Read one stream's state of a snapshot, by its name or in memory."""
 
 
 class Restorable(Protocol):

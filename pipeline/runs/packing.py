@@ -27,12 +27,12 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import ProblemStats, Solver, State, Weights
 from fewpass.solvers.tasks import States
-from fewpass.storage.end_to_end import EndToEnd
+from fewpass.storage.array_file import Vectors
 from fewpass.storage.snapshot import Snapshot
 
 Numbers = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
-Packed = dict[str, NDArray[Any] | EndToEnd]
+Packed = dict[str, NDArray[Any] | Vectors]
 TURNED = ".T"
 Examples = Sequence[Callable[[], State]]  # one for each model
 MOST = 1 << 62  # of whole numbers: what compiled code can still count on from
@@ -167,7 +167,7 @@ def _pack_models(states: States) -> tuple[Numbers, Packed]:
         models.append(numbers | {"shapes": shapes})
         for name, array in arrays.items():
             parts.setdefault(name, []).append(array.ravel())
-    return {"models": models}, {name: EndToEnd(each) for name, each in parts.items()}
+    return {"models": models}, dict(parts)
 
 
 def _unpack_models(kind: type, models: list[ModelNumbers], arrays: Arrays) -> States:

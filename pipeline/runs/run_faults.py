@@ -11,11 +11,10 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.storage.folder import Damaged
-from fewpass.storage.objects import StoredObject
-from fewpass.storage.row_state_store import ARRAY
+from fewpass.storage.row_state_store import ARRAY, RowStatePart
 from fewpass.storage.snapshot import Snapshot
 
-Seen = set[tuple[int, int, StoredObject]]
+Seen = set[tuple[int, int, RowStatePart]]
 
 
 def run_faults(
@@ -36,10 +35,7 @@ def run_faults(
     seen: Seen = set()
     names = run.snapshots.names()
     for number, name in enumerate(names, start=1):
-        damaged = list(run.snapshots.verify(name))
-        yield from damaged
-        if not damaged:
-            yield from _snapshot_faults(run, record, name, seen)
+        yield from _snapshot_faults(run, record, name, seen)
         on_snapshot(number, len(names))
 
 

@@ -122,7 +122,7 @@ class RunFolder:
     def require_own(self, snapshot: Snapshot) -> None:
         """Refuse a record that a snapshot was not taken under, such as another run's."""
         record = snapshot.attributes.get("record")
-        if record is not None and record != self.fingerprint:
+        if record != self.fingerprint:
             raise Damaged(
                 f"{self.folder.address(KEY)} is not the record that {snapshot.address} was taken "
                 f"under: its fingerprint is {self.fingerprint[:12]}, where {str(record)[:12]} was "

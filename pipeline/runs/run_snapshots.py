@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,10 @@ MOST_MEANS = 1 << 18
 class TrainedFolder(RunFolder):
     """A run's folder as the store of a training (engine.py: `RunStore`)."""
 
+    def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
+        super().__init__(url, storage_options)
+        self._versions: dict[str, set[int]] = {}  # of numbers per row, by snapshot
+
     def save(self, dataset: Dataset, new: Saved) -> Saved:
         """Write a snapshot, from which a run goes on and a model predicts; old ones are deleted.
 
@@ -52,35 +55,53 @@ class TrainedFolder(RunFolder):
             "record": self.fingerprint,
         }
         versions = versions_of(attributes)
-        for sweep in versions:
-            self.row_state.sync(sweep)
+        if versions:
+            self.row_state.sync(versions)
         arrays |= _arrays_of(new, dataset) | (new.records.arrays(versions) if new.records else {})
-        stored = [state.stored for state in new.stored]
-        name = self.snapshots.save(attributes, arrays, new.name, stored)
+        parts = [state.stored for state in new.stored]
+        name = self.snapshots.save(attributes, arrays, new.name, parts)
+        self._versions[name] = versions
         self.snapshots.prune(SNAPSHOTS_RETAINED)
-        drop_versions(self)
+        self._drop_versions()
         self.lines.compact()
         return new.written(name)
 
     def read_state(
-        self, name: str, solver: Solver, problem: Problem, stats: ProblemStats, stream: int
-    ) -> State:
-        """Read one stream's state out of storage: the head of every chain of spans.
+        self, source: str | Snapshot, solver: Solver, problem: Problem, stats: ProblemStats,
+        stream: int,
+    ) -> State:  # fmt: skip
+        """Read one stream's state, the head of every chain of spans, out of storage or a snapshot.
 
         BadInput when it is not what the method would have written on this problem.
         """
-        snapshot = self.snapshots.load(name, lambda array: array.startswith(f"{stream}."))
+        snapshot = source
+        if not isinstance(snapshot, Snapshot):
+            snapshot = self.snapshots.load(snapshot, lambda array: array.startswith(f"{stream}."))
         state = unpack_state(solver.states, snapshot, stream)
         examples = examples_of(solver, problem, stats, snapshot.attributes["state"])
         if difference := misfit(state, examples):
             raise unfit(snapshot, f"of the state of stream {stream}, {difference}")
         return state
 
+    def _drop_versions(self) -> None:
+        """Delete the numbers per row that no whole snapshot goes with."""
+        if self.row_state.versions():
+            named = map(self._versions_with, self.snapshots.names())
+            self.row_state.keep_only(set[int]().union(*named))
+
+    def _versions_with(self, name: str) -> set[int]:
+        if name not in self._versions:
+            try:
+                self._versions[name] = versions_of(self.snapshots.attributes(name))
+            except Damaged:  # nobody goes on from it: the one before is whole
+                return set()
+        return self._versions[name]
+
 
 def write_state(snapshots: SnapshotStore, name: str, stream: int, state: State) -> StoredState:
     """Write a stream's state for a snapshot that is about to be written, here or on a worker."""
     numbers, arrays = pack_state(stream, state)
-    return StoredState(state_name(state), numbers, snapshots.write(name, arrays))
+    return StoredState(state_name(state), numbers, snapshots.write(name, stream, arrays))
 
 
 def _arrays_of(new: Saved, dataset: Dataset) -> dict[str, NDArray[Any]]:
@@ -101,18 +122,6 @@ def versions_of(attributes: Mapping[str, Any]) -> set[int]:
     """
     versions = set[int]().union(*map(versions_in, attributes["streams"]))
     return versions | {attributes["cursor"]["sweeps"]} if versions else versions
-
-
-def drop_versions(run: RunFolder) -> None:
-    """Let go of the numbers per row that no whole snapshot goes with."""
-    if run.row_state.versions():
-        run.row_state.keep_only(set[int]().union(*_versions_named(run)))
-
-
-def _versions_named(run: RunFolder) -> Iterator[set[int]]:
-    for name in run.snapshots.names():
-        with contextlib.suppress(Damaged):  # nobody goes on from it: the one before is whole
-            yield versions_of(run.snapshots.attributes(name))
 
 
 def read_records(snapshot: Snapshot, n_chunks: int) -> RowRecords:

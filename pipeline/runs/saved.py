@@ -25,10 +25,9 @@ from fewpass.pipeline.runs.validation import Validation
 from fewpass.pipeline.training.planning.rate import Marks
 from fewpass.solvers.protocol import Certificate, State, Weights
 from fewpass.storage.row_state_store import RowRecords
-from fewpass.storage.snapshot import Snapshot, StoredArrays
+from fewpass.storage.snapshot import Snapshot, StoredPart
 
 Amount = Annotated[float, Field(ge=0.0)]
-GONE = ("marked_passes", "marked_digits")  # fields of a cursor in earlier versions
 
 
 class Cursor(NamedTuple):
@@ -90,8 +89,8 @@ class Attributes(SnapshotFields):
     state: str
     streams: Annotated[tuple[dict[str, JsonValue], ...], Field(min_length=1)]
     intercept: float | tuple[float, ...]
-    record: str | None = None
-    """Fingerprint of the run's run.json; None in snapshots of earlier versions."""
+    record: str
+    """Fingerprint of the run's run.json."""
     best_intercept: float | tuple[float, ...] | None = None
     """Of the best model so far, whose coefficients are the array best_coef."""
     trained_intercept: tuple[float, ...] | None = None
@@ -103,7 +102,7 @@ class StoredState(NamedTuple):
 
     kind: str
     numbers: dict[str, Any]
-    stored: StoredArrays
+    stored: StoredPart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,12 +166,8 @@ def as_json(value: Any) -> Any:
 
 def read_attributes(snapshot: Snapshot) -> Attributes:
     """Read a snapshot's attributes; BadInput names the first that is missing or cannot be."""
-    attributes = snapshot.attributes
-    if isinstance(cursor := attributes.get("cursor"), dict):
-        fields_of_now = {name: value for name, value in cursor.items() if name not in GONE}
-        attributes = {**attributes, "cursor": fields_of_now}
     try:
-        return _ATTRIBUTES.validate_json(json.dumps(attributes))
+        return _ATTRIBUTES.validate_json(json.dumps(snapshot.attributes))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "its attributes"

@@ -112,7 +112,7 @@ class MemoryStore:
         return new.written("")
 
     def read_state(
-        self, _name: str, _solver: Solver, _problem: Problem, _stats: ProblemStats, stream: int
+        self, _source: Any, _solver: Solver, _problem: Problem, _stats: ProblemStats, stream: int
     ) -> State:
         """Return a stream's state."""
         return self._states[stream]

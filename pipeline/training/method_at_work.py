@@ -21,6 +21,7 @@ from fewpass.pipeline.training.spans.span import Job
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.pipeline.training.trained_models import TrainedModels
 from fewpass.solvers.protocol import Solver
+from fewpass.storage.row_state_store import ITEM_BYTES, RowStateStore
 
 
 class MethodAtWork(NamedTuple):
@@ -64,7 +65,6 @@ def _on_data_set(
 ) -> tuple[Job, Solver, OneReading | None]:
     """Return the job of spans on a data set, with the store of numbers per row."""
     job = training.planner.job(training_memory(plan), plan.solver)
-    numbers = training.run.row_state
     if job.in_place and not training.executor.near:
         raise BadInput(
             f"A memory budget of {format_bytes(plan.memory)} is too small for copies of "
@@ -73,9 +73,14 @@ def _on_data_set(
         )
     if training.executor.together is not None:
         require_processes(job, training.executor.together.threads())
+    size = solver_of_job(plan, job, group).row_state_size(job.stats)
+    numbers = training.run.row_state
+    if numbers is not None:
+        chunk_bytes = training.dataset.manifest.chunk_rows * size * ITEM_BYTES
+        numbers = RowStateStore(numbers.folder, chunk_bytes)
     stay = job.resident and training.executor.near
     job = job._replace(
-        row_state_size=solver_of_job(plan, job, group).row_state_size(job.stats),
+        row_state_size=size,
         row_state=RowStateInMemory(numbers) if stay else numbers,
         rows=rows_in_memory(training.dataset, job.rule),
     )

@@ -40,7 +40,7 @@ from fewpass.solvers.protocol import (
     same,
 )
 from fewpass.storage.row_state_store import NOTHING_YET, Records, RowRecords
-from fewpass.storage.snapshot import SnapshotStore
+from fewpass.storage.snapshot import Snapshot, SnapshotStore
 
 #: How a walk came to rest: with all rows visited, before that, or because the loss exploded.
 End = Literal["whole", "resting", "diverged"]
@@ -95,12 +95,17 @@ class Sweeps:
         job = self.job
         self.put(self.solver.start_at(job.problem, job.stats, weights, rows_before))
 
-    def read(self, run: RunStore, snapshot: str, streams: int) -> None:
-        """Take the states of a snapshot, read where they are needed; those before are freed."""
+    def read(self, run: RunStore, snapshot: str | Snapshot, streams: int) -> None:
+        """Take the states of a snapshot, read where they are needed; those before are freed.
+
+        Of one in memory its arrays become theirs.
+        """
         self.heads = []
         given = (snapshot, self.solver, self.job.problem, self.job.stats)
         submit = partial(self.executor.submit, "state", run.read_state, *given)
         self._take([submit(stream) for stream in range(streams)])
+        if isinstance(snapshot, Snapshot):
+            self.states()
 
     def adopt(self) -> None:
         """Tell the method that another process left the states that were read."""

@@ -126,8 +126,12 @@ class TrainingStates:
         self._progress.since_sweep()
         if self.early:
             self.early.restore(saved)
-        snapshot.arrays.clear()  # states are read again where they are needed: one copy at a time
-        self.go_on_from(saved)
+        if self._training.executor.together is None:
+            self.sweeps.read(self._training.run, snapshot, saved.streams)
+            snapshot.arrays.clear()
+        else:  # workers read the states, each its own
+            snapshot.arrays.clear()
+            self.go_on_from(saved)
         self.sweeps.adopt()
 
     def go_on_from(self, saved: Saved) -> None:

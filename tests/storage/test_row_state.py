@@ -1,6 +1,8 @@
 """Numbers per row: bound to their place, to their snapshot, and to the weights that go with them."""
 
+import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,8 +16,12 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.protocol import Mispaired
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.objects import StoredObject
-from fewpass.storage.row_state_store import RowRecords, RowStateStore, StoredRowState
+from fewpass.storage.row_state_store import (
+    RowRecords,
+    RowStatePart,
+    RowStateStore,
+    StoredRowState,
+)
 from testing.datasets import make
 
 N, CHUNK_ROWS = 1200, 80
@@ -87,93 +93,143 @@ def newest_versions(run):
     return sorted(tables), tables
 
 
-# -- objects ------------------------------------------------------------------------------------
+# -- files --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def store(tmp_path):
-    return RowStateStore(Folder(str(tmp_path / "rows")))
+    return RowStateStore(Folder(str(tmp_path / "rows")), chunk_bytes=4000)
 
 
-def test_what_was_written_is_read_and_nothing_else(store):
-    values = np.linspace(-1.0, 1.0, 500)
+@pytest.mark.parametrize("shape", [(500,), (250, 2), (1,)])
+@pytest.mark.parametrize("url", ["local", "memory://numbers"])
+def test_what_was_written_is_read_and_nothing_else(tmp_path, url, shape):
+    folder = Folder(str(tmp_path / "rows") if url == "local" else url)
+    store = RowStateStore(folder, chunk_bytes=4000)
+    values = np.linspace(-1.0, 1.0, np.prod(shape)).reshape(shape)
+    store.write(3, 16, np.ones(500))
     stored = store.write(3, 17, values)
-    out = np.empty(500)
+    store.write(3, 18, np.ones(500))
+    store.write(4, 17, np.ones(500))
+    store.sync({3, 9})
+    out = np.empty(shape)
     assert store.read_into(3, 17, out, stored) == stored.length
     assert np.array_equal(out, values)
     assert store.fault(3, 17, stored) is None
     assert store.read_into(-1, 17, out, None) == 0
     assert not out.any()
-    path = store.folder.local_path("000003/000017")
+    store.keep_only([3])
+    assert store.versions() == [3]
+    assert store.read_into(3, 17, out, stored) == stored.length
+    store.keep_only([])
+    assert folder.list() == []
+    with pytest.raises(Damaged, match=r"000003.* is missing"):
+        store.read_into(3, 17, out, stored)
+
+
+def test_damage_is_found_and_named(store):
+    stored = store.write(3, 17, np.linspace(-1.0, 1.0, 500))
+    path, out = store.folder.local_path("000003"), np.empty(500)
     whole = path.read_bytes()
-    for place in (0, 30, len(whole) - 1):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        with pytest.raises(Damaged, match=r"000003/000017 is damaged.*Delete the newest snapshot"):
+    assert len(whole) == stored.start + stored.length
+    for place in (0, 30, stored.length - 1):
+        changed = bytearray(whole)
+        changed[stored.start + place] ^= 4
+        path.write_bytes(changed)
+        with pytest.raises(Damaged, match=r"17 in .*/000003 are damaged.*Delete the newest"):
             store.read_into(3, 17, out, stored)
-        assert "000003/000017 is damaged" in store.fault(3, 17, stored)
+        assert "/000003 are damaged" in store.fault(3, 17, stored)
     path.write_bytes(whole[:-1])
-    with pytest.raises(Damaged, match=f"it has {len(whole) - 1} bytes"):
+    with pytest.raises(Damaged, match="there are 3999 bytes of them, where 4000 were expected"):
         store.read_into(3, 17, out, stored)
     path.unlink()
-    with pytest.raises(Damaged, match="000003/000017 is missing"):
+    with pytest.raises(Damaged, match="000003 is missing"):
         store.read_into(3, 17, out, stored)
-    with pytest.raises(Damaged, match="on no record"):
+    assert "000003 is missing" in store.fault(3, 17, stored)
+
+
+def test_records_that_cannot_be_are_refused(store):
+    stored, out = store.write(3, 17, np.ones(500)), np.empty(500)
+    with pytest.raises(Damaged, match="no record of them"):
         store.read_into(3, 17, out, None)
+    for length in (0, 3992, 4008, 4001, 1 << 47):
+        lie = stored._replace(length=length)
+        with pytest.raises(Damaged, match=f"{length} bytes are on record"):
+            store.read_into(3, 17, out, lie)
+        assert "000003 are damaged" in store.fault(3, 17, lie)
+    for start in (0, 8, 1 << 47):
+        lie = stored._replace(start=start)
+        with pytest.raises(Damaged, match="other rows or of another time"):
+            store.read_into(3, 17, out, lie)
 
 
 @pytest.mark.parametrize(("version", "chunk"), [(3, 18), (4, 17)])
-def test_an_object_at_another_place_is_refused_whatever_is_on_record(store, version, chunk):
+def test_numbers_of_another_place_are_refused_whatever_is_on_record(store, version, chunk):
     stored = store.write(3, 17, np.arange(100.0))
-    source = store.folder.local_path("000003/000017")
-    target = store.folder.local_path(f"{version:06d}/{chunk:06d}")
-    target.parent.mkdir(exist_ok=True)
-    shutil.copy(source, target)
-    with pytest.raises(Damaged, match="numbers of other rows or of another time"):
+    source = store.folder.local_path("000003")
+    target = store.folder.local_path(f"{version:06d}")
+    target.write_bytes(source.read_bytes())
+    with pytest.raises(Damaged, match="those of other rows or of another time"):
         store.read_into(version, chunk, np.empty(100), stored)
-    assert "is damaged" in store.fault(version, chunk, stored)
+    assert "are damaged" in store.fault(version, chunk, stored)
 
 
-def test_records_are_kept_as_arrays_and_handed_out_by_chunk():
-    records = RowRecords(5)
+def test_a_version_is_one_file_and_brought_to_the_disk_once(tmp_path, monkeypatch):
+    store = RowStateStore(Folder(str(tmp_path / "run/rows")), chunk_bytes=80)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda k: store.write(5, k, np.full(10, k)), range(200)))
+    assert [file.name for file in (tmp_path / "run/rows").iterdir()] == ["000005"]
+    for chunk, stored in enumerate(made):
+        out = np.empty(10)
+        store.read_into(5, chunk, out, stored)
+        assert out.tolist() == [chunk] * 10
+    synced, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(file), fsync(file)))
+    store.sync({5})
+    assert len(synced) == 3  # the file, its folder and the folder around that
+
+
+def test_records_are_arrays_and_handed_out_by_chunk():
+    records, one, two = RowRecords(5), RowStatePart(40, 10, 2**32 - 1), RowStatePart(0, 11, 0)
     assert records.is_empty
-    records.note(
-        7, [StoredRowState(4, StoredObject(10, 2**32 - 1)), StoredRowState(0, StoredObject(11, 0))]
-    )
+    records.note(7, [StoredRowState(4, one), StoredRowState(0, two)])
     assert records.missing(7) == 3
     assert records.missing(8) == 5
     arrays = records.arrays({6, 7})
     assert {name: a.tolist() for name, a in arrays.items()} == {
-        "rows.000007": [[11, 0], [0, 0], [0, 0], [0, 0], [10, 2**32 - 1]]
+        "rows.000007": [[0, 11, 0], [0] * 3, [0] * 3, [0] * 3, [40, 10, 2**32 - 1]]
     }
     again = RowRecords.read(5, arrays | {"coef": np.zeros(3)})
-    assert again.of((7, 8), [3, 4]) == {(7, 4): (10, 2**32 - 1)}
-    assert list(again.every()) == [(7, 0, (11, 0)), (7, 4, (10, 2**32 - 1))]
-    with pytest.raises(ValueError, match=r"uint32 \(6, 2\), were expected"):
+    assert again.of((7, 8), [3, 4]) == {(7, 4): one}
+    assert list(again.every()) == [(7, 0, two), (7, 4, one)]
+    with pytest.raises(ValueError, match=r"int64 \(6, 3\), were expected"):
         RowRecords.read(6, arrays)
+    for lie in (-1, 1 << 60):
+        arrays["rows.000007"][2, 0] = lie
+        with pytest.raises(ValueError, match="no places in a file"):
+            RowRecords.read(5, arrays)
 
 
 # -- runs ---------------------------------------------------------------------------------------
 
 
 def exchange(rows, old, new):
-    one, other = rows / f"{new:06d}/000000", rows / f"{new:06d}/000001"
-    content = one.read_bytes()
-    one.write_bytes(other.read_bytes())
-    other.write_bytes(content)
+    path, size = rows / f"{new:06d}", CHUNK_ROWS * 8
+    content = path.read_bytes()
+    path.write_bytes(content[size : 2 * size] + content[:size] + content[2 * size :])
 
 
 def put_older(rows, old, new):
-    shutil.rmtree(rows / f"{new:06d}")
-    shutil.copytree(rows / f"{old:06d}", rows / f"{new:06d}")
+    shutil.copy(rows / f"{old:06d}", rows / f"{new:06d}")
 
 
 def cut_short(rows, old, new):
-    one = rows / f"{new:06d}/000003"
-    one.write_bytes(one.read_bytes()[:-9])
+    path = rows / f"{new:06d}"
+    path.write_bytes(path.read_bytes()[:-9])
 
 
 def delete(rows, old, new):
-    (rows / f"{new:06d}/000003").unlink()
+    (rows / f"{new:06d}").unlink()
 
 
 HARMS = [
@@ -190,15 +246,15 @@ def test_numbers_that_are_not_the_snapshots_are_named_and_not_trained_on(
 ):
     run = cut_once(method, tmp_path / "run", midway=False)
     versions, tables = newest_versions(run)
-    whole = next(v for v in versions if tables[v][:, 0].all())
+    whole = next(v for v in versions if tables[v][:, 1].all())
     rows = tmp_path / "run/rows"
     older = [int(p.name) for p in rows.iterdir() if int(p.name) < whole]
     assert list(run_faults(run)) == []
     harm(rows, max(older, default=0), whole)
-    assert any(f"rows/{whole:06d}/00000" in found for found in run_faults(run))
+    assert any(f"rows/{whole:06d}" in found for found in run_faults(run))
     if method == "s2gd+":
         return  # an inner loop need not come by these chunks
-    with pytest.raises(Damaged, match=f"rows/{whole:06d}/0000"):
+    with pytest.raises(Damaged, match=f"rows/{whole:06d}"):
         finish(TrainingRun.resume(run.url, InProcess()))
 
 
@@ -208,17 +264,16 @@ def exchanged_in_earnest(run):
     versions, tables = newest_versions(run)
     for version in versions:
         table, kept = tables[version], []
-        chunks = [k for k in (0, 1) if table[k, 0]]
+        chunks = [k for k in (0, 1) if table[k, 1]]
         for chunk in chunks:
             values = np.empty(CHUNK_ROWS)
-            run.row_state.read_into(version, chunk, values, StoredObject(*table[chunk].tolist()))
+            run.row_state.read_into(version, chunk, values, RowStatePart(*table[chunk].tolist()))
             kept.append(values)
         for chunk, values in zip(chunks, reversed(kept), strict=True):
-            snapshot.arrays[f"rows.{version:06d}"][chunk] = run.row_state.write(
-                version, chunk, values
-            )
-    for name in run.snapshots.names():
-        run.snapshots.folder.delete_tree(name)
+            numbers = RowStateStore(run.row_state.folder, CHUNK_ROWS * 8)
+            stored = numbers.write(version, chunk, values)
+            snapshot.arrays[f"rows.{version:06d}"][chunk] = stored
+    run.snapshots.folder.delete_tree()
     run.snapshots.save(snapshot.attributes, snapshot.arrays)
 
 
@@ -242,8 +297,8 @@ def test_a_damaged_newest_snapshot_is_passed_over_to_the_same_bits(
     quiet = finish(TrainingRun.start(plan, str(tmp_path / "quiet"), InProcess()))
     run = cut_once(method, tmp_path / "run")
     newest = run.snapshots.names()[-1]
-    manifest = tmp_path / "run/snapshots" / newest / "manifest.json"
-    manifest.write_bytes(manifest.read_bytes()[:-40])
+    file = tmp_path / f"run/snapshots/{newest}.safetensors"
+    file.write_bytes(file.read_bytes()[:-40])
     resumed = TrainingRun.resume(run.url, InProcess())
     first = next(iter_ := iter(resumed))
     assert first.facts.snapshot < newest

@@ -9,10 +9,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, NoReturn
 
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, ValidationError
 
 from fewpass.storage.array_file import (
     SUFFIX,
@@ -31,6 +31,18 @@ VERSION: Final = "1"
 KEY: Final = rf"^\d{{6,}}(\.\d+)?{re.escape(SUFFIX)}$"  # of a snapshot, or of a part of one
 
 
+def _from_json(text: str) -> Any:
+    """Read attributes, as deep as Python can; ValueError for numbers that are not finite."""
+    try:
+        return json.loads(text, parse_constant=_not_finite)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _not_finite(text: str) -> NoReturn:
+    raise ValueError(f"it has the number {text}")
+
+
 class StoredPart(NamedTuple):
     """A file with arrays of a snapshot, written before it, by this process or another."""
 
@@ -46,7 +58,8 @@ class SnapshotMetadata(BaseModel):
 
     format: Literal["fewpass-snapshot"]
     version: Literal["1"]
-    attributes: Json[dict[str, Any]]
+    name: str
+    attributes: Annotated[dict[str, Any], BeforeValidator(_from_json)]
     parts: Json[tuple[StoredPart, ...]]
 
 
@@ -108,11 +121,11 @@ class SnapshotStore:
         OSError
             Writing fails; older snapshots are unchanged.
         """
+        own, name = _as_json(attributes), name or self.next_name()
         metadata = {
-            "format": FORMAT, "version": VERSION, "attributes": _as_json(attributes),
+            "format": FORMAT, "version": VERSION, "name": name, "attributes": own,
             "parts": json.dumps([*parts]),
         }  # fmt: skip
-        name = name or self.next_name()
         write_arrays(self.folder, name + SUFFIX, arrays, metadata)
         return name
 
@@ -181,9 +194,12 @@ class SnapshotStore:
         key = name + SUFFIX
         header = read_header(self.folder, key)
         try:
-            return header, SnapshotMetadata.model_validate(header.metadata.model_extra)
+            metadata = SnapshotMetadata.model_validate(header.metadata.model_extra)
         except ValidationError as error:
             raise damaged(self.folder, key, first_fault(error)) from error
+        if metadata.name != name:
+            raise damaged(self.folder, key, f"it is the snapshot {metadata.name!r}")
+        return header, metadata
 
     def _header_of(self, part: StoredPart) -> Header:
         header = read_header(self.folder, part.key)

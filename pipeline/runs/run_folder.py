@@ -150,8 +150,7 @@ class RunFolder:
             raise PlanMismatch(
                 f"{self.folder.address(KEY)} is {actual[0]!r} version {actual[1]!r}, where "
                 f"{RUN_FORMAT!r} version {FORMAT_VERSION} was expected. Go on with the version of "
-                f"fewpass that began it, or begin a new run at its model "
-                f"(`start_from={self.url}`)."
+                "fewpass that began it, or train again."
             )
 
     def _require_same(self, new: RunRecord, data: Manifest | None) -> None:

@@ -20,7 +20,7 @@ from fewpass.storage.hashed_names import HashedNames, require_columns
 from fewpass.storage.kinds import RUN_FORMAT
 from fewpass.storage.manifest import Labels, Manifest, OffsetStats, Scaling, Values
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 1
 
 
 class RunRecord(BaseModel):
@@ -29,7 +29,7 @@ class RunRecord(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     format: Literal["fewpass-run"] = RUN_FORMAT
-    version: Literal[2] = FORMAT_VERSION
+    version: Literal[1] = FORMAT_VERSION
     plan: TrainingPlan
     dataset_fingerprint: str
     """Of the data set that the run reads."""

@@ -1,4 +1,4 @@
-"""docs/backup.md: every command, on what a checkout of 2026-11-25 wrote; and its models' bits."""
+"""docs/backup.md: every command, on data that a checkout of 2026-11-25 wrote."""
 
 import contextlib
 import csv
@@ -26,11 +26,14 @@ BEFORE = PROJECT / "tests/data/version_before.tar.xz"
 
 @pytest.fixture
 def store(tmp_path):
-    """Data, runs and scores as that version wrote them; a store of two nights of this one."""
+    """Data and runs as that version wrote them; a run, and a store of two nights, of this one."""
     made = tmp_path / "store"
     with tarfile.open(BEFORE) as archive:
         archive.extractall(made, filter="data")
     shutil.rmtree(made / "live")
+    shutil.rmtree(made / "nightly/2026-11-25")
+    words = ["train", str(made / "data"), str(made / "nightly/2026-11-25"), "--lam", "1e-2", "-q"]
+    assert cli.main(words) == 0
     inbox = tmp_path / "inbox"
     inbox.mkdir()
     names, *rows = (made / "next.csv").read_text().splitlines(keepends=True)
@@ -77,31 +80,14 @@ def test_every_command_of_the_page(store, tmp_path, monkeypatch, prefect_databas
     assert [p for p in (tmp_path / "restored").rglob("*") if p.is_file()]
 
 
-def test_scores_of_that_version_are_the_same(store, tmp_path):
-    nightly = str(store / "nightly/2026-11-25")
-    assert cli.main(["predict", nightly, str(store / "next.csv"), str(tmp_path / "n.csv")]) == 0
-    assert scores(tmp_path / "n.csv") == scores(store / "scores-nightly.csv")
-
-
-@pytest.fixture
-def begun(store):
-    """Runs that were begun, at the address of their data set that they know."""
-    place = Path("/tmp/fewpass-version-before")
-    place.unlink(missing_ok=True)
-    place.symlink_to(store)
-    yield store / "begun"
-    place.unlink()
-
-
-def test_runs_that_version_began_go_on_or_are_refused_by_name(begun, tmp_path, capsys):
-    assert cli.main(["resume", str(begun / "sgd"), "--json", "-q"]) == 0
-    assert json.loads(capsys.readouterr().out)["passes"] == 12
-    assert cli.main(["resume", str(begun / "sdca"), "-q"]) == 2
-    assert "begun by a version of fewpass whose SdcaState was another" in capsys.readouterr().err
-    words = ["train", str(begun.parent / "data"), str(tmp_path / "new"), "--lam", "1e-2", "-q"]
-    assert cli.main([*words, "--start-from", str(begun / "sdca")]) == 0
-    assert cli.main(["predict", str(begun / "sdca"), str(begun.parent / "next.csv"),
-                     str(tmp_path / "p.csv"), "-q"]) == 0  # fmt: skip
+def test_runs_of_that_version_are_refused_by_name_and_its_data_sets_open(store, tmp_path, capsys):
+    new, rows = str(tmp_path / "new"), str(store / "next.csv")
+    for run in ("begun/sgd", "begun/sdca"):
+        for words in (["resume", str(store / run)], ["predict", str(store / run), rows, new]):
+            assert cli.main([*words, "-q"]) == 2
+            said = capsys.readouterr().err
+            assert f"{run}/run.json is 'fewpass-run' version 2, where" in said
+    assert cli.main(["train", str(store / "data"), new, "--lam", "1e-2", "-q"]) == 0
 
 
 def test_the_page_names_what_is_there():

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from safetensors.numpy import load_file
 
 from fewpass.flows import cli
 from testing.prefect_server import free_port
@@ -98,8 +99,8 @@ def test_a_dask_cluster(folder):
     script = "\n".join(command for command, _ in sessions("docs/tutorials/cluster.md"))
     finish(script, folder, {"PORT": str(free_port())})
     models = [folder / run / "snapshots" for run in ("here", "there")]
-    found = [max(m.glob("*/arrays/coef/c/0")).read_bytes() for m in models]
-    assert found[0] == found[1]
+    found = [load_file(max(m.glob("*.safetensors")))["coef"] for m in models]
+    assert found[0].tobytes() == found[1].tobytes()
 
 
 def finish(script, folder, settings):

@@ -39,9 +39,8 @@ PLACES: dict[str, tuple[str, ...]] = {
         "set/.ingest/training/*/*.bucket", "set/.ingest/lock",
     ),
     "killed run: sdca": (
-        "run/run.json", "run/log.jsonl", "run/lease.json", "run/rows", "run/rows/*/000001",
-        "run/snapshots", "run/snapshots/*[0-9]", "run/snapshots/*/manifest.json",
-        "run/snapshots/*/arrays/coef/c/0",
+        "run/run.json", "run/log.jsonl", "run/lease.json", "run/rows", "run/rows/*",
+        "run/snapshots", "run/snapshots/*.safetensors",
     ),
 }  # fmt: skip
 PIPE_TIMEOUT_S = 60.0

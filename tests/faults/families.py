@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fewpass.storage.array_file import SUFFIX
 from tests.faults import damage as damaging
 from tests.faults import recorder
 from tests.faults.child import CALLS
@@ -163,7 +164,7 @@ def _incomplete_is_no_data_set(sandbox: Sandbox, subject: Subject, quiet: dict) 
 
 
 def _snapshots(run: Path) -> list[str]:
-    return sorted(path.parent.name for path in run.glob("snapshots/*/manifest.json"))
+    return sorted(path.stem for path in run.glob("snapshots/*.safetensors"))
 
 
 def _lost(run: Path, newest: str) -> str | None:
@@ -327,12 +328,7 @@ def damaged_objects(sandbox: Sandbox, name: str) -> Iterator[Case]:
     stored = STORED[name]
     older = sandbox.kept(stored.restore(sandbox, 1))
     now = sandbox.kept(stored.restore(sandbox, 0))
-    unfinished = [
-        str(s.relative_to(now))
-        for s in now.glob("run/snapshots/*")
-        if not (s / "manifest.json").exists()
-    ]
-    keys = damaging.objects(now, *stored.parts, skip=(*stored.skip, *unfinished))
+    keys = damaging.objects(now, *stored.parts, skip=stored.skip)
     for one in damaging.damages(now, older, keys):
         yield Case(
             "P5", name, one.kind, one.key,
@@ -366,15 +362,15 @@ def _damaged(sandbox: Sandbox, stored: Stored, one: Damage, older: Path) -> Verd
 def _verified(ended: Ended, one: Damage, found: Verdict) -> Verdict:
     """`verify` names what it reads.
 
-    Numbers per row that no snapshot needs are nobody's, and without its manifest a snapshot or a
-    copy is one that was never finished.
+    Numbers per row that no snapshot needs are nobody's, without its manifest a copy is one that was
+    never finished, and a snapshot without its file never was.
     """
     said = ended.commands[0]
     if said.status != 0 and names(f"{said.out} {said.err}", (one.key, one.other)):
         return found
     if said.status != 0:
         return broken(f"verify does not name it: {said.out} {said.err}")
-    unfinished = one.kind == "deleted" and one.key.endswith("manifest.json")
+    unfinished = one.kind == "deleted" and one.key.endswith(("manifest.json", SUFFIX))
     if found.how == "equal" and (unfinished or "/rows/" in one.key):
         return found
     return broken(f"verify says: {said.out.strip()}")

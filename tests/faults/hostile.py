@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from crc32c import crc32c
 
-from fewpass.storage.seal import MEMBER, TAIL_BYTES
+from fewpass.storage.array_file import METADATA, SUFFIX
+from fewpass.storage.seal import MEMBER
 
+TAIL_BYTES = len(MEMBER) + 64 + len('"}\n')  # that a sealed document ends with
 DEEP = 50_000  # brackets in each other
 
 #: What stands in for a value, and whether it can be believed of no value at all.
@@ -94,8 +95,12 @@ def told(document: Any, lie: Lie) -> bytes:
 
 
 def read(path: Path) -> tuple[Any, bool]:
-    """Return a document and whether it is sealed."""
+    """Return a document, or the header of a file of arrays, and whether it is sealed."""
     raw = path.read_bytes()
+    if path.suffix == SUFFIX:
+        header = json.loads(raw[8 : _first_array(raw)])
+        del header[METADATA]["fingerprint"]
+        return header, True
     document = json.loads(raw)
     sealed = raw[-TAIL_BYTES:].startswith(MEMBER)
     if sealed:
@@ -105,26 +110,31 @@ def read(path: Path) -> tuple[Any, bool]:
 
 def write(path: Path, text: bytes, *, sealed: bool) -> None:
     """Write a document, sealed as an attacker can."""
-    if sealed and text.endswith(b"}") and len(text) > len("{}"):
+    end = b"}}" if path.suffix == SUFFIX else b"}"
+    if sealed and text.endswith(end) and len(text) > len("{}"):
         digest = hashlib.sha256(text).hexdigest().encode()
-        text = text[:-1] + MEMBER + digest + b'"}\n'
+        text = text[: -len(end)] + MEMBER + digest + b'"' + end + b"\n"
+    if path.suffix == SUFFIX:
+        raw = path.read_bytes()
+        text = len(text).to_bytes(8, "little") + text + raw[_first_array(raw) :]
     path.write_bytes(text)
+
+
+def _first_array(raw: bytes) -> int:
+    return 8 + int.from_bytes(raw[:8], "little")
+
+
+def attributes_of(snapshot: Path) -> Any:
+    """Return a snapshot's attributes."""
+    return json.loads(read(snapshot)[0][METADATA]["attributes"])
 
 
 def change_attributes(snapshot: Path, lie: Lie) -> None:
-    """Lie in a snapshot's attributes; its manifest records the lie."""
-    path = snapshot / "zarr.json"
-    document = json.loads(path.read_bytes())
-    changed = told(document["attributes"], lie)
-    if lie.where:
-        text = json.dumps(document | {"attributes": "HERE"}).encode().replace(b'"HERE"', changed)
-    else:
-        text = changed
-    path.write_bytes(text)
-    manifest, _ = read(snapshot / "manifest.json")
-    manifest["objects"]["zarr.json"] = [len(text), crc32c(text)]
-    write(snapshot / "manifest.json", json.dumps(manifest, separators=(",", ":")).encode(),
-          sealed=True)  # fmt: skip
+    """Lie in a snapshot's attributes; its header has the lie."""
+    header, _ = read(snapshot)
+    changed = told(attributes_of(snapshot), lie)
+    header[METADATA]["attributes"] = changed.decode("utf-8", "surrogateescape")
+    write(snapshot, json.dumps(header, separators=(",", ":")).encode(), sealed=True)
 
 
 SHAPES = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fewpass.storage.array_file import METADATA
 from tests.faults import hostile, truth
 from tests.faults.families import STORED, Case, Stored, _bits_of
 from tests.faults.hostile import Lie
@@ -49,8 +50,8 @@ DOCUMENTS = {
         STORED["column copy: sparse"], "set/by-column/manifest.json", SET
     ),
     "record of a run": Document(STORED["killed run: sdca"], "run/run.json", RUN),
-    "manifest of a snapshot": Document(
-        STORED["killed run: sdca"], "run/snapshots/*/manifest.json", RUN
+    "header of a snapshot": Document(
+        STORED["killed run: sdca"], "run/snapshots/*.safetensors", RUN
     ),
     "lease": Document(STORED["killed run: sdca"], "run/lease.json"),
     "marker of an ingest": Document(
@@ -106,8 +107,7 @@ def lying_attributes(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Every number that a snapshot keeps beside its arrays replaced."""
     stored = STORED[f"killed run: {name}"]
     stored.restore(sandbox, 0)
-    content, _ = hostile.read(_newest(sandbox) / "zarr.json")
-    for lie in hostile.lies(content["attributes"]):
+    for lie in hostile.lies(hostile.attributes_of(_newest(sandbox))):
         yield Case(
             "P7", f"numbers of a snapshot: {name}", lie.what, lie.where.replace("\t", "/"),
             lambda lie=lie: _lied(sandbox, stored, RUN, lie, lambda: hostile.change_attributes(
@@ -120,11 +120,12 @@ def lying_arrays(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Every array of a snapshot of another shape, of another type, not finite, or left out."""
     stored = STORED[f"killed run: {name}"]
     stored.restore(sandbox, 0)
-    for path in sorted((_newest(sandbox) / "arrays").iterdir()):
-        for what in (*hostile.SHAPES, None) if path.is_dir() else ():
-            lie = Lie(path.name, what or "left out", what not in hostile.NOT_FINITE)
+    header, _ = hostile.read(_newest(sandbox))
+    for array in sorted(header.keys() - {METADATA}):
+        for what in (*hostile.SHAPES, None):
+            lie = Lie(array, what or "left out", what not in hostile.NOT_FINITE)
             yield Case(
-                "P7", f"arrays of a snapshot: {name}", lie.what, path.name,
+                "P7", f"arrays of a snapshot: {name}", lie.what, array,
                 lambda lie=lie, what=what: _lied(
                     sandbox, stored, RUN, lie,
                     lambda: hostile.change_array(sandbox.at / "run", lie.where, what),
@@ -137,7 +138,7 @@ def _found(sandbox: Sandbox, pattern: str) -> Path | None:
 
 
 def _newest(sandbox: Sandbox) -> Path:
-    return max(sandbox.at.glob("run/snapshots/*/manifest.json")).parent
+    return max(sandbox.at.glob("run/snapshots/*.safetensors"))
 
 
 def _lied(

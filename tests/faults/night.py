@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from fewpass.pipeline.runs.lease import holder_of
+from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
 from testing.datasets import make
 from testing.far_away import far_away
@@ -100,7 +101,7 @@ class Night:
         self.rows.wait = SLOW
         plan, run = {"dataset": self.rows.url, **LONG}, self.folder / name
         made = self.ask_for("train/train-model", plan=plan, run=str(run), where=place)
-        wait_for((run / "snapshots/000002/manifest.json").exists, 180, f"snapshots of {name}")
+        wait_for((run / "snapshots/000002.safetensors").exists, 180, f"snapshots of {name}")
         return made, holder_of(Folder(str(run))).pid
 
     def line_of_log(self, name, word):
@@ -194,8 +195,8 @@ def stopped_worker(night, worker):
 def killed_server(night):
     run, _ = night.training("through")
     kill(night.server.process)
-    newest = max(int(p.name) for p in (night.folder / "through/snapshots").iterdir())
-    later = night.folder / f"through/snapshots/{newest + 6:06d}/manifest.json"
+    newest = int(RunFolder(str(night.folder / "through")).snapshots.names()[-1])
+    later = night.folder / f"through/snapshots/{newest + 6:06d}.safetensors"
     wait_for(later.exists, 180, "snapshots without a server")
     night.tell("kill -9 of the server during a training", "run folder",
                "six snapshots more while nobody answered")  # fmt: skip

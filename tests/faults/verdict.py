@@ -102,8 +102,6 @@ def _is_named(text: str, key: str) -> bool:
 def _names(key: str) -> list[str]:
     parts = key.split("/")
     found = [key, "/".join(parts[-3:])]
-    if "snapshots" in parts:
-        found.append("/".join(parts[: parts.index("snapshots") + 2]))
     found += [f"hunk {int(part)} of" for part in parts[-2:] if part.isdecimal()]
     return found
 

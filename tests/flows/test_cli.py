@@ -349,7 +349,7 @@ def test_report_draws_the_curve(work, as_json):
 
 
 def test_inspect_tells_what_lies_there(work, as_json, fewpass):
-    kinds = {"clicks": "dataset", "run": "run", "run/snapshots/000001": "snapshot"}
+    kinds = {"clicks": "dataset", "run": "run", "run/snapshots/000001.safetensors": "snapshot"}
     for place, kind in kinds.items():
         assert as_json("inspect", work / place)["kind"] == kind
         assert fewpass("inspect", work / place)[0] == 0

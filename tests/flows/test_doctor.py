@@ -113,7 +113,7 @@ def test_health_looks_at_all_that_a_night_needs(run, as_json, fewpass, tmp_path)
     server.shutdown()
     server.server_close()
     for snapshot in (night / "snapshots").iterdir():
-        (snapshot / "manifest.json").unlink()
+        snapshot.unlink()
     status, shown, _ = fewpass("health", run.url, schedule)
     assert (status, f"{run.url}: ok" in shown, "and it is not finished" in shown) == (1, True, True)
     manifest = tmp_path / "set/manifest.json"

@@ -13,8 +13,7 @@ from testing.datasets import make
 
 MARKS = {
     "data set": ["manifest.json", "zarr.json", "ingest.json"],
-    "snapshot": ["manifest.json", "arrays/zarr.json"],
-    "run": ["run.json", "log.jsonl", "snapshots/000001/manifest.json"],
+    "run": ["run.json", "log.jsonl", "snapshots/000001.safetensors"],
     "store": ["events/000001.json"],
     "unfinished": ["zarr.json"],
     "folder": ["a.csv", "files.json", "log.jsonl"],

@@ -194,10 +194,13 @@ def test_every_change_of_any_object_is_found_named_and_passed_over():
         assert store.latest()[0].name == "000001"
         folder.write(key, data)
     same(store.load("000002"), STATE, whole)
-    one, other = (folder.read(key) for key in keys)
-    folder.write(keys[0], other)
-    folder.write(keys[1], one)
-    assert store.latest()[0].name == "000001"
+    for a, b in (keys, ("000001.safetensors", keys[1])):  # each whole, in the other's place
+        one, other = folder.read(a), folder.read(b)
+        folder.write(a, other)
+        folder.write(b, one)
+        assert [b in sentence for sentence in store.verify("000002")] == [True]
+        folder.write(a, one)
+        folder.write(b, other)
 
 
 class Failing(Folder):
@@ -379,6 +382,8 @@ def told(**members):
         told(parts='[["000001.1.safetensors", "", ["v"]]]'),
         told(attributes="[1]"),
         told(attributes="{"),
+        told(attributes='{"a": NaN}'),
+        told(attributes='{"a":' * 100_000),
         told(version="2"),
         told(format="fewpass-dataset"),
         lambda m: m["__metadata__"].pop("attributes"),

@@ -20,7 +20,6 @@ from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Values, WeightStats
-from fewpass.storage.snapshot import SnapshotStore
 from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut
 from fewpass.storage.writer import DatasetWriter
 from fewpass.storage.zarr_documents import array_document, group_document, vector_document
@@ -33,14 +32,6 @@ LAYOUTS = ["dense", "sparse"]
 N, D, CHUNK_ROWS = 7, 3, 3  # the last chunk is filled up; the second one of the sparse set is empty
 SOURCE = np.array([2, 0, 1], np.int32)
 STATISTICS = {"count": np.array([1.0, 2.0, 3.0]), "mean": np.array([0.5, -0.25, 0.0])}
-ATTRIBUTES = {"step": 3, "loss": 0.1 + 0.2, "plan": {"note": "é", "none": None}, "list": [1]}
-ARRAYS = {
-    "coef": np.arange(6.0) / 7,
-    "rows.000002": np.arange(4, dtype=np.uint32).reshape(2, 2),
-    "flags": np.array([True, False]),
-    "number": np.array(2.5, np.float32),
-    "empty": np.zeros((0, 3)),
-}
 
 
 def table_of(layout):
@@ -72,7 +63,6 @@ def write_dataset(folder, layout):
 def write_all(folder):
     for layout in LAYOUTS:
         write_dataset(folder.child(layout), layout)
-    SnapshotStore(folder.child("snapshots")).save(ATTRIBUTES, ARRAYS)
 
 
 def require_all(folder):
@@ -94,13 +84,6 @@ def require_all(folder):
         np.testing.assert_array_equal(found.weight, expected.weight)
         for name, values in STATISTICS.items():
             np.testing.assert_array_equal(dataset.column(name), values)
-    store = SnapshotStore(folder.child("snapshots"))
-    assert store.verify("000001") == []
-    snapshot = store.load("000001")
-    assert snapshot.attributes == ATTRIBUTES
-    for name, array in ARRAYS.items():
-        np.testing.assert_array_equal(snapshot.arrays[name], array)
-        assert snapshot.arrays[name].dtype == array.dtype
 
 
 def as_zarr(folder):
@@ -131,12 +114,6 @@ def require_all_is_zarr(folder):
         assert [m.nnz for m in found] == [7, 0, 2]
         expected = sp.csr_matrix((table.data, table.indices, table.indptr), (N, D))
         np.testing.assert_array_equal(sp.vstack(found).toarray(), expected.toarray())
-    snapshot = as_zarr(folder.child("snapshots/000001"))
-    assert dict(snapshot.attrs) == ATTRIBUTES
-    assert sorted(snapshot["arrays"].array_keys()) == sorted(ARRAYS)
-    for name, array in ARRAYS.items():
-        np.testing.assert_array_equal(snapshot["arrays"][name][...], array)
-        assert snapshot["arrays"][name].dtype == array.dtype
 
 
 @pytest.fixture
@@ -231,15 +208,12 @@ def test_neither_writing_nor_reading_imports_zarr(tmp_path):
 import sys
 from fewpass.flows.cli import main
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.snapshot import SnapshotStore
-from fewpass.storage.folder import Folder
 for layout in {LAYOUTS}:
     assert main(["verify", {str(tmp_path)!r} + "/" + layout]) == 0
     assert main(["inspect", {str(tmp_path)!r} + "/" + layout]) == 0
     dataset = Dataset.open({str(tmp_path)!r} + "/" + layout)
     for k in range(dataset.n_chunks):
         dataset.read_chunk(k)
-SnapshotStore(Folder({str(tmp_path / "snapshots")!r})).load("000001")
 assert "numpy" in sys.modules
 sys.exit("zarr was imported" if "zarr" in sys.modules else 0)
 """

@@ -52,6 +52,11 @@ FAR_EAST = "Pacific/Kiritimati"  # 14 hours before UTC
 pytestmark = pytest.mark.timeout(900)  # processes that take their time when the machine is loaded
 
 
+def newest_snapshot(run):
+    """Number of a run's newest snapshot; 0 where there is none."""
+    return max(map(int, RunFolder(str(run)).snapshots.names()), default=0)
+
+
 class Place:
     """A server with our deployments, data, and what the long training comes to in peace."""
 
@@ -139,10 +144,7 @@ class Place:
 
     def flow_begun(self, run):
         """Start the long training into folder/run and wait until it has got further; its pid."""
-        snapshots = self.folder / run / "snapshots"
-        before = (
-            max((int(p.name) for p in snapshots.iterdir()), default=0) if snapshots.exists() else 0
-        )
+        before = newest_snapshot(self.folder / run)
         self.rows.wait = SLOW
         self.start_ad_hoc(run)
         return self.walking(run, before + 2)
@@ -150,8 +152,7 @@ class Place:
     def gone_on(self, run, flow_run, count):
         """Wait until a flow run has begun so many times, and got further; its pid."""
         wait_for(lambda: self.known(flow_run)["run_count"] == count, 120, f"start {count} of {run}")
-        newest = max(int(p.name) for p in (self.folder / run / "snapshots").iterdir())
-        return self.walking(run, newest + 2)
+        return self.walking(run, newest_snapshot(self.folder / run) + 2)
 
     @contextlib.contextmanager
     def retried_soon(self, which):
@@ -182,8 +183,8 @@ class Place:
 
     def walking(self, run, snapshot):
         """Wait until that snapshot is whole; the pid of the process that trains."""
-        manifest = self.folder / run / f"snapshots/{snapshot:06d}/manifest.json"
-        wait_for(manifest.exists, 90, str(manifest))
+        file = self.folder / run / f"snapshots/{snapshot:06d}.safetensors"
+        wait_for(file.exists, 90, str(file))
         holder = holder_of(Folder(str(self.folder / run)))
         assert holder is not None, f"{run} ended before it could be disturbed"
         return holder.pid
@@ -531,7 +532,7 @@ def test_a_dead_server_costs_its_view_of_a_run_not_the_run(place):
     log = place.folder / "endless/log.jsonl"
     usual, killed = longest_silence(log), time.time()
     kill(place.server.process)
-    newest = max(int(p.name) for p in (place.folder / "endless/snapshots").iterdir())
+    newest = newest_snapshot(place.folder / "endless")
     place.walking("endless", newest + 8)  # with nobody to tell of it
     assert longest_silence(log, killed) < patience(usual + 2.0)
     place.server.start()

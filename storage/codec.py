@@ -10,7 +10,6 @@ them detects that two chunks were exchanged.
 
 from __future__ import annotations
 
-import math
 from typing import Any, cast
 
 import numpy as np
@@ -55,15 +54,13 @@ def checksum(data: Bytes, before: int = 0) -> int:
     )  # before Python 3.12 there is no such type for arrays
 
 
-def encode(array: NDArray[Any], before: int = 0) -> bytes:
+def encode(array: NDArray[Any]) -> bytes:
     """Return the bytes of the chunk with the items of `array` in C order.
 
     Parameters
     ----------
     array
         Numbers or booleans, at least one, less than 2 GiB.
-    before
-        Checksum of preceding bytes, not stored, that the final checksum also covers (0: none).
     """
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1)
     level = COMPRESSION["clevel"]
@@ -76,7 +73,7 @@ def encode(array: NDArray[Any], before: int = 0) -> bytes:
         body = _compressed(little, level, len(shuffled) < len(plain))
     if len(body) > (1.0 - LEAST_SAVED) * little.nbytes:
         body = _compressed(little, 0, True)
-    return body + checksum(body, before).to_bytes(TRAILER_BYTES, "little")
+    return body + checksum(body).to_bytes(TRAILER_BYTES, "little")
 
 
 def _compressed(array: NDArray[Any], level: int, shuffled: bool) -> bytes:
@@ -166,7 +163,6 @@ def decode_into(
     out: NDArray[Any],
     padded: int = 0,
     expected: int | None = None,
-    before: int = 0,
 ) -> None:
     """Verify a chunk and decompress it directly into `out`.
 
@@ -181,8 +177,6 @@ def decode_into(
         the chunk is then decoded into a copy first.
     expected
         The recorded checksum; the one in the chunk itself is always verified.
-    before
-        As in `encode`.
 
     Raises
     ------
@@ -190,7 +184,7 @@ def decode_into(
         The bytes are not such a chunk; with the actual and the expected numbers.
     """
     bytes_ = np.frombuffer(raw, np.uint8)
-    body = _checked_body(bytes_, expected, before)
+    body = _checked_body(bytes_, expected)
     size = max(padded, out.size) * out.itemsize
     decoded = int.from_bytes(body[4:8].tobytes(), "little")
     encoded = int.from_bytes(body[12:16].tobytes(), "little")
@@ -207,28 +201,13 @@ def decode_into(
         out.reshape(-1)[:] = whole[: out.size]
 
 
-def _checked_body(raw: NDArray[np.uint8], expected: int | None, before: int) -> NDArray[np.uint8]:
+def _checked_body(raw: NDArray[np.uint8], expected: int | None) -> NDArray[np.uint8]:
     if raw.size < HEADER_BYTES + TRAILER_BYTES:
         raise ValueError(f"it has {raw.size} bytes, fewer than any chunk")
     body = raw[:-TRAILER_BYTES]
-    actual = checksum(body, before)
+    actual = checksum(body)
     stored = int.from_bytes(raw[-TRAILER_BYTES:].tobytes(), "little")
     for wanted in (stored, stored if expected is None else expected):
         if actual != wanted:
             raise ValueError(f"its checksum is {actual:08x}, where {wanted:08x} was expected")
     return body
-
-
-def chunk_shape(shape: tuple[int, ...], itemsize: int, limit: int) -> tuple[int, ...]:
-    """Return the shape of chunks of at most `limit` bytes, contiguous in the array's C order."""
-    left = max(1, limit // itemsize)
-    chunks: list[int] = []
-    for length in reversed(shape):
-        chunks.append(max(1, min(length, left)))
-        left = max(1, left // chunks[-1]) if chunks[-1] == length else 1
-    return tuple(reversed(chunks))
-
-
-def chunk_grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the number of chunks along each axis."""
-    return tuple(math.ceil(length / chunk) for length, chunk in zip(shape, chunks, strict=True))

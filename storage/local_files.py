@@ -89,6 +89,8 @@ class LocalFiles:
     def read_range_into(self, key: str, start: int, *buffers: memoryview) -> int:
         """Fill the buffers from byte `start` of the file on; return how many bytes came."""
         with self._opened(key) as file:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise NoFile(self.address(key))
             done, left = 0, _after(list(buffers), 0)
             while left and (got := os.preadv(file, left[:_MOST_BUFFERS], start + done)):
                 done, left = done + got, _after(left, got)
@@ -96,16 +98,8 @@ class LocalFiles:
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Return a part of a file; fewer bytes where it ends before."""
-        with self._opened(key) as file:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise NoFile(self.address(key))
-            data = bytearray()
-            while len(data) < length:
-                more = os.pread(file, length - len(data), start + len(data))
-                if not more:
-                    break
-                data += more
-            return bytes(data)
+        data = memoryview(bytearray(length))
+        return bytes(data[: self.read_range_into(key, start, data)])
 
     def prefetch(self, key: str) -> None:
         """Ask the system to read the file ahead, as a hint."""

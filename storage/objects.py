@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from fewpass.storage import codec
 from fewpass.storage.folder import Damaged, Folder
@@ -20,7 +18,6 @@ from fewpass.storage.zarr_documents import array_document
 
 CHUNK_BYTES = 16 << 20  # most decoded bytes of a chunk of a column
 ENCODERS = 2  # chunks of an array that are compressed at a time
-MOST_AXES = 32
 MOST_ITEMS = 1 << 48
 MOST_COMPRESSION = 256  # times; LZ4 cannot do more than 255
 RESTORE = "Restore it from a copy, or make it again from its source."
@@ -40,45 +37,36 @@ class StoredObject(NamedTuple):
 
 
 class ArrayLayout(BaseModel):
-    """Layout of an array in chunks."""
+    """Layout of a vector in chunks."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     dtype: DtypeName
-    shape: tuple[Length, ...]
-    chunk_shape: tuple[Annotated[int, Field(ge=1)], ...]
+    shape: tuple[Annotated[int, Field(ge=0, le=MOST_ITEMS)]]
+    chunk_shape: tuple[Annotated[int, Field(ge=1, le=MOST_ITEMS)]]
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> ArrayLayout:
-        """Return the layout of an array in chunks of at most 16 MiB."""
-        chunks = codec.chunk_shape(array.shape, array.itemsize, CHUNK_BYTES)
-        fields = {"dtype": array.dtype.name, "shape": array.shape, "chunk_shape": chunks}
+        """Return the layout of a vector in chunks of at most 16 MiB."""
+        chunk = max(1, min(len(array), CHUNK_BYTES // array.itemsize))
+        fields = {"dtype": array.dtype.name, "shape": array.shape, "chunk_shape": (chunk,)}
         return cls.model_validate(fields)
-
-    @model_validator(mode="after")
-    def _possible(self) -> ArrayLayout:
-        if len(self.shape) != len(self.chunk_shape) or len(self.shape) > MOST_AXES:
-            raise ValueError("shape and chunk_shape have different lengths or too many axes")
-        if math.prod(max(1, length) for length in self.shape) > MOST_ITEMS:
-            raise ValueError(f"shape {self.shape} is larger than any array")
-        return self
 
     @property
     def chunk_bytes(self) -> int:
         """Decoded bytes of a chunk."""
-        return math.prod(self.chunk_shape) * np.dtype(self.dtype).itemsize
+        return self.chunk_shape[0] * np.dtype(self.dtype).itemsize
 
     @property
     def n_chunks(self) -> int:
         """Number of chunks; 0 for an empty array."""
-        return math.prod(codec.chunk_grid(self.shape, self.chunk_shape))
+        return -(-self.shape[0] // self.chunk_shape[0])
 
-    def chunks(self, prefix: str) -> Iterator[tuple[str, tuple[slice, ...]]]:
-        """Yield the keys of the chunks, each with its part of the array."""
-        for index in product(*map(range, codec.chunk_grid(self.shape, self.chunk_shape))):
-            axes = zip(index, self.chunk_shape, self.shape, strict=True)
-            part = tuple(slice(i * c, min(i * c + c, length)) for i, c, length in axes)
-            yield "/".join([prefix, "c", *map(str, index)]), part
+    def chunks(self, prefix: str) -> Iterator[tuple[str, slice]]:
+        """Yield the keys of the chunks, each with its part of the vector."""
+        for k in range(self.n_chunks):
+            first = k * self.chunk_shape[0]
+            yield f"{prefix}/c/{k}", slice(first, min(first + self.chunk_shape[0], self.shape[0]))
 
 
 def content(key: str, data: memoryview | bytes) -> memoryview:
@@ -97,14 +85,14 @@ def put(folder: Folder, key: str, data: bytes) -> StoredObject:
 
 
 def put_array(folder: Folder, prefix: str, array: NDArray[Any]) -> dict[str, StoredObject]:
-    """Write an array below `prefix` and return the records of its objects."""
+    """Write a vector below `prefix` and return the records of its objects."""
     layout = ArrayLayout.of(array)
     document = array_document(layout.shape, layout.chunk_shape, array.dtype)
     objects = {f"{prefix}/zarr.json": put(folder, f"{prefix}/zarr.json", document)}
 
-    def encoded(chunk: tuple[str, tuple[slice, ...]]) -> tuple[str, bytes]:
-        key, part = chunk
-        return key, codec.encode(_padded(array[part], layout.chunk_shape))
+    def encoded(chunk: tuple[str, slice]) -> tuple[str, bytes]:
+        key, own = chunk[0], array[chunk[1]]
+        return key, codec.encode(np.pad(own, (0, layout.chunk_shape[0] - len(own))))
 
     with ThreadPoolExecutor(ENCODERS) as pool:
         for key, body in ordered_map(pool, encoded, layout.chunks(prefix), ENCODERS):
@@ -112,18 +100,10 @@ def put_array(folder: Folder, prefix: str, array: NDArray[Any]) -> dict[str, Sto
     return objects
 
 
-def _padded(part: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    if part.shape == shape:
-        return part
-    whole = np.zeros(shape, part.dtype)
-    whole[tuple(slice(length) for length in part.shape)] = part
-    return whole
-
-
 def get_array(
     folder: Folder, prefix: str, layout: ArrayLayout, objects: Mapping[str, StoredObject]
 ) -> NDArray[Any]:
-    """Read an array, all its bytes verified; memory is bounded by the objects' lengths.
+    """Read a vector, all its bytes verified; memory is bounded by the objects' lengths.
 
     Raises
     ------
@@ -136,7 +116,7 @@ def get_array(
     chunk = np.empty(layout.chunk_shape if layout.n_chunks else 0, layout.dtype)
     for key, part in layout.chunks(prefix):
         get_chunk(folder, key, objects[key], chunk, np.empty(objects[key].length, np.uint8))
-        out[part] = chunk[tuple(slice(axis.stop - axis.start) for axis in part)]
+        out[part] = chunk[: part.stop - part.start]
     return out
 
 
@@ -175,17 +155,17 @@ def require_length(folder: Folder, key: str, stored: StoredObject) -> None:
 
 
 def _require_length_of(
-    read: Callable[[], int], folder: Folder, key: str, stored: StoredObject, advice: str = RESTORE
+    read: Callable[[], int], folder: Folder, key: str, stored: StoredObject
 ) -> None:
     """Call `read`; raise Damaged if it finds no object or returns another length."""
     try:
         actual = read()
     except FileNotFoundError as error:
-        raise missing(folder, key, advice) from error
+        raise missing(folder, key) from error
     if actual != stored.length:
         raise Damaged(
             f"{folder.address(key)} is damaged: it has {actual} bytes, where {stored.length} were "
-            f"expected. {advice}"
+            f"expected. {RESTORE}"
         )
 
 
@@ -233,7 +213,14 @@ def get_chunk(
 
 def get(folder: Folder, key: str, stored: StoredObject) -> bytes:
     """Read an object; Damaged if it is missing or differs from its record."""
-    data = get_unchecked(folder, key, stored)
+    data = b""
+
+    def read() -> int:
+        nonlocal data
+        data = folder.read(key, stored.length)
+        return len(data)
+
+    _require_length_of(read, folder, key, stored)
     actual, own = codec.checksum(content(key, data)), stored.crc32c
     if not key.endswith(".json"):
         own = int.from_bytes(data[-codec.TRAILER_BYTES :], "little")
@@ -242,19 +229,6 @@ def get(folder: Folder, key: str, stored: StoredObject) -> bytes:
             f"{folder.address(key)} is damaged: its checksum is {actual:08x}, where it ends with "
             f"{own:08x} and {folder.address('manifest.json')} has {stored.crc32c:08x}. {RESTORE}"
         )
-    return data
-
-
-def get_unchecked(folder: Folder, key: str, stored: StoredObject, advice: str = RESTORE) -> bytes:
-    """Read an object; Damaged if it is missing or has another length than its record."""
-    data = b""
-
-    def read() -> int:
-        nonlocal data
-        data = folder.read(key, stored.length)
-        return len(data)
-
-    _require_length_of(read, folder, key, stored, advice)
     return data
 
 

@@ -9,58 +9,22 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, NamedTuple, NoReturn
+from typing import Any
 
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, ValidationError
 
-from fewpass.storage.array_file import (
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.snapshot_file import (
+    KEY,
     SUFFIX,
     Arrays,
-    Header,
+    SnapshotHeader,
+    StoredPart,
     damaged,
-    first_fault,
     read_arrays,
     read_header,
-    write_arrays,
+    write_file,
 )
-from fewpass.storage.folder import Damaged, Folder
-
-FORMAT: Final = "fewpass-snapshot"
-VERSION: Final = "1"
-KEY: Final = rf"^\d{{6,}}(\.\d+)?{re.escape(SUFFIX)}$"  # of a snapshot, or of a part of one
-
-
-def _from_json(text: str) -> Any:
-    """Read attributes, as deep as Python can; ValueError for numbers that are not finite."""
-    try:
-        return json.loads(text, parse_constant=_not_finite)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def _not_finite(text: str) -> NoReturn:
-    raise ValueError(f"it has the number {text}")
-
-
-class StoredPart(NamedTuple):
-    """A file with arrays of a snapshot, written before it, by this process or another."""
-
-    key: Annotated[str, Field(pattern=KEY)]
-    fingerprint: str  # of its header
-    arrays: tuple[str, ...]
-
-
-class SnapshotMetadata(BaseModel):
-    """A snapshot's own metadata of its file."""
-
-    model_config = ConfigDict(defer_build=True, frozen=True)
-
-    format: Literal["fewpass-snapshot"]
-    version: Literal["1"]
-    name: str
-    attributes: Annotated[dict[str, Any], BeforeValidator(_from_json)]
-    parts: Json[tuple[StoredPart, ...]]
 
 
 @dataclass(frozen=True)
@@ -90,8 +54,7 @@ class SnapshotStore:
 
     def write(self, name: str, number: int, arrays: Arrays) -> StoredPart:
         """Write some arrays of a snapshot that `save` completes; ValueError, OSError as there."""
-        key = f"{name}.{number}{SUFFIX}"
-        return StoredPart(key, write_arrays(self.folder, key, arrays, {}), tuple(arrays))
+        return write_file(self.folder, f"{name}.{number}{SUFFIX}", "{}", arrays)
 
     def save(
         self,
@@ -121,12 +84,9 @@ class SnapshotStore:
         OSError
             Writing fails; older snapshots are unchanged.
         """
-        own, name = _as_json(attributes), name or self.next_name()
-        metadata = {
-            "format": FORMAT, "version": VERSION, "name": name, "attributes": own,
-            "parts": json.dumps([*parts]),
-        }  # fmt: skip
-        write_arrays(self.folder, name + SUFFIX, arrays, metadata)
+        text = _as_json(attributes)
+        name = name or self.next_name()
+        write_file(self.folder, name + SUFFIX, text, arrays, parts)
         return name
 
     def names(self) -> list[str]:
@@ -135,8 +95,8 @@ class SnapshotStore:
 
     def files(self, name: str) -> list[str]:
         """Return the keys of a snapshot's files; Damaged as in `load`."""
-        _, metadata = self._head(name)
-        return [name + SUFFIX, *(part.key for part in metadata.parts)]
+        header = read_header(self.folder, name + SUFFIX)
+        return [name + SUFFIX, *(part.key for part in header.metadata.parts)]
 
     def load(self, name: str, wanted: Callable[[str], bool] = lambda _name: True) -> Snapshot:
         """Read a snapshot, with the arrays whose names are wanted; all bytes used are verified.
@@ -146,17 +106,18 @@ class SnapshotStore:
         Damaged
             A file is missing or was changed, or its header has more arrays than it has bytes.
         """
-        header, metadata = self._head(name)
-        arrays = read_arrays(self.folder, name + SUFFIX, header, wanted)
-        for part in metadata.parts:
+        key = name + SUFFIX
+        header = read_header(self.folder, key)
+        arrays = read_arrays(self.folder, key, header, wanted)
+        for part in header.metadata.parts:
             if any(map(wanted, part.arrays)):
                 own = self._header_of(part)
                 arrays |= read_arrays(self.folder, part.key, own, wanted)
-        return Snapshot(name, metadata.attributes, arrays, self.folder.address(name + SUFFIX))
+        return Snapshot(name, header.metadata.attributes, arrays, self.folder.address(key))
 
     def attributes(self, name: str) -> dict[str, Any]:
         """Read a snapshot's attributes only; Damaged as in `load`."""
-        return self._head(name)[1].attributes
+        return read_header(self.folder, name + SUFFIX).metadata.attributes
 
     def latest(self) -> tuple[Snapshot | None, list[str]]:
         """Return the newest intact snapshot, and a sentence on each newer damaged one."""
@@ -189,19 +150,7 @@ class SnapshotStore:
     def _keys(self) -> list[str]:
         return [key for key in self.folder.list() if re.fullmatch(KEY, key)]
 
-    def _head(self, name: str) -> tuple[Header, SnapshotMetadata]:
-        """Read the header of a snapshot, and the snapshot's own metadata in it."""
-        key = name + SUFFIX
-        header = read_header(self.folder, key)
-        try:
-            metadata = SnapshotMetadata.model_validate(header.metadata.model_extra)
-        except ValidationError as error:
-            raise damaged(self.folder, key, first_fault(error)) from error
-        if metadata.name != name:
-            raise damaged(self.folder, key, f"it is the snapshot {metadata.name!r}")
-        return header, metadata
-
-    def _header_of(self, part: StoredPart) -> Header:
+    def _header_of(self, part: StoredPart) -> SnapshotHeader:
         header = read_header(self.folder, part.key)
         if header.metadata.fingerprint != part.fingerprint:
             reason = "it is not the part that its snapshot was saved with"

@@ -68,7 +68,7 @@ class TableBuffer:
         return self.scratch.nbytes + sum(array.nbytes for array in self._arrays.values())
 
     def allocate(self, rows: int, nnz: int) -> Arrays:
-        """Return where the next chunk's arrays go; nothing counts until `keep`.
+        """Return where the next chunk's arrays go; nothing counts until `commit`.
 
         Raises
         ------

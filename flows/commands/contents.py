@@ -18,11 +18,11 @@ from fewpass.pipeline.sizes import counted, format_bytes
 from fewpass.pipeline.tables.encoding.schema import columns_in_words
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.storage import column_copy, kinds
-from fewpass.storage.array_file import SUFFIX
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.manifest import COLUMN_ORDER, Labels, Manifest
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
+from fewpass.storage.snapshot_file import SUFFIX
 
 
 class Look(NamedTuple):

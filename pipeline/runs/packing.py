@@ -27,8 +27,8 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import ProblemStats, Solver, State, Weights
 from fewpass.solvers.tasks import States
-from fewpass.storage.array_file import Vectors
 from fewpass.storage.snapshot import Snapshot
+from fewpass.storage.snapshot_file import Vectors
 
 Numbers = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]

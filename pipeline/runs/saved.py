@@ -25,7 +25,8 @@ from fewpass.pipeline.runs.validation import Validation
 from fewpass.pipeline.training.planning.rate import Marks
 from fewpass.solvers.protocol import Certificate, State, Weights
 from fewpass.storage.row_state_store import RowRecords
-from fewpass.storage.snapshot import Snapshot, StoredPart
+from fewpass.storage.snapshot import Snapshot
+from fewpass.storage.snapshot_file import StoredPart
 
 Amount = Annotated[float, Field(ge=0.0)]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fewpass.storage.array_file import SUFFIX
+from fewpass.storage.snapshot_file import SUFFIX
 from tests.faults import damage as damaging
 from tests.faults import recorder
 from tests.faults.child import CALLS

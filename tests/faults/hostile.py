@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.storage.array_file import METADATA, SUFFIX
 from fewpass.storage.seal import MEMBER
+from fewpass.storage.snapshot_file import METADATA, SUFFIX
 
 TAIL_BYTES = len(MEMBER) + 64 + len('"}\n')  # that a sealed document ends with
 DEEP = 50_000  # brackets in each other

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fewpass.storage.array_file import METADATA
+from fewpass.storage.snapshot_file import METADATA
 from tests.faults import hostile, truth
 from tests.faults.families import STORED, Case, Stored, _bits_of
 from tests.faults.hostile import Lie

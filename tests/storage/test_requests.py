@@ -5,7 +5,7 @@ import pytest
 
 from fewpass.storage.codec import encode
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.objects import StoredObject, get_chunk, get_unchecked
+from fewpass.storage.objects import StoredObject, get, get_chunk
 from testing.object_store import object_store
 
 
@@ -32,7 +32,7 @@ def test_a_chunk_takes_a_get_and_nothing_before_it(store, monkeypatch):
     out, scratch = np.empty_like(values), np.empty(len(data), np.uint8)
     get_chunk(folder, "c/0", stored, out, scratch)
     assert np.array_equal(out, values)
-    assert get_unchecked(folder, "c/0", stored) == data
+    assert get(folder, "c/0", stored) == data
     assert asked == ["get_object", "get_object"]
     for length in (0, 1, len(data) - 1, len(data) + 1, 3 * len(data)):
         folder.write("c/0", (data * 3)[:length])

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from fewpass.storage import array_file, remote_files
+from fewpass.storage import remote_files, snapshot_file
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.seal import seal
 from fewpass.storage.snapshot import SnapshotStore
@@ -93,8 +93,8 @@ def s3():
 
 @pytest.mark.parametrize("place", ["local", "memory", "s3"])
 def test_arrays_that_are_read_and_written_in_pieces(tmp_path, request, monkeypatch, place):
-    monkeypatch.setattr(array_file, "READ_BYTES", 1000)
-    monkeypatch.setattr(array_file, "HEAD_BYTES", 64)
+    monkeypatch.setattr(snapshot_file, "READ_BYTES", 1000)
+    monkeypatch.setattr(snapshot_file, "HEAD_BYTES", 64)
     monkeypatch.setattr(remote_files, "PIECE_BYTES", 700)
     places = {"local": lambda: Folder(str(tmp_path)), "memory": memory_folder}
     folder = request.getfixturevalue("s3") if place == "s3" else places[place]()

@@ -227,14 +227,18 @@ def test_the_rate_is_that_of_the_last_three_passes():
 
 
 def snapshot(cursor):
-    told = {"state": "s", "streams": [{}], "intercept": 0.0, "certificate": None, "finished": False}
+    told = {
+        "state": "s",
+        "record": "r",
+        "streams": [{}],
+        "intercept": 0.0,
+        "certificate": None,
+        "finished": False,
+    }
     return SimpleNamespace(address="here", attributes={"cursor": cursor, **told})
 
 
 def test_what_snapshots_say_of_the_certificates_so_far_is_checked():
-    """Those of earlier versions had one mark, which is no longer looked at."""
-    old = {"epoch": 1, "passes": 3.0, "marked_passes": 1.0, "marked_digits": 0.5}
-    assert read_attributes(snapshot(old)).cursor == Cursor(epoch=1, passes=3.0)
     marks = (Mark(1.0, 0.5), Mark(2.0, 300.0))
     told = json.loads(json.dumps(Cursor(marks=marks)._asdict()))
     assert read_attributes(snapshot(told)).cursor.marks == marks

@@ -13,7 +13,6 @@ from fewpass.flows import cli
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.rows.windows import plan_windows
-from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.clustering import (
     clustering,
@@ -48,7 +47,6 @@ from fewpass.solvers.s2gd.theory import Curvature, plan_epochs
 from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.storage.chunk_table import squares_between
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.seal import seal, unseal
 from testing.datasets import make, random_table, write
 from testing.jobs import job_of
 from tests.conftest import ROUNDING
@@ -231,20 +229,6 @@ def test_passes_of_a_one_pass_method_are_known(
     assert trained["passes"] == told["passes"]
     assert trained["bytes_read"] == told["bytes_read"] == read * told["bytes_per_pass"]
     assert told["resident"] == (read < passes + certifying)
-
-
-def test_a_run_from_before_there_were_forecasts(tmp_path, fewpass, as_json):
-    make(tmp_path / "d")
-    digest = as_json("train", tmp_path / "d", tmp_path / "r", *NO_DASK)["weights_sha256"]
-    record = unseal((tmp_path / "r/run.json").read_bytes())
-    del record["forecast"], record["fingerprint"]
-    (tmp_path / "r/run.json").write_bytes(seal(record))
-    snapshots = RunFolder(str(tmp_path / "r")).snapshots
-    newest = snapshots.latest()[0]
-    snapshots.save({k: v for k, v in newest.attributes.items() if k != "record"}, newest.arrays)
-    assert as_json("resume", tmp_path / "r", *NO_DASK)["weights_sha256"] == digest
-    assert as_json("report", tmp_path / "r")["forecast"] is None
-    assert "predicted" not in fewpass("report", tmp_path / "r").out
 
 
 @pytest.mark.parametrize("kind", [kind for kind in METHODS if kind != "simba"])  # it has no passes

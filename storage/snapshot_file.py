@@ -1,6 +1,6 @@
-"""Named arrays in one file of the safetensors format: a header (JSON), then the arrays' bytes.
+"""The files of snapshots: a header (JSON), then the bytes of named arrays, as safetensors has them.
 
-The metadata of the header has strings of the writer's, the CRC-32C of each array, and as its last
+The metadata of the header has the snapshot's attributes, the CRC-32C of each array, and as its last
 member the SHA-256 of everything before it.
 """
 
@@ -10,24 +10,35 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Json,
+    ValidationError,
+    model_validator,
+)
 
 from fewpass.storage.codec import checksum
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.objects import MOST_AXES, MOST_ITEMS, RESTORE, Length, missing
+from fewpass.storage.objects import MOST_ITEMS, RESTORE, Length, missing
 from fewpass.storage.seal import fingerprint_of, seal, unseal
 
-SUFFIX = ".safetensors"
+SUFFIX: Final = ".safetensors"
+FORMAT: Final = "fewpass-snapshot"
 METADATA = "__metadata__"
+MOST_AXES = 32
 DEPTH = 2  # braces that a header ends with: its own and those of its metadata
 HEAD_BYTES = 1 << 16  # that are read of a file first: nearly every header is in them
 MOST_HEADER_BYTES = 16 << 20
 READ_BYTES = 64 << 20  # at most that a store is asked for at a time
 ARRAY_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*$"
+KEY: Final = rf"^\d{{6,}}(\.\d+)?{re.escape(SUFFIX)}$"  # of a snapshot, or of a part of one
 #: NumPy's types by their names in the file.
 DTYPES = {
     "F64": "float64", "F32": "float32", "BOOL": "bool", "I8": "int8", "I16": "int16",
@@ -38,8 +49,14 @@ _CODES = {dtype: code for code, dtype in DTYPES.items()}
 
 Vectors = Sequence[NDArray[Any]]  # stored end to end, as one array
 Arrays = Mapping[str, NDArray[Any] | Vectors]
-ArrayName = Annotated[str, Field(pattern=ARRAY_NAME)]
-Bytes = NDArray[np.uint8]
+
+
+class StoredPart(NamedTuple):
+    """A file with arrays of a snapshot, written before it, by this process or another."""
+
+    key: Annotated[str, Field(pattern=KEY)]
+    fingerprint: str  # of its header
+    arrays: tuple[str, ...]
 
 
 class ArrayPlace(BaseModel):
@@ -63,31 +80,46 @@ class ArrayPlace(BaseModel):
         return self
 
 
-class FileMetadata(BaseModel):
+def _from_json(text: str) -> Any:
+    """Read attributes, as deep as Python can; ValueError for numbers that are not finite."""
+    try:
+        return json.loads(text, parse_constant=_not_finite)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _not_finite(text: str) -> NoReturn:
+    raise ValueError(f"it has the number {text}")
+
+
+class SnapshotMetadata(BaseModel):
     """Metadata of a header: strings, as the format wants."""
 
-    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
+    format: Literal["fewpass-snapshot"]
+    version: Literal["1"]
+    key: str  # of the file
+    attributes: Annotated[dict[str, Any], BeforeValidator(_from_json)]
+    parts: Json[tuple[StoredPart, ...]]
     crc32c: Json[dict[str, int]]  # by array
     fingerprint: str
 
 
-class Header(BaseModel):
+class SnapshotHeader(BaseModel):
     """The header of a file, and how many bytes come before the arrays."""
 
     model_config = ConfigDict(defer_build=True, frozen=True)
 
-    arrays: dict[ArrayName, ArrayPlace]  # in the order of their bytes
-    metadata: FileMetadata
+    arrays: dict[Annotated[str, Field(pattern=ARRAY_NAME)], ArrayPlace]  # as their bytes lie
+    metadata: SnapshotMetadata
     first: int
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Header:
-        ends = [0]
-        for place in self.arrays.values():
-            if place.data_offsets[0] != ends[-1]:
-                raise ValueError("its arrays do not lie end to end")
-            ends.append(place.data_offsets[1])
+    def _is_whole(self) -> SnapshotHeader:
+        offsets = [0, *(at for place in self.arrays.values() for at in place.data_offsets)]
+        if offsets[:-1:2] != offsets[1::2]:
+            raise ValueError("its arrays do not lie end to end")
         if self.arrays.keys() != self.metadata.crc32c.keys():
             raise ValueError("its checksums are not those of its arrays")
         return self
@@ -98,36 +130,28 @@ class Header(BaseModel):
         return self.first + max((p.data_offsets[1] for p in self.arrays.values()), default=0)
 
 
-def damaged(folder: Folder, key: str, fault: object) -> Damaged:
-    """Return the error for a file that is not as it was written."""
-    return Damaged(f"{folder.address(key)} is damaged: {fault}. {RESTORE}")
-
-
-def first_fault(error: ValidationError) -> str:
-    """Return where a document is not as it should be, and why."""
-    first = error.errors()[0]
-    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-
-
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read_header(folder: Folder, key: str) -> Header:
+def read_header(folder: Folder, key: str) -> SnapshotHeader:
     """Read the header of a file; Damaged unless it is whole, and the file as long as it says."""
     try:
         places, first = _unsealed(folder, key)
-        metadata = places.pop(METADATA, None)
-        header = Header.model_validate({"arrays": places, "metadata": metadata, "first": first})
+        fields = {"metadata": places.pop(METADATA, None), "arrays": places, "first": first}
+        header = SnapshotHeader.model_validate(fields)
         size = folder.size(key)
     except FileNotFoundError as error:
         raise missing(folder, key) from error
     except ValidationError as error:
-        raise damaged(folder, key, first_fault(error)) from error
+        fault = error.errors()[0]
+        raise damaged(folder, key, f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from error
     except ValueError as error:
         raise damaged(folder, key, error) from error
     if size != header.file_bytes:  # before memory is taken for arrays
         reason = f"it has {size} bytes, where {header.file_bytes} were expected"
         raise damaged(folder, key, reason)
+    if header.metadata.key != key:
+        raise damaged(folder, key, f"it was written as {header.metadata.key!r}")
     return header
 
 
@@ -142,8 +166,13 @@ def _unsealed(folder: Folder, key: str) -> tuple[dict[str, Any], int]:
     return unseal(head[8:end].rstrip(b" "), DEPTH), end
 
 
+def damaged(folder: Folder, key: str, fault: object) -> Damaged:
+    """Return the error for a damaged file."""
+    return Damaged(f"{folder.address(key)} is damaged: {fault}. {RESTORE}")
+
+
 def read_arrays(
-    folder: Folder, key: str, header: Header, wanted: Callable[[str], bool]
+    folder: Folder, key: str, header: SnapshotHeader, wanted: Callable[[str], bool]
 ) -> dict[str, NDArray[Any]]:
     """Read arrays of a file, those that lie end to end in one go; Damaged if one was changed."""
     places = {name: place for name, place in header.arrays.items() if wanted(name)}
@@ -160,7 +189,9 @@ def read_arrays(
     return arrays
 
 
-def _runs(views: Iterable[tuple[int, Bytes]]) -> Iterator[tuple[int, list[memoryview]]]:
+def _runs(
+    views: Iterable[tuple[int, NDArray[np.uint8]]],
+) -> Iterator[tuple[int, list[memoryview]]]:
     """Join bytes that lie end to end, up to what is read at a time."""
     first, end, run = 0, 0, list[memoryview]()
     for start, view in views:
@@ -179,25 +210,28 @@ def _runs(views: Iterable[tuple[int, Bytes]]) -> Iterator[tuple[int, list[memory
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def write_arrays(folder: Folder, key: str, arrays: Arrays, metadata: Mapping[str, str]) -> str:
-    """Write a file, and return the fingerprint of its header; ValueError for other types."""
+def write_file(
+    folder: Folder, key: str, attributes: str, arrays: Arrays, parts: Iterable[StoredPart] = ()
+) -> StoredPart:
+    """Write a file with attributes (JSON) and arrays; ValueError for arrays of other types."""
     stored = {name: _as_stored(name, array) for name, array in arrays.items()}
     # as readers of the format expect: every array begins at a multiple of its items
     ordered = sorted(stored, key=lambda name: -stored[name][0].itemsize)
     end, places, sums, views = 0, dict[str, Any](), dict[str, int](), list[memoryview]()
     for name in ordered:
         start, sums[name] = end, 0
-        for vector in stored[name]:
-            view = vector.view(np.uint8)
+        for view in (vector.view(np.uint8) for vector in stored[name]):
             end, sums[name] = end + len(view), checksum(view, sums[name])
             views += [view.data] if len(view) else []
         places[name] = _typed(arrays[name], stored[name]) | {"data_offsets": (start, end)}
-    document = places | {METADATA: {**metadata, "crc32c": json.dumps(sums)}}
-    text = seal(document, depth=DEPTH)
-    padding = b" " * (-len(text) % 8)
-    length = len(text) + len(padding)
-    folder.write(key, length.to_bytes(8, "little") + text + padding, *views)
-    return fingerprint_of(text, DEPTH)
+    metadata = {
+        "format": FORMAT, "version": "1", "key": key, "attributes": attributes,
+        "parts": json.dumps([*parts]), "crc32c": json.dumps(sums),
+    }  # fmt: skip
+    text = seal(places | {METADATA: metadata}, depth=DEPTH)
+    padded = text + b" " * (-len(text) % 8)
+    folder.write(key, len(padded).to_bytes(8, "little") + padded, *views)
+    return StoredPart(key, fingerprint_of(text, DEPTH), tuple(arrays))
 
 
 def _typed(array: NDArray[Any] | Vectors, stored: Vectors) -> dict[str, Any]:

@@ -22,6 +22,9 @@ from fewpass.storage.objects import missing
 NOTHING_YET = -1  # the version before the first: every number is 0
 ARRAY = "rows."  # and the version: the array of a snapshot with the records of that version
 ITEM_BYTES = 8
+#: Parts begin at pages of their own: systems write whole ones, also next to what is durable, and
+#: those of several machines to one file.
+PAGE_BYTES = 1 << 12
 MOST_BYTES = 1 << 48  # of a file
 GO_BACK = "Delete the newest snapshot to go on from the one before, or train again."
 
@@ -57,7 +60,7 @@ class RowStateStore:
     """
 
     def __init__(self, folder: Folder, chunk_bytes: int = 0) -> None:
-        self.folder, self._chunk_bytes = folder, chunk_bytes
+        self.folder, self._room = folder, -(-chunk_bytes // PAGE_BYTES) * PAGE_BYTES
 
     def write(self, version: int, chunk: int, values: NDArray[np.float64]) -> RowStatePart:
         """Write the numbers of a chunk's rows, and return their record.
@@ -65,8 +68,8 @@ class RowStateStore:
         `sync` makes them durable.
         """
         data = np.ascontiguousarray(values, "<f8").reshape(-1).view(np.uint8)
-        assert data.nbytes <= self._chunk_bytes, "no chunk has more rows"
-        start = chunk * self._chunk_bytes
+        assert data.nbytes <= self._room, "no chunk has more rows"
+        start = chunk * self._room
         self.folder.write_part(_key(version), start, data.data)
         return RowStatePart(start, data.nbytes, _checksum(version, chunk, data))
 

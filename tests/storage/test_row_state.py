@@ -17,6 +17,7 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.protocol import Mispaired
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.row_state_store import (
+    PAGE_BYTES,
     RowRecords,
     RowStatePart,
     RowStateStore,
@@ -214,7 +215,7 @@ def test_records_are_arrays_and_handed_out_by_chunk():
 
 
 def exchange(rows, old, new):
-    path, size = rows / f"{new:06d}", CHUNK_ROWS * 8
+    path, size = rows / f"{new:06d}", PAGE_BYTES
     content = path.read_bytes()
     path.write_bytes(content[size : 2 * size] + content[:size] + content[2 * size :])
 

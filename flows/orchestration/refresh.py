@@ -118,7 +118,7 @@ class TasksOfFlow(RefreshWork):
 
     def show_models(self, new: str, before: str | None, rows: str) -> None:
         """Show a model next to the one published before: columns, slices, and the worst rows."""
-        show_compared(new, None if before == new else before, rows, self.execution)
+        show_compared(new, before, rows, self.execution)
 
     def for_pass(self, data: Dataset) -> AbstractContextManager[Executor]:
         """Return what reads a data set once."""

@@ -183,6 +183,13 @@ class Store(NamedTuple):
         return None if self.published is None else self.published.window
 
     @property
+    def published_before(self) -> Published | None:
+        """What was published before, of another generation."""
+        current = None if self.published is None else self.published.generation
+        moves = reversed([*publications(self.events)])
+        return next((one for one in moves if one.generation != current), None)
+
+    @property
     def judge(self) -> str:
         """The run that new rows are scored by: the published one, or the newest where none is."""
         made = self.published or self.newest_learnt

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
+from fewpass.pipeline.models.refresh.night_rule import TO_REPLACE
+from fewpass.pipeline.models.refresh.past_nights import PUBLISHED
 from fewpass.pipeline.models.refresh.store_events import (
     Event,
     Published,
@@ -122,8 +123,8 @@ def _state_of(
 
 def state_in(store: Store, one: Generation) -> str:
     """Return what became of a generation, in a word or two."""
-    if one.is_abandoned or one.ended is None:
-        return one.state
+    if one.ended is None:
+        return "not finished"
     if store.published is not None and one.number == store.published.generation:
         return "published"
     if one.is_removed:
@@ -131,5 +132,5 @@ def state_in(store: Store, one: Generation) -> str:
     if one.took and one.night in (*store.past.waiting, *store.past.apart):
         return "waits" if one.night in store.past.waiting else "set apart"
     if isinstance(one.ended, Settled):
-        return one.state if one.waits_to_replace else "learnt from"
-    return "published before" if isinstance(one.ended, Published) else one.state
+        return TO_REPLACE if one.waits_to_replace else "learnt from"
+    return "published before" if isinstance(one.ended, Published) else one.ended.what

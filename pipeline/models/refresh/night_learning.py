@@ -10,14 +10,13 @@ from fewpass.pipeline.models.refresh.gates import results_of
 from fewpass.pipeline.models.refresh.judging import FIRST, loss_of_halves
 from fewpass.pipeline.models.refresh.night_rule import (
     BETTER,
-    PUBLISHED,
     REPLACES,
-    Past,
     Rule,
     chosen,
     first,
     learnt_from,
 )
+from fewpass.pipeline.models.refresh.past_nights import PUBLISHED, Past
 from fewpass.pipeline.models.refresh.store_events import (
     GateFact,
     NotPublished,

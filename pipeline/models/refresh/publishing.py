@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.listing import state_in
-from fewpass.pipeline.models.refresh.night_rule import Past
+from fewpass.pipeline.models.refresh.past_nights import Past
 from fewpass.pipeline.models.refresh.store_events import Abandoned, Event, Published, Taken
 from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event, write_event
 from fewpass.pipeline.models.refresh.store_state import (

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+import fewpass
 from fewpass import abandon, evaluate, forget, ingest, models, publish, take
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.old_generations import clean_store
@@ -406,3 +407,16 @@ def test_a_handful_of_rows_is_learnt_from_and_decides_nothing(nights):
     assert refresh(nights.plan).state == "published"
     assert nights.store.past.waiting == (5,)
     assert nights.store.past.used == (1, 2, 3, 4, 6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"nonsense": 1}, 'no setting "nonsense"'),
+        ({"training": {"tol": -1}}, "training.tol is -1"),
+        ({"odd": "x"}, "odd is"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused_by_name(settings, said):
+    with pytest.raises(BadInput, match=said):
+        fewpass.refresh(**{"sources": ("inbox/*",), "store": "store"} | settings)

@@ -7,18 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from fewpass.pipeline.models.refresh.night_rule import (
-    HALF,
-    PUBLISHED,
     NightVerdict,
-    Past,
     Rule,
-    Scores,
     candidates,
     chosen,
     first,
     judged,
     learnt_from,
 )
+from fewpass.pipeline.models.refresh.night_scores import Scores, ScoreSums
+from fewpass.pipeline.models.refresh.past_nights import HALF, PUBLISHED, Past
 from testing.night_streams import FARTHEST, WIDTH, Nights, Vector, losses
 
 CURVATURE_ROWS = 16_000  # of which Newton's matrix is made
@@ -147,4 +145,4 @@ def _verdict(
 def scored(models: dict[str, Vector], x: Vector, y: Vector) -> Scores:
     """Return what models make of rows."""
     each = np.stack([losses(weights, x, y) for weights in models.values()])
-    return Scores.of_rows(tuple(models), each, np.ones(len(y)))
+    return ScoreSums.of_rows(each, np.ones(len(y))).scores(tuple(models))

@@ -1,4 +1,4 @@
-"""What a model makes of rows, on Prefect's pages, next to the model that is published."""
+"""What a model makes of rows, on Prefect's pages, next to the one published before it."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ from fewpass.storage.dataset import Dataset
 
 MOST_COLUMNS = 40  # of a table
 MOST_CELLS = 15  # of a row that is shown, and of one of its lists
-THIS, OTHER = "this model", "published"
+THIS, OTHER = "this model", "published before"
 
 
 class CloseLook(NamedTuple):
-    """What one model, or a published one and a new one, make of some rows."""
+    """What one model, or the one published before and a new one, make of some rows."""
 
     figures: ModelComparison | None  # of two models
     columns: tuple[Importance | None, ...]  # of each model; None where it is unknown
     rows: ComparedRows
 
 
-def show_compared(new_run: str, published_run: str | None, dataset: str, where: Execution) -> None:
-    """Show a model next to the published one: figures, columns, slices, and the worst rows.
+def show_compared(new_run: str, before: str | None, dataset: str, where: Execution) -> None:
+    """Show a model next to the one published before: figures, columns, slices, the worst rows.
 
     What cannot be shown is logged: a page that lacks it costs no flow run.
 
     Parameters
     ----------
-    new_run, published_run
+    new_run, before
         Addresses of two runs, or of a store; None: no model was published before.
     dataset
         Data set whose rows neither has learnt from.
     """
-    runs = (new_run,) if published_run is None else (published_run, new_run)
+    runs = (new_run,) if before is None else (before, new_run)
     try:
         seen = look_closely.with_options(task_run_name="look at rows")(runs, dataset, where)
     except BadInput as error:  # of other labels, or other columns
@@ -107,7 +107,7 @@ def _importance(
 
 
 def figure_rows(figures: ModelComparison | None) -> list[dict[str, str]]:
-    """Lay out the figures of two models, of which the first is published; none of one alone."""
+    """Lay out the figures of two models, the first published before; none of one alone."""
     if figures is None:
         return []
     old, new = figures.models

@@ -24,13 +24,13 @@ from fewpass.flows.orchestration.scheduled import (
     durable_task,
     made_flow,
 )
-from fewpass.flows.orchestration.train import train_in_stages
+from fewpass.flows.orchestration.train import show_run, train_in_stages
 from fewpass.flows.outcomes import (
     drift_rows,
     refused_facts,
     refused_rows,
-    require_convergence,
 )
+from fewpass.flows.refusals import ToleranceMissed
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import Executor
@@ -43,7 +43,6 @@ from fewpass.pipeline.models.refresh.refreshing import refresh as refreshed
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, store_at
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.models.refresh.work import RefreshWork
-from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
@@ -67,7 +66,7 @@ def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
         _show_refused(plan.store)
     _show(result)
     if plan.require_tol and result.converged is False:
-        require_convergence(work.newest, plan.training)
+        raise ToleranceMissed(result.message)
     missed = result.converged is False and result.state == "published"
     name = MISSED if missed else STATES.get(result.state)
     return Completed(name=name, message=result.message, data=_facts(result))
@@ -76,8 +75,6 @@ def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
 class TasksOfFlow(RefreshWork):
     """The parts of a refresh as tasks of Prefect."""
 
-    newest: TrainingResult
-
     def take(self, plan: RefreshPlan, store: Store, generation: Generation) -> TakenFiles:
         """Ingest the files of a generation; those that cannot be read are refused."""
         files = counted(len(generation.files), "file")
@@ -85,8 +82,7 @@ class TasksOfFlow(RefreshWork):
 
     def train(self, plan: TrainingPlan, run: str) -> TrainingResult:
         """Train a model, a task for each stage."""
-        self.newest = train_in_stages(plan, run, self.execution)
-        return self.newest
+        return train_in_stages(plan, run, self.execution)
 
     def score(self, runs: Mapping[str, str], rows: str) -> Scores:
         """Judge models by rows."""
@@ -118,7 +114,7 @@ class TasksOfFlow(RefreshWork):
 
     def show_models(self, new: str, before: str | None, rows: str) -> None:
         """Show a model next to the one published before: columns, slices, and the worst rows."""
-        show_compared(new, None if before == new else before, rows, self.execution)
+        show_compared(new, before, rows, self.execution)
 
     def for_pass(self, data: Dataset) -> AbstractContextManager[Executor]:
         """Return what reads a data set once."""
@@ -170,8 +166,7 @@ def _show(result: RefreshResult) -> None:
     text = f"{as_markdown(result.message)}"
     show_text(result.store, "decision", text, f"last decision in {result.store}")
     if result.model is not None and result.state == "published":
-        card = model_card(RunFolder(result.model), {})
-        show_text(result.model, "card", card, f"model of {result.model}")
+        show_run(RunFolder(result.model))
     show_history(result.store)
 
 

@@ -10,16 +10,26 @@ from contextlib import contextmanager
 from fewpass.flows.refusals import exit_status, sentence
 
 UNREACHED = "Failed to reach API"  # how Prefect's flows begin to say it
+START_S = 120  # to the start of a server of our own: the first on a machine makes a database
 
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Turn the failure to reach a server into a ConnectionError that says which, and what to do."""
-    import httpx
-    from prefect.settings import get_current_settings
+    """Turn the failure to reach a server into a ConnectionError that says which, and what to do.
 
+    Where none is named, one is started for the while, which may take longer than Prefect waits.
+    """
+    import httpx
+    from prefect.settings import (
+        PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
+        get_current_settings,
+        temporary_settings,
+    )
+
+    patience = {PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: START_S}
     try:
-        yield
+        with temporary_settings(set_defaults=patience):
+            yield
     except (httpx.TransportError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not str(error).startswith(UNREACHED):
             raise

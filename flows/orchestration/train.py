@@ -58,6 +58,7 @@ def train(
     if before is not None:
         return unchanged(plan, before)
     result = train_in_stages(plan, dated(run, "run"), where)
+    show_run(RunFolder(result.run))
     if keep_runs is not None:
         remove_runs(run, keep_runs)
     if require_tol:
@@ -102,7 +103,7 @@ def _came_to(result: TrainingResult) -> str:
 
 
 def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingResult:
-    """Train, a Prefect task per stage, and show what came of it."""
+    """Train, a Prefect task per stage."""
     progress = TrainingProgress(run, plan.passes, plan.tol)
     with Session(plan, run, where) as session, StallWatch(tell_prefect) as watch:
 
@@ -123,9 +124,7 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
                     session.drain()  # it came between two stages, or while one was ending
                 if session.finished or signals:
                     break
-        result = session.result
-    show_run(session.run)
-    return result
+        return session.result
 
 
 def is_suspended() -> bool:

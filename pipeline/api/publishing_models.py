@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from pydantic import ValidationError
+
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh import listing, publishing, refreshing
 from fewpass.pipeline.models.refresh.listing import StoreModels
 from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
@@ -14,6 +17,7 @@ from fewpass.pipeline.models.refresh.store_state import Generation
 from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.solvers.bad_input import refusal
 
 
 def refresh(
@@ -47,7 +51,11 @@ def refresh(
     """
     require_execution(execution)
     given = {} if plan is None else plan.model_dump(exclude_unset=True)
-    return refreshing.refresh(RefreshPlan.model_validate(given | settings), RefreshWork(execution))
+    try:
+        asked = RefreshPlan.model_validate(given | settings)
+    except ValidationError as error:
+        raise BadInput(refusal(error, RefreshPlan)) from error
+    return refreshing.refresh(asked, RefreshWork(execution))
 
 
 def models(store: Address) -> StoreModels:

@@ -128,7 +128,8 @@ def predict_new(
         on_progress,
     )
     rows, columns = sum(one.rows for one in results), results[-1].columns if results else ()
-    return _summary(results, table.shown, columns, rows, len(partitions))
+    made = _summary(results, table.shown, columns, rows, len(partitions))
+    return made._replace(table=table.name)
 
 
 def are_there(inputs: Sequence[str]) -> bool:

@@ -74,7 +74,6 @@ def test_the_image_has_what_charts_start_and_the_settings_of_the_checkout():
     )
     checkout = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["prefect"]
     wanted = dict(as_variables("PREFECT", checkout))
-    del wanted["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"]  # no flow starts a server there
     assert dict(re.findall(r"\b(PREFECT_\w+)=(\S+)", text)) == wanted
 
 

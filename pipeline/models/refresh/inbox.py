@@ -46,9 +46,7 @@ class Arrivals(NamedTuple):
     changed: tuple[Replacement, ...] = ()  # each replaces a generation
     cannot_replace: tuple[CannotReplace, ...] = ()  # their rows stay as they were taken
     growing: tuple[FileState, ...] = ()  # these, or others of their generation: they wait
-    passed_over: tuple[FileState, ...] = ()  # refused, and as they were then
     moved: tuple[Moved, ...] = ()
-    unchanged: int = 0  # taken, moved ones as well
 
 
 def arrivals(
@@ -124,9 +122,7 @@ class _SortedOut:
         self.refused = {_state_of(one) for one in refused if one.version is not None}
         self.new: list[FileState] = []
         self.changed: list[tuple[Member, FileState]] = []
-        self.passed_over: list[FileState] = []
         self.moved: list[Moved] = []
-        self.unchanged = 0
         self.now: dict[tuple[int, str], FileState] = {}  # by generation and recorded place
         self.places = {one.place for one in files}
         for file, then in matched(files, taken):
@@ -140,15 +136,13 @@ class _SortedOut:
         if then is not None:
             self.now[then.generation, then.file.place] = file
         if _state_of(file) in self.refused:
-            self.passed_over.append(file)
-        elif then is None:
+            return
+        if then is None:
             self.new.append(file)
         elif file.differs(then.file):
             self.changed.append((then, file))
-        else:
-            self.unchanged += 1
-            if then.file.place != file.place:
-                self.moved.append(Moved(then.generation, then.file, file))
+        elif then.file.place != file.place:
+            self.moved.append(Moved(then.generation, then.file, file))
 
     def _is_displaced(self, generation: int, file: FileState) -> bool:
         return file.place in self.places and (generation, file.place) not in self.now
@@ -172,7 +166,7 @@ class _SortedOut:
         new = tuple(one for one in self.new if one.place not in waiting)
         return Arrivals(
             new, tuple(replaced), tuple(cannot_replace), tuple(waiting.values()),
-            tuple(self.passed_over), tuple(self.moved), self.unchanged,
+            tuple(self.moved),
         )  # fmt: skip
 
     def _read_anew(self, generation: int) -> tuple[tuple[FileState, ...], str]:

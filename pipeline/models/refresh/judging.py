@@ -13,17 +13,15 @@ from typing import NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.drift_watch import watched
 from fewpass.pipeline.models.refresh.night_rule import (
-    HALF,
-    PUBLISHED,
     REPLACES,
     NightVerdict,
-    Past,
     Rule,
     candidates,
     judged,
     judged_anew,
 )
 from fewpass.pipeline.models.refresh.night_scores import Scores
+from fewpass.pipeline.models.refresh.past_nights import HALF, PUBLISHED, Past
 from fewpass.pipeline.models.refresh.store_events import Judged
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, last_runs
 from fewpass.pipeline.models.refresh.window_models import is_other_recipe, models_of, training_plan

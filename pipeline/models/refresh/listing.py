@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
+from fewpass.pipeline.models.refresh.night_rule import TO_REPLACE
+from fewpass.pipeline.models.refresh.past_nights import PUBLISHED
 from fewpass.pipeline.models.refresh.store_events import (
     Event,
     Published,
@@ -92,12 +93,13 @@ def models_in(store: Store) -> StoreModels:
     if not store.generations and not store.refused:
         raise BadInput(instead(store.folder, "store"))
     current = store.published.generation if store.published else None
-    numbers = {one.night: one.number for one in store.generations if one.has_rows}
+    took = [one for one in store.generations if one.took and not one.waits_to_replace]
+    numbers = {one.night: one.number for one in took}
     moves: dict[int, list[int]] = defaultdict(list)
     for made in publications(store.events):
         moves[made.generation].append(made.number)
     states = tuple(
-        _state_of(one, _word(store, one, current), numbers, moves[one.number])
+        _state_of(one, state_in(store, one), numbers, moves[one.number])
         for one in store.generations
     )
     return StoreModels(current, states, store.refused, store.events)
@@ -106,7 +108,7 @@ def models_in(store: Store) -> StoreModels:
 def _state_of(
     one: Generation, word: str, numbers: Mapping[int, int], moves: Sequence[int]
 ) -> GenerationState:
-    """Return what became of a generation; `numbers` of those whose rows nights have."""
+    """Return what became of a generation; `numbers` of those whose rows nights have, or had."""
     learnt, judged = one.learnt, one.judged
     nights = tuple(numbers[night] for night in learnt.nights if night in numbers) if learnt else ()
     return GenerationState(
@@ -119,16 +121,16 @@ def _state_of(
     )  # fmt: skip
 
 
-def _word(store: Store, one: Generation, current: int | None) -> str:
+def state_in(store: Store, one: Generation) -> str:
     """Return what became of a generation, in a word or two."""
-    if one.is_abandoned or one.ended is None:
-        return one.state
-    if one.number == current:
+    if one.ended is None:
+        return "not finished"
+    if store.published is not None and one.number == store.published.generation:
         return "published"
     if one.is_removed:
         return "removed"
     if one.took and one.night in (*store.past.waiting, *store.past.apart):
         return "waits" if one.night in store.past.waiting else "set apart"
     if isinstance(one.ended, Settled):
-        return one.state if one.waits_to_replace else "learnt from"
-    return "published before" if isinstance(one.ended, Published) else one.state
+        return TO_REPLACE if one.waits_to_replace else "learnt from"
+    return "published before" if isinstance(one.ended, Published) else one.ended.what

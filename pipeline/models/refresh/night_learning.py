@@ -10,14 +10,13 @@ from fewpass.pipeline.models.refresh.gates import results_of
 from fewpass.pipeline.models.refresh.judging import FIRST, loss_of_halves
 from fewpass.pipeline.models.refresh.night_rule import (
     BETTER,
-    PUBLISHED,
     REPLACES,
-    Past,
     Rule,
     chosen,
     first,
     learnt_from,
 )
+from fewpass.pipeline.models.refresh.past_nights import PUBLISHED, Past
 from fewpass.pipeline.models.refresh.store_events import (
     GateFact,
     NotPublished,
@@ -32,6 +31,7 @@ from fewpass.pipeline.models.refresh.window_models import (
     recipe_of,
 )
 from fewpass.pipeline.models.refresh.work import RefreshWork
+from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 
 NEW = "new"
@@ -64,7 +64,7 @@ class NightLearner(NamedTuple):
         run = f"{one.folder.url}/{model.folder}"
         unseen = self._unseen(choice.window, run)
         if unseen is not None:
-            self.work.show_models(*unseen)
+            self.work.show_models(unseen.run, self._predecessor(unseen), unseen.rows)
         gates = self._gates(unseen)
         refused = self._refused(model, run, gates)
         return (NotPublished if refused else Published)(
@@ -124,6 +124,14 @@ class NightLearner(NamedTuple):
         current = self.store.published
         before = None if current is None else run_of(self.plan.store, current)
         return _Unseen(new, before, rows)
+
+    def _predecessor(self, unseen: _Unseen) -> str | None:
+        """Return the model that one is compared with on the pages: the one published before it."""
+        if unseen.before != unseen.run:
+            return unseen.before
+        earlier = self.store.published_before
+        run = None if earlier is None else run_of(self.plan.store, earlier)
+        return run if run is not None and RunFolder(run).exists() else None
 
     def _gates(self, unseen: _Unseen | None) -> tuple[GateFact, ...]:
         """Return what comes of the gates on rows that models have not learnt from."""

@@ -16,20 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.models.refresh.night_scores import Scores
-from fewpass.pipeline.models.refresh.past_nights import (
-    HALF,
-    PUBLISHED,
-    SINCE,
-    WHOLE,
-    Nights,
-    Past,
-)  # fmt: skip
-
-__all__ = [
-    "HALF", "PUBLISHED", "REPLACES", "TO_REPLACE", "NightVerdict", "Past", "Rule", "Scores",
-    "Window", "WindowChoice", "candidates", "chosen", "first", "judged", "judged_anew",
-    "learnt_from",
-]  # fmt: skip
+from fewpass.pipeline.models.refresh.past_nights import HALF, PUBLISHED, SINCE, WHOLE, Nights, Past
 
 Window = int | Literal["all"]
 Kind = Literal[
@@ -74,7 +61,6 @@ class NightVerdict(NamedTuple):
     usual: float  # mean loss
     usual_error: float  # one deviation
     past: Past  # after the night
-    by: str | None = None  # the model that decided: a candidate, or of a half of the night
     explained: bool | None = None  # whether a model of an odd night alone explains it
 
 
@@ -163,10 +149,10 @@ def judged(
     kind, by = night.kind()
     nights, after = night.outcome(kind, by)
     if scores.rows < LEAST_ROWS:  # they are learnt from, and say no more
-        kind, by, nights, after = "usual", None, (), past.moved((tonight,), "used")
+        kind, nights, after = "usual", (), past.moved((tonight,), "used")
     return NightVerdict(
         kind, nights, night.usual.deviations(loss, error), night.usual.mean,
-        night.usual.deviation(error), after, by, night.explained,
+        night.usual.deviation(error), after, night.explained,
     )  # fmt: skip
 
 
@@ -191,7 +177,7 @@ def judged_anew(
         after = past.learnt(night, loss, None, rule.judge_generations)
     return NightVerdict(
         kind, (night,), one.usual.deviations(loss, error), one.usual.mean,
-        one.usual.deviation(error), after, None, one.explained,
+        one.usual.deviation(error), after, one.explained,
     )  # fmt: skip
 
 

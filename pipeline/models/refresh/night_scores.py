@@ -30,11 +30,6 @@ class Scores(NamedTuple):
     ]  # of the first loss, and differences of others from it
     rows: int
 
-    @classmethod
-    def of_rows(cls, names: Sequence[str], losses: Vector, weight: Vector) -> Scores:
-        """Return the scores of rows with losses (M, n) and weights (n,)."""
-        return ScoreSums.of_rows(losses, weight).scores(names)
-
     def of(self, name: str) -> tuple[float, float]:
         """Return a model's mean loss and its standard error."""
         return self.loss[self.names.index(name)], self._error(self._columns(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from fewpass.pipeline.errors import BusyPlace
@@ -13,7 +13,6 @@ from fewpass.pipeline.models.refresh.store_state import (
     Generation,
     Store,
     existing_store,
-    publications,
     refresh_lock,
     store_of,
 )
@@ -54,7 +53,7 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
         Only look.
     """
     done: list[Removed] = []
-    models = set(_models_in_use(store))
+    models = {one.generation for one in (store.published, store.published_before) if one}
     for one in _old(store, keep):
         if one.ended is None or not _is_free(one):
             continue
@@ -151,10 +150,3 @@ def _unchanged(url: str) -> AbstractContextManager[None]:
     """Keep changes out of a data set, if there is one; BusyPlace while there is one at work."""
     folder = Folder(url)
     return all_owned(work_dirs_of([folder])) if folder.exists(KEY) else nullcontext()
-
-
-def _models_in_use(store: Store) -> Iterator[int]:
-    """Yield the generations whose models somebody may want."""
-    moves = [one.generation for one in publications(store.events)]
-    yield from moves[-1:]
-    yield from [one for one in reversed(moves) if one != moves[-1]][:1]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.night_rule import Past
+from fewpass.pipeline.models.refresh.listing import state_in
+from fewpass.pipeline.models.refresh.past_nights import Past
 from fewpass.pipeline.models.refresh.store_events import Abandoned, Event, Published, Taken
 from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event, write_event
 from fewpass.pipeline.models.refresh.store_state import (
@@ -58,7 +59,8 @@ def _publication(store: Store, number: int, why: str) -> Published:
     if one.ended is None:
         raise BadInput(f"Generation {number:06d} is not finished. The next refresh finishes it.")
     if one.learnt is None:
-        raise BadInput(f"Generation {number:06d} has no model ({one.state}). Publish another one.")
+        state = state_in(store, one)
+        raise BadInput(f"Generation {number:06d} has no model ({state}). Publish another one.")
     run = RunFolder(run_of(store.folder.url, one.learnt))
     if not run.exists():
         raise BadInput(f"The model of generation {number:06d} was removed. Publish another one.")

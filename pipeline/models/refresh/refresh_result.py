@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.models.refresh.file_states import FileState
-from fewpass.pipeline.models.refresh.night_rule import PUBLISHED, REPLACES, TO_REPLACE
+from fewpass.pipeline.models.refresh.night_rule import REPLACES, TO_REPLACE
+from fewpass.pipeline.models.refresh.past_nights import PUBLISHED
 from fewpass.pipeline.models.refresh.store_events import (
     GateFact,
     Judged,

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.file_states import FileState
-from fewpass.pipeline.models.refresh.night_rule import REPLACES, TO_REPLACE, Past
+from fewpass.pipeline.models.refresh.night_rule import REPLACES, TO_REPLACE
+from fewpass.pipeline.models.refresh.past_nights import Past
 from fewpass.pipeline.models.refresh.store_events import (
     Abandoned,
     Begun,
@@ -92,15 +93,6 @@ class Generation(NamedTuple):
     def is_abandoned(self) -> bool:
         """Whether it was given up: its files count as new."""
         return isinstance(self.ended, Abandoned)
-
-    @property
-    def state(self) -> str:
-        """What became of it, in a word or two; the published one is "published" as well."""
-        if self.ended is None:
-            return "not finished"
-        if isinstance(self.ended, Settled):
-            return self.judged.verdict if self.judged else "settled"
-        return "removed" if self.is_removed else self.ended.what
 
 
 class Store(NamedTuple):
@@ -183,6 +175,13 @@ class Store(NamedTuple):
         return None if self.published is None else self.published.window
 
     @property
+    def published_before(self) -> Published | None:
+        """What was published before, of another generation."""
+        current = None if self.published is None else self.published.generation
+        moves = reversed([*publications(self.events)])
+        return next((one for one in moves if one.generation != current), None)
+
+    @property
     def judge(self) -> str:
         """The run that new rows are scored by: the published one, or the newest where none is."""
         made = self.published or self.newest_learnt
@@ -199,11 +198,6 @@ def store_at(url: str, read_before: Sequence[Event] = ()) -> Store:
 def existing_store(url: str) -> Store:
     """Read a store in which something has happened; BadInput otherwise."""
     store = store_at(url)
-    if not store.events and store.folder.list("publications"):
-        raise BadInput(
-            f"{url} is a store of refreshes that a version before 2026-11-28 wrote, and this one "
-            "does not read it. Begin a new store, with the files of all nights in its inbox."
-        )
     if not store.events:
         raise BadInput(instead(store.folder, "store"))
     return store

@@ -50,9 +50,8 @@ class NotReplaced(BadInput):
 
 
 class TakenFiles(NamedTuple):
-    """A generation with its data set."""
+    """What came of a generation's files, whose data set is there."""
 
-    generation: Generation  # of the remaining files
     refused: tuple[RefusedFile, ...]  # by this call
     left_out: tuple[str, ...] = ()  # columns that the first generation does not have
 
@@ -107,7 +106,7 @@ def take(
             generation = _without(store, generation, bad)
             refused += bad
     remove_leftovers(ingest_plan(plan, store, generation))
-    return TakenFiles(generation, tuple(refused), left_out)
+    return TakenFiles(tuple(refused), left_out)
 
 
 def ingest_plan(plan: RefreshPlan, store: Store, generation: Generation) -> IngestPlan:

@@ -138,12 +138,12 @@ def test_a_new_model_beside_the_published_one(pages, tmp_path):
     assert len(seen["worst"]) == 10
     figures = by(seen["beside"], "figure")
     assert figures["Log loss"]["verdict"] == "worse"  # the city's effect turned around
-    assert float(figures["Log loss"]["this model"]) > float(figures["Log loss"]["published"])
+    assert float(figures["Log loss"]["this model"]) > float(figures["Log loss"]["published before"])
     slices = {(row["column"], row["value"]): row for row in seen["slices"]}
     assert slices["city", "north"]["verdict"] == "worse"
-    assert float(slices["city", "north"]["log loss, published"]) < 0.7
+    assert float(slices["city", "north"]["log loss, published before"]) < 0.7
     assert {row["column"] for row in seen["columns"]} >= {"city", "age"}
-    grown = [float(row["loss"]) - float(row["loss, published"]) for row in seen["fallen"]]
+    grown = [float(row["loss"]) - float(row["loss, published before"]) for row in seen["fallen"]]
     assert grown == sorted(grown, reverse=True)
     assert grown[-1] > 0.0
     assert all(row["row: id"].startswith("7-") for row in seen["fallen"])

@@ -5,15 +5,17 @@ from contextlib import suppress
 
 import pytest
 
+import fewpass
 from fewpass import abandon, evaluate, forget, ingest, models, publish, take
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.store_log import Overtaken
-from fewpass.pipeline.models.refresh.store_state import LEASE
+from fewpass.pipeline.models.refresh.store_state import LEASE, run_of
 from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.runs.lease import LeaseLost
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from testing.refreshing import EndsBefore, Interrupted, Nights, plan_of, refresh, write_rows
 
@@ -55,6 +57,26 @@ def test_rows_are_judged_by_models_that_have_not_learnt_from_them(nights):
     scores = nights.store.generations[-1].judged.scores
     assert scores.of("all")[0] == made.loss
     assert scores.difference("all", "published") == (0.0, 0.0)
+
+
+class Shown(RefreshWork):
+    """Keeps which models were shown side by side, and on which rows."""
+
+    def show_models(self, new, before, rows):
+        self.models, self.rows = (new, before), rows
+
+
+def test_a_model_is_shown_beside_the_one_before_it_on_rows_that_neither_has_learnt_from(nights):
+    shown, published = Shown(), []
+    for night in range(1, 5):
+        nights.night(work=shown)
+        if night > 1:
+            assert shown.models == (published[-1], published[-2] if night > 2 else None)
+            rows = Dataset.open(shown.rows)
+            assert rows.folder.url == Folder(nights.store.data_of(night)).url
+            for run in filter(None, shown.models):
+                assert rows.manifest.fingerprint not in RunFolder(run).record().learnt
+        published.append(run_of(nights.plan.store, nights.store.published))
 
 
 def test_a_turn_waits_a_night_and_is_confirmed_by_the_next(nights):
@@ -385,3 +407,16 @@ def test_a_handful_of_rows_is_learnt_from_and_decides_nothing(nights):
     assert refresh(nights.plan).state == "published"
     assert nights.store.past.waiting == (5,)
     assert nights.store.past.used == (1, 2, 3, 4, 6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"nonsense": 1}, 'no setting "nonsense"'),
+        ({"training": {"tol": -1}}, "training.tol is -1"),
+        ({"odd": "x"}, "odd is"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused_by_name(settings, said):
+    with pytest.raises(BadInput, match=said):
+        fewpass.refresh(**{"sources": ("inbox/*",), "store": "store"} | settings)

@@ -8,15 +8,19 @@ a curvature v_i / (lam n) that makes up for it:
                 own = 1 - r,  shared = r n_c sigma^2,  r = (b-1)/(n_c-1)
     sparse      v_i = own ||x_i||^2 + r sum over j of        the same, without a spectral norm: good
                 m_j x_ij^2                                   for sparse rows, useless for dense ones
-    aggressive  v_i = rho, as measured on steps tried first  D never falls: what a batch gains is
+    aggressive  v_i = rho, as measured on steps tried first  D never falls: the gain of a batch is
                                                              known exactly, and one that would lose
                                                              is shortened
 
 Batches are drawn from the window in memory, so the number of rows n_c, sigma^2, the longest row and
 m_j, the number of rows with a value in column j, are the window's.
 `safe` is what Lemma 1 says before ||x_i|| is rounded up to the longest, and is the serial step at
-b = 1.  rho = ||sum of moves||^2 / sum of delta^2, clipped to what one row and a safe batch need;
-`beta`, its running geometric mean, is the curvature of the steps that are tried first.
+b = 1.  rho = ||sum of moves||^2 / sum of delta^2, clipped to what orthogonal rows and a safe batch
+have; `beta`, its running geometric mean, is the curvature of the steps that are tried first.
+
+Differs from Algorithm 2 of the paper: the lower end of the clip is 1 for rows of unit length only,
+and no row's curvature is below its own ||x_i||^2; beta_b is the window's; a batch that would lower
+D is shortened in place of left out.
 
 Source: Takac, Bijral, Richtarik and Srebro 2013, section 4 and Algorithm 2; docs/methods.md.
 """
@@ -163,20 +167,22 @@ def visit_batches(
             sums[3] += c * (phi + dual + b * s * p[k])
 
         if curvatures.adaptive:
-            v[:] = beta if beta > 0.0 else curvatures.largest
+            if beta <= 0.0:
+                beta = curvatures.largest
+            at_least(beta, square, v)
             propose(loss, y, chosen, a, p, v, stretch * scale, delta)
-            own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)
-            rho = min(together / own, curvatures.largest) if own > 0.0 else 0.0
-            for k in range(chosen.shape[0]):
-                v[k] = max(rho, square[k])
-            if rho > 0.0:
-                beta = rho if beta <= 0.0 else beta**REMEMBERED * rho ** (1.0 - REMEMBERED)
+            together = square_of_sum(loss, rows, y, weight, chosen, delta, column, scratch)
+            single, apart = sums_of_squares(weight, chosen, delta, square)
+            if single > 0.0:
+                rho = min(max(together, apart) / single, curvatures.largest)
+                beta = beta**REMEMBERED * rho ** (1.0 - REMEMBERED)
+                at_least(rho, square, v)
         else:
             for k in range(chosen.shape[0]):
                 v[k] = curvature(curvatures, rows, chosen[k], weight, square[k], column)
         propose(loss, y, chosen, a, p, v, stretch * scale, delta)
         if curvatures.adaptive:
-            own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)
+            together = square_of_sum(loss, rows, y, weight, chosen, delta, column, scratch)
             q = stretch * scale
             if gain(loss, y, weight, chosen, a, p, delta) < 0.5 * q * together:
                 shorten(weight, chosen, v, delta, together)
@@ -201,16 +207,22 @@ def propose(
 
 
 @kernel
-def squares(
+def at_least(bound: float, square: PerBatchRow, v: PerBatchRow) -> None:
+    """Set every row's curvature to `bound`, or to the row's own square where that is larger."""
+    for k in range(v.shape[0]):
+        v[k] = max(bound, square[k])
+
+
+@kernel
+def square_of_sum(
     loss: Loss, rows: Rows, y: PerRow, weight: PerRow, chosen: Order, delta: PerBatchRow,
     column: float, scratch: PerColumn,
-) -> tuple[float, float]:  # fmt: skip
-    """Weighted sum of delta^2, and the square of the rows' moves added up."""
-    own, together, d = 0.0, 0.0, scratch.shape[0] - 1
+) -> float:  # fmt: skip
+    """Return ||sum of the rows' moves||^2, (23)."""
+    together, d = 0.0, scratch.shape[0] - 1
     for k in range(chosen.shape[0]):
         i = chosen[k]
         step = weight[i] * direction(loss, y[i]) * delta[k]
-        own += weight[i] * delta[k] * delta[k]
         add_vector(rows, i, step, scratch)
         scratch[d] += step * column
     for k in range(chosen.shape[0]):
@@ -220,7 +232,20 @@ def squares(
     for k in range(chosen.shape[0]):
         clear(rows, chosen[k], scratch)
     scratch[d] = 0.0
-    return own, together
+    return together
+
+
+@kernel
+def sums_of_squares(
+    weight: PerRow, chosen: Order, delta: PerBatchRow, square: PerBatchRow
+) -> tuple[float, float]:
+    """Return the weighted sum of delta^2, and that of the squares of the rows' own moves."""
+    single, apart = 0.0, 0.0
+    for k in range(chosen.shape[0]):
+        delta_square = weight[chosen[k]] * delta[k] * delta[k]
+        single += delta_square
+        apart += delta_square * square[k]
+    return single, apart
 
 
 @kernel

@@ -15,7 +15,9 @@ precision as it grows: once alpha passes 1e6 both vectors are written back ("flu
 depends on the schedule only.
 
 Differs from the paper: u starts at theta_0 (not bar_0); tau uses its value before the step;
-flushing; the first step size is estimated on the first rows (first_step_size.py); the intercept is
+flushing; the first step size is estimated on the first rows (first_step_size.py), where the paper
+has 1/M (`gamma0="paper"`; its M is that of 1,000 rows, ours that of all); averaging begins after a
+tenth of the pass, where the paper looks for t0 (`average_from="auto"`); the intercept is
 a separate scalar with its own decay and, if the step size is estimated, its own step size
 (intercept.py); a pass whose loss explodes restarts with half the step size; with the squared hinge
 every row takes its exact step, which suits rows of any length.  docs/methods.md, section 3, has the
@@ -79,7 +81,7 @@ class Sgd(Method):
     by_column: ClassVar[bool] = True
     kind: Literal["sgd"] = "sgd"
     gamma0: Literal["calibrated", "paper", "curvature"] | PositiveFloat = "calibrated"
-    """First step: found on the first rows, 1/(max(1, q) M + lam), 1/(q M + lam), or a number."""
+    """First step: tried out on the first rows, 1/M as in the paper, 1/(q M + lam), or a number."""
     a: PositiveFloat | None = None
     """Decay of the step; default lam."""
     c: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
@@ -272,9 +274,10 @@ class Sgd(Method):
             return 0.0
         if not isinstance(self.gamma0, str):
             return self.gamma0
-        q = problem.loss.curvature
-        bound = 1.0 if math.isinf(q) else max(1.0, q) if self.gamma0 == "paper" else q
-        return 1.0 / (bound * largest_square(problem, stats) + problem.lam)
+        M, q = largest_square(problem, stats), problem.loss.curvature
+        if self.gamma0 == "paper":
+            return 1.0 / M
+        return 1.0 / ((q if math.isfinite(q) else 1.0) * M + problem.lam)
 
 
 class Asgd(Sgd):

@@ -16,7 +16,7 @@ from fewpass.solvers.dual.sdca_state import START
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step
-from fewpass.solvers.papers.takac_2013 import sdca_pass
+from fewpass.solvers.papers.takac_2013 import aggressive_pass, sdca_pass
 from fewpass.solvers.penalties import L2
 from testing import oracles
 from testing.dual_runs import (
@@ -179,6 +179,23 @@ def test_naive_batches_are_the_papers(loss, rng):
     run = Run(Sdca(batch="naive", batch_size=4), problem, of).one_pass(order=order)
     a = sdca_pass(problem, of.X, of.y, of.weight, order.reshape(-1, 4), np.zeros(len(order)))
     np.testing.assert_allclose(run.dual_variables, a, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+def test_aggressive_batches_are_the_papers(loss, rho, rng):
+    of = data(*gen_dense(240, 20, 3, rho=rho, noise=0.3, double=True))
+    problem, a, beta = hinge(0.01)._replace(loss=LOSSES[loss]()), np.zeros(240), 0.0
+    run = Run(Sdca(batch="aggressive", batch_size=16), problem, of)
+    for _ in range(4):
+        order = rng.permutation(240)
+        beta_b = curvatures(run.block(order), 20, 0.0, "aggressive", 16).largest
+        batches = order.reshape(-1, 16)
+        a, beta = aggressive_pass(problem, of.X, of.y, batches, a, beta or beta_b, beta_b)
+        run.one_pass(order=order)
+        np.testing.assert_allclose(run.dual_variables, a, rtol=1e-9, atol=1e-12)
+        assert run.state.beta == pytest.approx(beta, rel=1e-9)
+        assert 1.0 <= run.state.beta <= beta_b
 
 
 def test_identical_rows_circle_where_steps_are_naive():

@@ -55,7 +55,6 @@ WIDE_METHODS = {
     "asgd": "fewpass.solvers.sgd.wide_asgd:WideAsgd",
     "newton": "fewpass.solvers.batch.wide_newton:WideNewton",
     "lbfgs": "fewpass.solvers.batch.wide_batch:WideLbfgs",
-    "gd": "fewpass.solvers.batch.wide_batch:WideGd",
 }
 MOST_NEWTON_WEIGHTS = 1000  # of newton: K (d + 1)
 

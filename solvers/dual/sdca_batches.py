@@ -6,14 +6,12 @@ a curvature v_i / (lam n) that makes up for it:
     naive       v_i = ||x_i||^2                              may circle or blow up: to compare with
     safe        v_i = own ||x_i||^2 + shared                 D rises in expectation
                 own = 1 - r,  shared = r n_c sigma^2,  r = (b-1)/(n_c-1)
-    sparse      v_i = own ||x_i||^2 + r sum over j of        the same, without a spectral norm: good
-                m_j x_ij^2                                   for sparse rows, useless for dense ones
     aggressive  v_i = rho, as measured on steps tried first  D never falls: the gain of a batch is
                                                              known exactly, and one that would lose
                                                              is shortened
 
-Batches are drawn from the window in memory, so the number of rows n_c, sigma^2, the longest row and
-m_j, the number of rows with a value in column j, are the window's.
+Batches are drawn from the window in memory, so the number of rows n_c, sigma^2 and the longest row
+are the window's.
 `safe` is what Lemma 1 says before ||x_i|| is rounded up to the longest, and is the serial step at
 b = 1.  rho = ||sum of moves||^2 / sum of delta^2, clipped to what orthogonal rows and a safe batch
 have; `beta`, its running geometric mean, is the curvature of the steps that are tried first.
@@ -30,7 +28,6 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import dual_variable, move_weights, store_step
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
@@ -39,10 +36,8 @@ from fewpass.solvers.kernels.rows import (
     Rows,
     add_vector,
     clear,
-    count_values,
     dot_vector,
     norm2,
-    norm2_scaled,
     prefetch_row,
 )
 from fewpass.solvers.kernels.shapes import (
@@ -58,22 +53,16 @@ from fewpass.solvers.losses import Loss, Problem, conjugate, direction, dual_ste
 from fewpass.solvers.penalties import predict_both, scaled_dual
 from fewpass.solvers.protocol import Block
 
-Batch = Literal["serial", "naive", "safe", "sparse", "aggressive"]
+Batch = Literal["serial", "naive", "safe", "aggressive"]
 PerBatchRow = Vector  # (b,): of the rows of a batch
-NOTHING: NDArray[np.float64] = np.zeros(0)
 REMEMBERED = 0.95  # of log beta, from batch to batch
 
 
 class Curvatures(NamedTuple):
-    """What a window says of its batches.
-
-    v_i = own * square_i + shared + share * weight_i * sum over j of counts_j x_ij^2.
-    """
+    """Curvatures of a window's batches: v_i = own * square_i + shared."""
 
     own: float
     shared: float = 0.0
-    share: float = 0.0
-    counts: NDArray[np.float64] = NOTHING  # (d + 1,) rows with a value in each column
     largest: float = 0.0  # v of the longest row
     adaptive: bool = False  # v is measured, and `largest` its bound
 
@@ -85,42 +74,12 @@ def curvatures(block: Block, d: int, column: float, kind: Batch, b: int) -> Curv
         return Curvatures(1.0)
     share = (min(b, n) - 1) / (n - 1)
     own = 1.0 - share
-    if kind == "sparse":
-        return Curvatures(own, share=share, counts=column_counts(block, d))
     longest = float(longest_row(block.rows, block.weight, block.order, column))
     sampled = sigma_square(block.rows, block.weight, d, block.order)
     sampled = SAMPLED_TOO_LOW * sampled + column**2 * float(np.mean(block.weight[block.order]))
     shared = share * n * min(sampled, longest)
     largest = own * longest + shared
-    return Curvatures(own, shared, largest=largest, adaptive=kind == "aggressive")
-
-
-def column_counts(block: Block, d: int) -> NDArray[np.float64]:
-    """Count the rows with a value in each column; the constant column has one in all."""
-    counts = np.zeros(d + 1)
-    count_rows_with_values(block.rows, block.order, counts[:d])
-    counts[d] = block.order.shape[0]
-    return counts
-
-
-@kernel
-def count_rows_with_values(rows: Rows, order: Order, counts: PerColumn) -> None:
-    """Add 1 to a column's count for every row with a value there."""
-    for i in order:
-        count_values(rows, i, counts)
-
-
-@kernel
-def curvature(
-    curvatures: Curvatures, rows: Rows, i: int, weight: PerRow, square: float, column: float
-) -> float:
-    """v_i where it is not measured; `square` is weight_i ||x_i||^2, constant column included."""
-    v = curvatures.own * square + curvatures.shared
-    if curvatures.share > 0.0:
-        d = curvatures.counts.shape[0] - 1
-        common = norm2_scaled(rows, i, curvatures.counts) + curvatures.counts[d] * column * column
-        v += curvatures.share * weight[i] * common
-    return v
+    return Curvatures(own, shared, largest, kind == "aggressive")
 
 
 @kernel
@@ -179,7 +138,7 @@ def visit_batches(
                 at_least(rho, square, v)
         else:
             for k in range(chosen.shape[0]):
-                v[k] = curvature(curvatures, rows, chosen[k], weight, square[k], column)
+                v[k] = curvatures.own * square[k] + curvatures.shared
         propose(loss, y, chosen, a, p, v, stretch * scale, delta)
         if curvatures.adaptive:
             together = square_of_sum(loss, rows, y, weight, chosen, delta, column, scratch)

@@ -44,8 +44,6 @@ def same_but_up(found, expected, at, at_zero):
 @pytest.mark.parametrize("solver", [Sdca(), Psdca(), Psdca(columns="apart")])
 @pytest.mark.parametrize("streams", [1, 2])
 def test_dual_steps(solver, streams):
-    if streams > 1 and solver.kind == "sdca":
-        solver = Sdca(combine="add")
     at, at_zero = (
         Run(solver, problem, rows(up, streams=streams))
         for problem, up in ((AT_LEVEL, LEVEL), (AT_ZERO, 0.0))

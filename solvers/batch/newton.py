@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
-from fewpass.solvers.batch.cholesky import solved, solved_in_tiles
+from fewpass.solvers.batch.cholesky import solved
 from fewpass.solvers.batch.curvature_sums import (
     CURVED,
     CurvedPart,
@@ -60,7 +60,6 @@ from fewpass.solvers.protocol import (
 from fewpass.solvers.registry import WHOLE_GRADIENTS
 
 GROWTH = 6.0  # powers of e by which f may grow along a step that is then halved
-LARGE = 1000  # columns from which on H is factored tile by tile
 START, PER_DIGIT = 4.0, 0.7  # expected passes, ...
 WITH_L1, EXACT_WITH_L1 = 8.0, 4.0  # ... and in place of the first with an l1 penalty
 
@@ -184,8 +183,7 @@ class Newton(BatchMethod):
     ) -> NewtonState:
         """Accept the new point, and compute the next step."""
         g = np.append(*trial.g)
-        step = solved if g.size <= LARGE else solved_in_tiles
-        p = -step(whole_curvature(problem, total), g)
+        p = -solved(whole_curvature(problem, total), g)
         return state._replace(
             x=np.append(*trial.at), p=p, t=1.0, slope=float(g @ p),
             bounds=state.bounds.moved(trial.certificate),

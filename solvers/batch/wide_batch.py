@@ -16,9 +16,10 @@ from fewpass.solvers.batch.batch_method import Trial
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
-from fewpass.solvers.protocol import Part, Sum, Weights
+from fewpass.solvers.protocol import Sum, Weights
 from fewpass.solvers.wide_gradient import (
     WIDE_GRADIENT,
+    WideGradientPart,
     whole_wide_gradient,
     wide_certificate,
 )
@@ -32,12 +33,17 @@ class WideLbfgs(Lbfgs):
     width: PositiveInt
     """K, the number of scores."""
 
-    def trial(self, problem: Problem, at: Weights, total: Part) -> Trial:
+    def trial(self, problem: Problem, at: Weights, total: WideGradientPart) -> Trial:
         """Return a point with what its pass says of it."""
-        g = whole_wide_gradient(problem, at, total)
-        return Trial(at, g, wide_certificate(problem, at, total))
+        return wide_trial(problem, at, total)
 
     def read(self, v: NDArray[np.float64], length: float) -> Weights:
         """Return the weights that a vector holds."""
         K = self.width
         return Weights(v[:-K].reshape(K, -1).copy(), length * v[-K:])
+
+
+def wide_trial(problem: Problem, at: Weights, total: WideGradientPart) -> Trial:
+    """Return a point with its gradient and certificate by the sums of a pass."""
+    g = whole_wide_gradient(problem, at, total)
+    return Trial(at, g, wide_certificate(problem, at, total))

@@ -93,7 +93,7 @@ KNOWN = {
 
 def optima() -> None:
     head("gen_dense(400, 20, seed 2), lam = 0.01: passes to a gap of 1e-12, and the optimum")
-    X, y = gen_dense(400, 20, 2)
+    X, y = gen_dense(400, 20, 2, double=True)
     of, lam = data(X, y), 0.01
     C = {"fit_intercept": False, "tol": 1e-12, "max_iter": 1_000_000}
     peers = {

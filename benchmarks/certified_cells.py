@@ -133,7 +133,10 @@ def cell(loss: str, penalty: str, word: str, rows: CellRows) -> Row:
     block, known = block_of(rows.X, rows.y), stats_of(rows.X, rows.y)
     problem = problem_for(made, penalty, rows)
     known = known._replace(target_mean=float(rows.y.mean()))
-    method = fit_for(method_class(word)(**method_class(word).better.get(loss, {})), made.width)
+    kind = method_class(word)
+    method = fit_for(
+        kind(**kind.better.get(loss, {})), made.width, smooth=problem.penalty.is_smooth
+    )
     next(sweeps(method, problem, known, block))  # compiles
     began, passes, found, end = time.process_time(), 0.0, None, None
     for moment in sweeps(method, problem, known, block):

@@ -55,8 +55,9 @@ WIDE_METHODS = {
     "asgd": "fewpass.solvers.sgd.wide_asgd:WideAsgd",
     "newton": "fewpass.solvers.batch.wide_newton:WideNewton",
     "lbfgs": "fewpass.solvers.batch.wide_batch:WideLbfgs",
-    "gd": "fewpass.solvers.batch.wide_batch:WideGd",
 }
+#: Methods with a class of its own for penalties with a kink.
+KINKED_METHODS = {"newton": "fewpass.solvers.batch.working_set_newton:WorkingSetNewton"}
 MOST_NEWTON_WEIGHTS = 1000  # of newton: K (d + 1)
 
 #: Of these the methods that train more than two classes so by default.
@@ -130,12 +131,15 @@ def method_class(word: str, width: int = 1) -> Any:
     return _imported((METHODS if width == 1 else WIDE_METHODS)[word])
 
 
-def fit_for(solver: Any, width: int) -> Any:
-    """Return a method as it trains models of that many scores a row: itself for one.
+def fit_for(solver: Any, width: int, *, smooth: bool) -> Any:
+    """Return a method as it trains models of that many scores a row, with a smooth penalty or not.
 
     A method that cannot is returned, too: it refuses the problem by name.
     """
-    if width == 1 or solver.kind not in WIDE_METHODS:
+    if width == 1:
+        place = None if smooth else KINKED_METHODS.get(solver.kind)
+        return _imported(place)(**solver.model_dump()) if place else solver
+    if solver.kind not in WIDE_METHODS:
         return solver
     return _imported(WIDE_METHODS[solver.kind])(width=width, **solver.model_dump())
 

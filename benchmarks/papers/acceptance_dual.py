@@ -70,7 +70,7 @@ def hinge(lam: float) -> Problem:
 def toy() -> None:
     head("Two equal rows, lam = 1/2, b = 2")
     of, problem = data(np.ones((2, 1)), np.ones(2)), hinge(0.5)
-    for kind in ("naive", "safe", "sparse", "aggressive"):
+    for kind in ("naive", "safe", "aggressive"):
         run, found = Run(Sdca(batch=kind, batch_size=2), problem, of), []
         for _ in range(3):
             a = run.one_pass().dual_variables
@@ -93,7 +93,7 @@ KNOWN = {
 
 def optima() -> None:
     head("gen_dense(400, 20, seed 2), lam = 0.01: passes to a gap of 1e-12, and the optimum")
-    X, y = gen_dense(400, 20, 2)
+    X, y = gen_dense(400, 20, 2, double=True)
     of, lam = data(X, y), 0.01
     C = {"fit_intercept": False, "tol": 1e-12, "max_iter": 1_000_000}
     peers = {
@@ -337,29 +337,11 @@ def streams() -> None:
     for loss in ("hinge", "smoothed_hinge"):
         for K in (4, 16):
             of = whole._replace(stats=whole.stats._replace(streams=K))
-            problem, found, falls = Problem(LOSSES[loss](), L2(1 / 6000), 0.0, 1 / 6000), {}, 0.0
-            for combine in ("damped", "add", "average"):
-                found[combine], fallen = rounds(Sdca(combine=combine), problem, of)
-                falls = max(falls, fallen)
+            problem = Problem(LOSSES[loss](), L2(1 / 6000), 0.0, 1 / 6000)
+            passes, falls = rounds(Sdca(), problem, of)
             most = MOST_ROUNDS.get((loss, K), math.inf)
-            told = ", ".join(f"{name} {p}" for name, p in found.items())
-            wanted = f"damped at most {most}" if math.isfinite(most) else ""
-            good = found["damped"] <= most and falls <= 1e-12
-            row(f"{loss}, K = {K}", told, wanted, good=good)
-    of = whole._replace(stats=whole.stats._replace(streams=16))
-    run = Run(Naive(), hinge(1 / 6000), of).passes(40)
-    D = dual_objective(run.problem, of, run.dual_variables)
-    row("K = 16, added as if alone, D after 40", f"{D:.2f}", "below 0", good=D < 0.0)
-
-
-class Naive(Sdca):
-    """Streams that know nothing of each other, their moves added in full."""
-
-    def init(self, problem: Any, stats: Any) -> SdcaState:
-        return super().init(problem, stats)._replace(stretch=1.0)
-
-    def _share(self, _stretch: float, _alike: float, _streams: int) -> tuple[float, float]:
-        return 1.0, 1.0
+            wanted = f"at most {most}" if math.isfinite(most) else ""
+            row(f"{loss}, K = {K}", str(passes), wanted, good=passes <= most and falls <= 1e-12)
 
 
 def rounds(solver: Sdca, problem: Problem, of: Data) -> tuple[int, float]:

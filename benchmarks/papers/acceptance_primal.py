@@ -20,6 +20,7 @@ from sklearn.datasets import load_svmlight_file
 
 from benchmarks.data_sets import STUDIES, public_data
 from benchmarks.papers.paper_parts import run_parts
+from benchmarks.papers.s2gd_parameters import best_parameters
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.drive import block_of, independent, permutations, stats_of, sweeps
 from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
@@ -28,7 +29,7 @@ from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Reduce, Weights
 from fewpass.solvers.s2gd.inner_length import mean_inner_length
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus
-from fewpass.solvers.s2gd.theory import Curvature, best_parameters
+from fewpass.solvers.s2gd.theory import Curvature
 from fewpass.solvers.sag import Sag, SagPlus
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from testing.synthetic import least_squares, sparse_logistic

@@ -99,8 +99,8 @@ class Ascent:
         problem, n, block = self.case.problem, self.case.n, self.block(order)
         self.beta, *_ = visit_batches(
             self.W, self.W[:, RUNNING:], self.fresh, problem, 0.0, 0.0, 1.0 / (problem.lam * n),
-            1.0, 0.0, np.ones(1), *block[:4], self.row_state, self.b, self.known, self.beta,
-            self.scratch,
+            1.0, 0.0, np.ones(1), *block[:4], self.row_state, 1.0, self.b, self.known,
+            self.beta, self.scratch,
         )  # fmt: skip
 
     @property

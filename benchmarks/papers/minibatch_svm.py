@@ -51,9 +51,9 @@ from testing.synthetic import text_rows
 
 EPS = 1e-3
 SIZES = (1, 4, 16, 64, 256, 1024)
-METHODS = ("naive", "safe", "sparse", "aggressive", "Pegasos, mean", "Pegasos, last")
+METHODS = ("naive", "safe", "aggressive", "Pegasos, mean", "Pegasos, last")
 COLOURS = dict(
-    zip(METHODS, ("tab:red", "tab:blue", "tab:cyan", "tab:green", "tab:orange", "tab:brown"),
+    zip(METHODS, ("tab:red", "tab:blue", "tab:green", "tab:orange", "tab:brown"),
         strict=True)
 )  # fmt: skip
 SYNTHETIC = ("text", "corr", "iid")

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from benchmarks.papers.curves import FIGURES
+from benchmarks.papers.s2gd_parameters import Optimum, best_parameters
 from fewpass.solvers.drive import independent, sweeps
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import Problem, Squared
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ProblemStats, Reduce
 from fewpass.solvers.s2gd.s2gd import S2gd, Svrg
-from fewpass.solvers.s2gd.theory import Curvature, Optimum, best_parameters, plan_with_epochs
+from fewpass.solvers.s2gd.theory import Curvature, plan_with_epochs
 from testing.published import TABLE_3
 
 N, D = 100_000, 1_000

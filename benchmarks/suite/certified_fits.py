@@ -114,7 +114,9 @@ def ours(word: str) -> FitPeer:
 
     def prepare(of: FitTask) -> Fit:
         block = block_of(of.X, of.y)
-        method = fit_for(method_class(word)(), of.problem.loss.width)
+        method = fit_for(
+            method_class(word)(), of.problem.loss.width, smooth=of.problem.penalty.is_smooth
+        )
         few = stats_of(of.X[:SAMPLE], of.y[:SAMPLE])  # as an ingest measures them
         known = few._replace(n=len(of.y), stream_rows=len(of.y), target_mean=float(of.y.mean()))
 

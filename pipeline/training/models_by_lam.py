@@ -117,7 +117,7 @@ def _by_newton(planned: PlannedProblem, block: Block) -> Iterator[Weights]:
 def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> Iterator[Weights]:
     """Yield every task's model, as many in the same passes as the memory has space for."""
     width = planned.rule.width
-    solver = fit_for(_solver(planned), width)
+    solver = fit_for(_solver(planned), width, smooth=planned.problem.penalty.is_smooth)
     stats = planned.stats
     each = max(1, solver.state_bytes(planned.tasks[0].problem(planned.problem), stats))
     each += 8 * solver.row_state_size(stats) * stats.n

@@ -1,14 +1,14 @@
 """H^-1 g by Cholesky factorisation, for steps of Newton's method.
 
-`solved` is the plain one; the others are for where it is a part of a step's time, in memory or of a
-large H.  Of that every number of the factor is a sum of thousands of products, which are added up
-eight at a time, of four rows and two columns together: a number that is loaded takes part in
-several.
+Of a large H every number of the factor is a sum of thousands of products, which are added up eight
+at a time, of four rows and two columns together: a number that is loaded takes part in several.
 """
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import LowerTriangle, PerColumn
@@ -21,44 +21,19 @@ TILE, RUN = 32, 256
 
 @kernel
 def solved(H: LowerTriangle, g: PerColumn) -> PerColumn:
-    """Return H^-1 g by Cholesky factorisation in place, the sums in a fixed order."""
-    x = g.copy()
-    for i in range(H.shape[0]):
-        for j in range(i + 1):
-            left = H[i, j]
-            for k in range(j):
-                left -= H[i, k] * H[j, k]
-            H[i, j] = left / H[j, j] if j < i else math.sqrt(max(left, EPSILON * H[i, i]))
-    substitute(H, x)
-    return x
+    """Return H^-1 g by Cholesky factorisation in place, the sums in a fixed order.
 
-
-@kernel
-def solved_in_lanes(H: LowerTriangle, g: PerColumn) -> PerColumn:
-    """Return H^-1 g by Cholesky factorisation in place, eight products at a time."""
-    x, width, how = g.copy(), H.shape[1], Eight()
-    for i in range(H.shape[0]):
-        for j in range(i + 1):
-            sums, whole = broadcast(0.0, how), j - j % 8
-            for k in range(0, whole, 8):
-                sums = fma(load(H, i * width + k, how), load(H, j * width + k, how), sums)
-            left = H[i, j] - sum_lanes(sums)
-            for k in range(whole, j):
-                left -= H[i, k] * H[j, k]
-            H[i, j] = left / H[j, j] if j < i else math.sqrt(max(left, EPSILON * H[i, i]))
-    substitute(H, x)
-    return x
-
-
-@kernel
-def solved_in_tiles(H: LowerTriangle, g: PerColumn) -> PerColumn:
-    """Return H^-1 g by Cholesky factorisation in place, of a large H; what is above is lost."""
+    Numbers above the diagonal are neither read nor kept.
+    """
     x, size = g.copy(), H.shape[0]
+    least = np.empty(size)
+    for i in range(size):
+        least[i] = EPSILON * H[i, i]
     for first in range(0, size, TILE):
         end = min(first + TILE, size)
         for start in range(0, first, RUN):
             subtract_run(H, first, end, start, min(start + RUN, first))
-        factor_columns(H, first, end)
+        factor_columns(H, first, end, least)
     substitute(H, x)
     return x
 
@@ -84,18 +59,19 @@ def subtract_run(H: LowerTriangle, first: int, end: int, start: int, stop: int) 
         subtract_products(H, i, first, end, start, stop)
     for i in range(whole, H.shape[0]):
         for j in range(first, end):
-            subtract_product(H, i, j, start, stop)
+            H[i, j] -= sum_of_products(H, i, j, start, stop)
 
 
 @part_of_kernels
-def factor_columns(H: LowerTriangle, first: int, end: int) -> None:
-    """Factor columns of which all before them are subtracted."""
+def factor_columns(H: LowerTriangle, first: int, end: int, least: PerColumn) -> None:
+    """Factor columns of which all before them are subtracted, the pivots not below `least`."""
     for i in range(first, H.shape[0]):
         for j in range(first, min(i + 1, end)):
-            left = H[i, j]
-            for k in range(first, j):
+            whole = first + (j - first) // 8 * 8
+            left = H[i, j] - sum_of_products(H, i, j, first, whole)
+            for k in range(whole, j):
                 left -= H[i, k] * H[j, k]
-            H[i, j] = left / H[j, j] if j < i else math.sqrt(max(left, EPSILON * H[i, i]))
+            H[i, j] = left / H[j, j] if j < i else math.sqrt(max(left, least[i]))
 
 
 @part_of_kernels
@@ -132,14 +108,14 @@ def subtract_products(
         H[i + 3, j + 1] -= sum_lanes(d_other)
     for j in range(whole, end):
         for k in range(4):
-            subtract_product(H, i + k, j, start, stop)
+            H[i + k, j] -= sum_of_products(H, i + k, j, start, stop)
 
 
 @part_of_kernels
-def subtract_product(H: LowerTriangle, i: int, j: int, start: int, stop: int) -> None:
-    """Subtract the product of row i and that of column j, from start to stop."""
+def sum_of_products(H: LowerTriangle, i: int, j: int, start: int, stop: int) -> float:
+    """Return the sum of the products of rows i and j, from column start to stop, eights of them."""
     width, how = H.shape[1], Eight()
     sums = broadcast(0.0, how)
     for k in range(start, stop, 8):
         sums = fma(load(H, i * width + k, how), load(H, j * width + k, how), sums)
-    H[i, j] -= sum_lanes(sums)
+    return sum_lanes(sums)

@@ -13,16 +13,11 @@ docs/methods.md, section 8.1.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from fewpass.solvers.kernels.dispatch import (
-    VECTORISED,
-    by_type,
-    called_by_kernels,
-    kernel,
-)
+from fewpass.solvers.batch.cholesky import solved
+from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel
 from fewpass.solvers.kernels.rows import DenseRows, add_vector, dot_vector
 from fewpass.solvers.kernels.shapes import Matrix, PerColumn, WholeNumbers
 
@@ -31,25 +26,6 @@ MOST_SWEEPS = 50  # of a round, over the numbers that are not 0
 MOST_FACES = 30  # solutions of a round, each with fewer numbers that are not 0
 NEARER = 0.3  # of the violation asked for, before a round ends
 RIDGE = 1e-12  # relative, on the diagonal of the support's matrix: columns may depend on each other
-
-
-class CholeskyFactor(NamedTuple):
-    """A lower triangle, row by row."""
-
-    L: Matrix  # (m, m)
-
-
-@by_type
-def dot_before(factor: CholeskyFactor, i: int, j: int) -> float:  # type: ignore[empty-body]
-    """Return the sum over k < j of L[i, k] L[j, k]."""
-
-
-@dot_before.register(CholeskyFactor, fastmath=VECTORISED)
-def _(factor: CholeskyFactor, i: int, j: int) -> float:
-    total = 0.0
-    for k in range(j):
-        total += factor.L[i, k] * factor.L[j, k]
-    return total
 
 
 @kernel
@@ -172,22 +148,11 @@ def support(A: Matrix, u: PerColumn, r: PerColumn, l1: float) -> tuple[WholeNumb
 
 @called_by_kernels
 def direction_to_minimum(A: Matrix, chosen: WholeNumbers, g: PerColumn) -> PerColumn:
-    """Return -A^-1 g over the chosen numbers, by Cholesky's factorisation."""
+    """Return -A^-1 g over the chosen numbers, with a ridge."""
     m = chosen.shape[0]
-    factor, x = CholeskyFactor(np.zeros((m, m))), -g
+    H = np.empty((m, m))
     for i in range(m):
         for j in range(i + 1):
-            left = A[chosen[i], chosen[j]] - dot_before(factor, i, j)
-            if j < i:
-                factor.L[i, j] = left / factor.L[j, j]
-            else:
-                least = RIDGE * A[chosen[i], chosen[i]]
-                factor.L[i, i] = math.sqrt(max(left + least, least))
-        for j in range(i):
-            x[i] -= factor.L[i, j] * x[j]
-        x[i] /= factor.L[i, i]
-    for i in range(m - 1, -1, -1):
-        x[i] /= factor.L[i, i]
-        for j in range(i):
-            x[j] -= factor.L[i, j] * x[i]
-    return x
+            H[i, j] = A[chosen[i], chosen[j]]
+        H[i, i] += RIDGE * H[i, i]
+    return -solved(H, g)

@@ -8,12 +8,11 @@ than columns it is summed over every k-th row of a block only (`thinning`).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.batch.working_set_sums import SetPart, SetPoint, add_sums, no_sums
 from fewpass.solvers.gradient import added
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
@@ -62,21 +61,17 @@ def thinning(problem: Problem, stats: ProblemStats, columns: int) -> int:
     return max(1, min(columns // AS_DEAR, stats.n // (ENOUGH * (columns + 1))))
 
 
-def no_curvature(at: CurvedPoint | SetPoint) -> CurvedPart | SetPart:
+def no_curvature(at: CurvedPoint) -> CurvedPart:
     """Return the zero of the sums."""
-    if isinstance(at, SetPoint):
-        return no_sums(at)
     d = at.coef.shape[0]
     return CurvedPart(0.0, np.zeros(d), 0.0, 0, np.zeros((d + 1, d + 1)), 0)
 
 
 def add_curvature(
-    problem: Problem, at: CurvedPoint | SetPoint, block: Block, part: Any,
+    problem: Problem, at: CurvedPoint, block: Block, part: CurvedPart,
     report: ReportLosses = ignore_losses, every: int = 0,
-) -> CurvedPart | SetPart:  # fmt: skip
+) -> CurvedPart:  # fmt: skip
     """Add one block's loss, gradient and curvature at the given weights, in place."""
-    if isinstance(at, SetPoint):
-        return add_sums(problem, at, block, part, report, every)
     whole = added(part, at.coef, at.intercept, problem, block, report, every)
     few = np.ascontiguousarray(
         block.order[:: at.thinned]

@@ -12,7 +12,7 @@ costs a fraction of a pass.
 For the squared loss H is exact, and the second pass certifies the optimum.
 
 With an l1 penalty most weights are 0, H is of a working set of columns only, and there may be any
-number of columns: working_set.py has that state, its sums and its steps.
+number of columns: working_set_newton.py.
 docs/methods.md, sections 8 and 8.1.
 """
 
@@ -20,49 +20,30 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
-from fewpass.solvers.batch.cholesky import solved, solved_in_tiles
-from fewpass.solvers.batch.curvature_sums import (
-    CURVED,
-    CurvedPart,
-    CurvedPoint,
-    thinning,
-    whole_curvature,
-)
-from fewpass.solvers.batch.working_set import (
-    MOST_SET,
-    SetState,
-    absorbed,
-    newest_of,
-    point_of,
-    refuse_crowded,
-)
-from fewpass.solvers.batch.working_set_start import WALK_OF_FIRST_ROWS, first_set_state, started_at
-from fewpass.solvers.batch.working_set_sums import SetPoint
+from fewpass.solvers.batch.cholesky import solved
+from fewpass.solvers.batch.curvature_sums import CURVED, CurvedPoint, thinning, whole_curvature
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE, Bounds
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs, refuse_unfit
 from fewpass.solvers.protocol import (
-    Certificate,
     ExpectedPasses,
     Part,
     ProblemStats,
     Sum,
-    Sweep,
     Weights,
+    constant_weights,
 )
 from fewpass.solvers.registry import WHOLE_GRADIENTS
 
 GROWTH = 6.0  # powers of e by which f may grow along a step that is then halved
-LARGE = 1000  # columns from which on H is factored tile by tile
-START, PER_DIGIT = 4.0, 0.7  # expected passes, ...
-WITH_L1, EXACT_WITH_L1 = 8.0, 4.0  # ... and in place of the first with an l1 penalty
+START, PER_DIGIT = 4.0, 0.7  # expected passes
 
 
 class NewtonState(NamedTuple):
@@ -86,24 +67,18 @@ class Newton(BatchMethod):
         steep=True,
     )  # fmt: skip
     sum: ClassVar[Sum] = CURVED
-    states: ClassVar[tuple[type, ...]] = (NewtonState, SetState)
+    states: ClassVar[tuple[type, ...]] = (NewtonState,)
     scale_free: ClassVar[bool] = True
     kind: Literal["newton"] = "newton"
 
     def refuse_unfit(self, problem: Problem, stats: ProblemStats) -> None:
-        """Raise ValueError for a loss with a kink; with an l1 penalty columns are unlimited."""
-        needs = self.needs if problem.penalty.is_smooth else self.needs._replace(most_columns=None)
+        """Raise ValueError for a loss with a kink; penalties with one have a class of their own."""
+        needs = self.needs._replace(penalty="smooth")
         refuse_unfit(self.kind, needs, problem, stats.d, stats.streams)
 
-    def program(self, epoch: int) -> tuple[Sweep, ...]:
-        passes = super().program(epoch)
-        return (WALK_OF_FIRST_ROWS, *passes) if epoch == 0 else passes
-
-    def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState | SetState:
-        if not problem.penalty.is_smooth:
-            return first_set_state(problem, stats)
-        x, p = np.append(np.zeros(stats.d), problem.level), np.zeros(stats.d + 1)
-        return NewtonState(x, p, Bounds(), thinning(problem, stats, stats.d))
+    def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState:
+        x = self.flat(constant_weights(problem, stats.d))
+        return NewtonState(x, np.zeros_like(x), Bounds(), thinning(problem, stats, stats.d))
 
     def start_at(
         self,
@@ -111,63 +86,39 @@ class Newton(BatchMethod):
         stats: ProblemStats,
         weights: Weights,
         rows_before: int,  # noqa: ARG002
-    ) -> NewtonState | SetState:
-        begun: NewtonState | SetState = self.init(problem, stats)
-        x = np.append(*weights)
-        if isinstance(begun, SetState):
-            return started_at(problem.penalty, begun, x)
-        return begun._replace(x=x)
+    ) -> NewtonState:
+        begun: NewtonState = self.init(problem, stats)
+        return begun._replace(x=self.flat(weights))
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of two vectors, and of the matrix of a reduction."""
-        columns = stats.d if problem.penalty.is_smooth else min(stats.d, MOST_SET)
-        return super().state_bytes(problem, stats) + 8 * (columns + 1) ** 2
+        return super().state_bytes(problem, stats) + 8 * (stats.d + 1) ** 2
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """One pass per trial, digits doubling at the end; two passes for a quadratic."""
-        exact = problem.loss.is_quadratic
-        if not problem.penalty.is_smooth and tol < 1.0:
-            first = EXACT_WITH_L1 if exact else WITH_L1 + PER_DIGIT * digits(tol)
-            return ExpectedPasses(None, first, 1.0)
         has_estimate = problem.loss.is_steep or conditioning(problem, stats) is not None
         if not has_estimate or not tol < 1.0:
             return ExpectedPasses(None, None, 1.0)
-        usual = 2.0 if exact else START + PER_DIGIT * digits(tol)
+        usual = 2.0 if problem.loss.is_quadratic else START + PER_DIGIT * digits(tol)
         return ExpectedPasses(theory=None, usual=usual, reductions=1.0)
 
-    def absorb(
-        self, problem: Problem, stats: ProblemStats, state: NewtonState | SetState, total: Part,
-        sweep: int,
-    ) -> NewtonState | SetState:  # fmt: skip
-        """Accept the point of a pass or not, and take the next step."""
-        if isinstance(state, SetState):
-            moved = absorbed(problem, stats, state, total)
-            refuse_crowded(moved)
-            return moved
-        after: NewtonState = super().absorb(problem, stats, state, total, sweep)
-        return after
+    def flat(self, weights: Weights) -> NDArray[np.float64]:
+        """Return weights as the vector of a state."""
+        return np.append(*weights)
 
-    def certificate(self, state: NewtonState | SetState) -> Certificate | None:
-        """Return the bounds, and of how many columns it is proven that their weight is 0."""
-        proven = super().certificate(state)
-        if proven is None or not isinstance(state, SetState):
-            return proven
-        return proven._replace(zeros=state.zeros)
+    def read(self, x: NDArray[np.float64]) -> Weights:
+        """Return the weights that a vector holds."""
+        return Weights(x[:-1].copy(), float(x[-1]))
 
-    def newest(self, state: NewtonState | SetState) -> Weights:
-        if isinstance(state, SetState):
-            return newest_of(state)
-        there = state.x + state.t * state.p
-        return Weights(there[:-1], float(there[-1]))
+    def newest(self, state: NewtonState) -> Weights:
+        return self.read(state.x + state.t * state.p)
 
-    def point(self, state: NewtonState | SetState) -> CurvedPoint | SetPoint:
-        if isinstance(state, SetState):
-            return point_of(state)
+    def point(self, state: NewtonState) -> Any:
         return CurvedPoint(*self.newest(state), state.thinned)
 
-    def weights(self, state: NewtonState | SetState) -> Weights:
+    def weights(self, state: NewtonState) -> Weights:
         """Return the newest accepted point."""
-        return Weights(state.x[:-1].copy(), float(state.x[-1]))
+        return self.read(state.x)
 
     def is_good(self, state: NewtonState, trial: Trial) -> bool:
         """Whether f decreased enough relative to the slope, up to rounding."""
@@ -175,21 +126,19 @@ class Newton(BatchMethod):
         return trial.certificate.objective <= state.bounds.objective * (1.0 + RISE) + promised
 
     def go_on(
-        self,
-        problem: Problem,
-        _stats: ProblemStats,
-        state: NewtonState,
-        trial: Trial,
-        total: CurvedPart,
+        self, problem: Problem, _stats: ProblemStats, state: NewtonState, trial: Trial, total: Part
     ) -> NewtonState:
         """Accept the new point, and compute the next step."""
-        g = np.append(*trial.g)
-        step = solved if g.size <= LARGE else solved_in_tiles
-        p = -step(whole_curvature(problem, total), g)
+        g = self.flat(trial.g)
+        p = -solved(self.curvature(problem, total), g)
         return state._replace(
-            x=np.append(*trial.at), p=p, t=1.0, slope=float(g @ p),
+            x=self.flat(trial.at), p=p, t=1.0, slope=float(g @ p),
             bounds=state.bounds.moved(trial.certificate),
         )  # fmt: skip
+
+    def curvature(self, problem: Problem, total: Part) -> NDArray[np.float64]:
+        """Return H, of which the lower triangle counts."""
+        return whole_curvature(problem, total)
 
     def go_back(self, state: NewtonState, trial: Trial) -> NewtonState:
         """Shorten the step; the first time, recompute H from all rows instead.

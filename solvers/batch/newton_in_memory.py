@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.batch.cholesky import solved_in_lanes
+from fewpass.solvers.batch.cholesky import solved
 from fewpass.solvers.batch.curvature_sums import CurvedPart, add_squares, whole_curvature
 from fewpass.solvers.batch.normal_equations import least_squares, moments_of
 from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
@@ -221,12 +221,12 @@ class _Readings:
         before it, which promised `last`.
         """
         if H is not None:
-            p = -solved_in_lanes(H.copy(), here.g)
+            p = -solved(H.copy(), here.g)
             promised = -float(here.g @ p)
             if promised <= self._slow * last:
                 return H, p, promised
         H = self.curvature(here.x, every)
-        p = -solved_in_lanes(H.copy(), here.g)
+        p = -solved(H.copy(), here.g)
         return H, p, -float(here.g @ p)
 
     def sampled(self) -> tuple[Vector, NDArray[np.float64] | None]:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.batch.cholesky import solved_in_lanes
+from fewpass.solvers.batch.cholesky import solved
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow
@@ -66,7 +66,7 @@ def least_squares(problem: Problem, sums: Moments) -> tuple[Vector, Certificate]
     away[-1] = problem.level
     H = sums.S / n
     H[np.diag_indices_from(H)] += charge
-    x = solved_in_lanes(H, sums.G / n + charge * away)
+    x = solved(H, sums.G / n + charge * away)
     return x, _proven(sums, charge, x, x - away)
 
 

@@ -1,7 +1,7 @@
-"""L-BFGS and gradient descent for a loss of several scores: one gradient of all, one step of all.
+"""L-BFGS for a loss of several scores: one gradient of all, one step of all.
 
-The algorithms are those of lbfgs.py and gd.py, with the gradient and the certificate of
-wide_gradient.py.  Docs/methods.md, section 8.
+The algorithm is that of lbfgs.py, with the gradient and the certificate of wide_gradient.py.
+docs/methods.md, section 8.
 """
 
 from __future__ import annotations
@@ -12,36 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fewpass.solvers.batch.batch_method import BatchMethod, Trial
-from fewpass.solvers.batch.gd import Gd, GdState
+from fewpass.solvers.batch.batch_method import Trial
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
-from fewpass.solvers.protocol import Part, ProblemStats, Sum, Weights
+from fewpass.solvers.protocol import Sum, Weights
 from fewpass.solvers.wide_gradient import (
     WIDE_GRADIENT,
-    constant_scores,
+    WideGradientPart,
     whole_wide_gradient,
     wide_certificate,
 )
 
 
-class WideBatch(BatchMethod):
-    """A method of one gradient per pass, for several scores."""
+class WideLbfgs(Lbfgs):
+    """L-BFGS for several scores; a vector has K times d weights, then K intercepts."""
 
     needs: ClassVar[Needs] = Needs(loss="smooth", several_scores=True)
     sum: ClassVar[Sum] = WIDE_GRADIENT
     width: PositiveInt
     """K, the number of scores."""
 
-    def trial(self, problem: Problem, at: Weights, total: Part) -> Trial:
+    def trial(self, problem: Problem, at: Weights, total: WideGradientPart) -> Trial:
         """Return a point with what its pass says of it."""
-        g = whole_wide_gradient(problem, at, total)
-        return Trial(at, g, wide_certificate(problem, at, total))
-
-
-class WideLbfgs(WideBatch, Lbfgs):
-    """L-BFGS for several scores; a vector has K times d weights, then K intercepts."""
+        return wide_trial(problem, at, total)
 
     def read(self, v: NDArray[np.float64], length: float) -> Weights:
         """Return the weights that a vector holds."""
@@ -49,12 +43,7 @@ class WideLbfgs(WideBatch, Lbfgs):
         return Weights(v[:-K].reshape(K, -1).copy(), length * v[-K:])
 
 
-class WideGd(WideBatch, Gd):
-    """Gradient descent for several scores."""
-
-    def first_state(self, problem: Problem, stats: ProblemStats) -> GdState:
-        """Return the best constant, and the step."""
-        x, K = constant_scores(problem, stats.d), self.width
-        g = Weights(np.zeros((K, stats.d)), np.zeros(K))
-        first: GdState = super().first_state(problem, stats)
-        return first._replace(x=x, g=g)
+def wide_trial(problem: Problem, at: Weights, total: WideGradientPart) -> Trial:
+    """Return a point with its gradient and certificate by the sums of a pass."""
+    g = whole_wide_gradient(problem, at, total)
+    return Trial(at, g, wide_certificate(problem, at, total))

@@ -1,6 +1,6 @@
 """Newton's method for a loss of several scores: few columns times classes, whatever their scales.
 
-    x <- x + t p,     (H + lam I) p = -g,     t = 1, 1/4, 1/16, ... until f falls enough (Armijo)
+    x <- x + t p,     (H + lam I) p = -g,     t as in newton.py
     H = (1/n) sum_i c_i C_i (x) x_i x_i'      C_i (K, K) the second derivative at row i's scores
 
 over all (d + 1) K weights, in one pass with the gradient that certifies them.  A step that fails
@@ -11,14 +11,16 @@ Source: docs/methods.md, section 8.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fewpass.solvers.batch.batch_method import Trial
-from fewpass.solvers.gradient import SUFFICIENT_DECREASE, Bounds
+from fewpass.solvers.batch.newton import Newton, NewtonState
+from fewpass.solvers.batch.wide_batch import wide_trial
+from fewpass.solvers.gradient import Bounds
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerRow
@@ -29,12 +31,8 @@ from fewpass.solvers.losses.wide_loss import LossOfScores, curvature_of_scores
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
     Block,
-    Certificate,
     ExpectedPasses,
-    Method,
-    Part,
     ProblemStats,
-    Reduce,
     Sum,
     Weights,
     array_bytes,
@@ -47,25 +45,9 @@ from fewpass.solvers.wide_gradient import (
     constant_scores,
     in_columns,
     no_wide_gradient,
-    whole_wide_gradient,
-    wide_certificate,
 )
 
-SHORTER = 0.25  # the next length, over one that failed
-LEAST_LENGTH = 1e-8  # then the step is given up
-ROUNDED = 1e-12  # of an objective: smaller rises are none
 USUAL = 12.0  # passes
-
-
-class WideNewtonState(NamedTuple):
-    """The state; the next point is x + t p.  Of each class d weights, then the intercept."""
-
-    x: NDArray[np.float64]  # (K (d + 1),)
-    p: NDArray[np.float64]  # (K (d + 1),)
-    bounds: Bounds  # at x
-    t: float = 1.0
-    slope: float = 0.0  # of f at x along p
-    evaluations: int = 0
 
 
 class WideCurvedPart(NamedTuple):
@@ -96,13 +78,11 @@ def add_wide_curvature(
 WIDE_CURVED = Sum("reduce-curvature", no_wide_curvature, add_wide_curvature)
 
 
-class WideNewton(Method):
-    """Newton's method, for several scores."""
+class WideNewton(Newton):
+    """Newton's method, for several scores; a vector has of each class d weights, then one more."""
 
     needs: ClassVar[Needs] = Needs(several_scores=True, loss="smooth")
-    states: ClassVar[tuple[type, ...]] = (WideNewtonState,)
-    scale_free: ClassVar[bool] = True
-    kind: str
+    sum: ClassVar[Sum] = WIDE_CURVED
     width: PositiveInt
     """K, the number of scores."""
 
@@ -122,25 +102,10 @@ class WideNewton(Method):
                 f"`solver={DUAL}`."
             )
 
-    def program(self, epoch: int) -> tuple[Reduce, ...]:  # noqa: ARG002
-        """Return one reduction."""
-        return (Reduce(WIDE_CURVED, self.newest, self.absorb),)
-
-    def first_state(self, problem: Problem, stats: ProblemStats) -> WideNewtonState:
-        """Return the best constant."""
-        x = as_long(constant_scores(problem, stats.d))
-        return WideNewtonState(x, np.zeros(len(x)), Bounds())
-
-    def start_at(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        weights: Weights,
-        rows_before: int,  # noqa: ARG002
-    ) -> WideNewtonState:
-        """Return a state at given weights."""
-        state: WideNewtonState = self.init(problem, stats)
-        return state._replace(x=as_long(weights))
+    def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState:
+        """Return the best constant; H is of all rows."""
+        x = self.flat(constant_scores(problem, stats.d))
+        return NewtonState(x, np.zeros_like(x), Bounds(), thinned=1)
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of the state, with those of H."""
@@ -152,67 +117,29 @@ class WideNewton(Method):
         """Few, whatever the columns are."""
         return ExpectedPasses(usual=USUAL, reductions=1.0)
 
-    def newest(self, state: WideNewtonState) -> Weights:
-        """Return the point to try."""
-        return self._read(state.x + state.t * state.p)
+    def point(self, state: NewtonState) -> Any:
+        return self.newest(state)
 
-    def certificate(self, state: WideNewtonState) -> Certificate | None:
-        """Return what the passes so far proved of the newest accepted point."""
-        return state.bounds.certificate if state.evaluations > 0 else None
+    def flat(self, weights: Weights) -> NDArray[np.float64]:
+        """Return coef (K, d) and intercept (K,) as one vector, class by class."""
+        return np.column_stack([weights.coef, weights.intercept]).ravel()
 
-    def weights(self, state: WideNewtonState) -> Weights:
-        """Return the newest accepted point."""
-        return self._read(state.x)
-
-    def _read(self, x: NDArray[np.float64]) -> Weights:
+    def read(self, x: NDArray[np.float64]) -> Weights:
+        """Return the weights that a vector holds."""
         each = x.reshape(self.width, -1)
         return Weights(np.ascontiguousarray(each[:, :-1]), each[:, -1].copy())
 
-    def absorb(
-        self,
-        problem: Problem,
-        stats: ProblemStats,  # noqa: ARG002
-        state: WideNewtonState,
-        total: Part,
-        sweep: int,  # noqa: ARG002
-    ) -> WideNewtonState:
-        """Accept the point and choose a step from there, or a shorter step from the old one."""
-        at = self.newest(state)
-        g = whole_wide_gradient(problem, at, total.first)
-        trial = Trial(at, g, wide_certificate(problem, at, total.first))
-        state = state._replace(evaluations=state.evaluations + 1)
-        if state.evaluations > 1 and not fell(state, trial.certificate.objective):
-            bounds = state.bounds.stayed(trial.certificate)
-            return state._replace(t=SHORTER * state.t, bounds=bounds)
-        p = newton_direction(problem, total, as_long(g), self.width)
-        bounds = state.bounds.moved(trial.certificate) if state.evaluations > 1 else Bounds(
-            trial.certificate.objective, trial.certificate.gap
-        )  # fmt: skip
-        return state._replace(x=as_long(at), p=p, t=1.0, slope=float(as_long(g) @ p), bounds=bounds)
+    def trial(self, problem: Problem, at: Weights, total: WideCurvedPart) -> Trial:
+        """Return a point with what its pass says of it."""
+        return wide_trial(problem, at, total.first)
 
-
-def as_long(weights: Weights) -> NDArray[np.float64]:
-    """Return coef (K, d) and intercept (K,) as one vector, class by class."""
-    return np.column_stack([weights.coef, weights.intercept]).ravel()
-
-
-def fell(state: WideNewtonState, objective: float) -> bool:
-    """Whether a trial is good enough; one too short to tell is."""
-    wanted = state.bounds.objective + SUFFICIENT_DECREASE * state.t * state.slope
-    size = ROUNDED * abs(state.bounds.objective)
-    return bool(objective <= wanted + size) or state.t < LEAST_LENGTH
-
-
-def newton_direction(
-    problem: Problem, total: WideCurvedPart, g: NDArray[np.float64], K: int
-) -> NDArray[np.float64]:
-    """Return p with (H + lam I) p = -g."""
-    size = len(g) // K
-    H = whole(total.H, K) / total.first.rows
-    charge = np.full(size, problem.lam)
-    charge[-1] = problem.lam_b if problem.intercept else 1.0
-    H[np.diag_indices_from(H)] += np.tile(charge, K)
-    return np.asarray(np.linalg.solve(H, -g))
+    def curvature(self, problem: Problem, total: WideCurvedPart) -> NDArray[np.float64]:
+        """Return H with the penalty's part."""
+        H = whole(total.H, self.width) / total.first.rows
+        charge = np.full(len(H) // self.width, problem.lam)
+        charge[-1] = problem.lam_b if problem.intercept else 1.0
+        H[np.diag_indices_from(H)] += np.tile(charge, self.width)
+        return H
 
 
 def whole(H: NDArray[np.float64], K: int) -> NDArray[np.float64]:

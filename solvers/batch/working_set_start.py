@@ -25,7 +25,7 @@ from fewpass.solvers.batch.working_set_sums import add_sums, no_sums
 from fewpass.solvers.gradient import Bounds
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.penalties import Penalty
-from fewpass.solvers.protocol import Block, ProblemStats, State, Walk
+from fewpass.solvers.protocol import Block, ProblemStats, Walk
 
 FIRST_SHARE, FIRST_ROWS = 16, 500  # every sixteenth row, but so many
 START_GAP, START_PASSES = 1e-2, 40
@@ -89,9 +89,9 @@ def rows_left(state: SetState) -> int:
     return state.rows_left
 
 
-def needs_no_start(state: State) -> bool:
+def needs_no_start(state: SetState) -> bool:
     """Whether a state has weights to begin with, or begins at 0."""
-    return not isinstance(state, SetState) or state.rows_left == 0
+    return state.rows_left == 0
 
 
 #: Weights of the first rows, before the first pass with an l1 penalty.

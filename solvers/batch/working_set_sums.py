@@ -43,7 +43,7 @@ from fewpass.solvers.losses import (
     slope,
     value,
 )
-from fewpass.solvers.protocol import Block, Weights
+from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.solvers.scaled_gap import knots
 
 #: Shorter steps whose losses a pass sums: a model far from the optimum may be 10^8 too long.
@@ -148,6 +148,10 @@ def add_sums(
         loss=part.loss + loss, g_b=part.g_b + g_b, rows=part.rows + rows,
         H_rows=part.H_rows + few.shape[0],
     )  # fmt: skip
+
+
+#: Objective and gradient at a point, H of the working set, and losses at shorter steps.
+SET_SUMS = Sum("reduce-curvature", no_sums, add_sums, telling=add_sums)
 
 
 @kernel

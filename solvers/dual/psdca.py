@@ -175,7 +175,7 @@ class Psdca(Sdca):
         charge = pull.charged if pull.per_column else 1.0  # next to the scale of the steps
         if len(states) > 1:
             duals = charge * (pull.begin - pull.shift)
-            state = add_moves(states, self.combine, pull.begin, duals, charge)
+            state = add_moves(states, pull.begin, duals, charge)
         sums = state.sums
         if sums.rows < stats.n:
             return state

@@ -14,7 +14,7 @@ rounding never piles up.  A row's prediction by w_t, taken with that by the runn
 certifies w_t by the end of the pass without any reading of its own (duality.py).
 
 Several streams take steps of their own, each as if the others moved the weights `stretch` - 1
-times as far the same way; what they found is added up, shortened where it was too much (`combine`).
+times as far the same way; what they found is added up, shortened where it was too much.
 
 Sources: Takac, Bijral, Richtarik and Srebro 2013, (14); Ma et al. 2015 for the streams.
 docs/methods.md, section 7.
@@ -55,7 +55,7 @@ from fewpass.solvers.dual.sdca_state import (
     weights_of_steps,
 )
 from fewpass.solvers.dual.sdca_steps import visit_rows
-from fewpass.solvers.dual.sdca_streams import Combine, add_moves
+from fewpass.solvers.dual.sdca_streams import add_moves
 from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits, gap_of
@@ -87,13 +87,10 @@ class Sdca(DualMethod):
     kind: Literal["sdca"] = "sdca"
     batch: Batch = "serial"
     """Rows one by one (serial), or in mini-batches, whose steps are not shortened (naive: may
-    diverge), or by the rows' spectral norm (safe), their columns' counts (sparse), or as far as
-    steps that were tried need it (aggressive)."""
+    diverge), or by the rows' spectral norm (safe), or as far as steps that were tried need it
+    (aggressive)."""
     batch_size: BatchSize = 16
     """Rows of a mini-batch."""
-    combine: Combine = "damped"
-    """How several streams' moves are combined: added, and shortened if that was too much (damped);
-    averaged (average); or added after steps short enough for it (add)."""
     shrink_rounds: NonNegativeInt = 0
     """Largest number of times that rows that moved are visited again while their window is in
     memory: fewer passes, more arithmetic. 100 under the plain hinge, unless something is set."""
@@ -126,7 +123,7 @@ class Sdca(DualMethod):
                 constant_column(self.stepped(problem, stats), stats).unit, problem.level
             ),
             shares=np.ones(self.row_state_size(stats)),
-            stretch=1.0 if self.combine == "average" else float(stats.streams), beta=0.0,
+            stretch=float(stats.streams), beta=0.0,
             sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
             pull=self._first_pull(problem, stats),
         )  # fmt: skip
@@ -289,7 +286,7 @@ class Sdca(DualMethod):
         state = states[0]
         if len(states) > 1:
             begin = state.pull.begin if state.pull.shrinks else state.W[:, START]
-            state = add_moves(states, self.combine, begin, begin)
+            state = add_moves(states, begin, begin)
         sums = state.sums
         if sums.rows < stats.n:
             return state

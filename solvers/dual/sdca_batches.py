@@ -6,17 +6,19 @@ a curvature v_i / (lam n) that makes up for it:
     naive       v_i = ||x_i||^2                              may circle or blow up: to compare with
     safe        v_i = own ||x_i||^2 + shared                 D rises in expectation
                 own = 1 - r,  shared = r n_c sigma^2,  r = (b-1)/(n_c-1)
-    sparse      v_i = own ||x_i||^2 + r sum over j of        the same, without a spectral norm: good
-                m_j x_ij^2                                   for sparse rows, useless for dense ones
-    aggressive  v_i = rho, as measured on steps tried first  D never falls: what a batch gains is
+    aggressive  v_i = rho, as measured on steps tried first  D never falls: the gain of a batch is
                                                              known exactly, and one that would lose
                                                              is shortened
 
-Batches are drawn from the window in memory, so the number of rows n_c, sigma^2, the longest row and
-m_j, the number of rows with a value in column j, are the window's.
+Batches are drawn from the window in memory, so the number of rows n_c, sigma^2 and the longest row
+are the window's.
 `safe` is what Lemma 1 says before ||x_i|| is rounded up to the longest, and is the serial step at
-b = 1.  rho = ||sum of moves||^2 / sum of delta^2, clipped to what one row and a safe batch need;
-`beta`, its running geometric mean, is the curvature of the steps that are tried first.
+b = 1.  rho = ||sum of moves||^2 / sum of delta^2, clipped to what orthogonal rows and a safe batch
+have; `beta`, its running geometric mean, is the curvature of the steps that are tried first.
+
+Differs from Algorithm 2 of the paper: the lower end of the clip is 1 for rows of unit length only,
+and no row's curvature is below its own ||x_i||^2; beta_b is the window's; a batch that would lower
+D is shortened in place of left out.
 
 Source: Takac, Bijral, Richtarik and Srebro 2013, section 4 and Algorithm 2; docs/methods.md.
 """
@@ -26,7 +28,6 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import dual_variable, move_weights, store_step
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
@@ -35,10 +36,8 @@ from fewpass.solvers.kernels.rows import (
     Rows,
     add_vector,
     clear,
-    count_values,
     dot_vector,
     norm2,
-    norm2_scaled,
     prefetch_row,
 )
 from fewpass.solvers.kernels.shapes import (
@@ -54,22 +53,16 @@ from fewpass.solvers.losses import Loss, Problem, conjugate, direction, dual_ste
 from fewpass.solvers.penalties import predict_both, scaled_dual
 from fewpass.solvers.protocol import Block
 
-Batch = Literal["serial", "naive", "safe", "sparse", "aggressive"]
+Batch = Literal["serial", "naive", "safe", "aggressive"]
 PerBatchRow = Vector  # (b,): of the rows of a batch
-NOTHING: NDArray[np.float64] = np.zeros(0)
 REMEMBERED = 0.95  # of log beta, from batch to batch
 
 
 class Curvatures(NamedTuple):
-    """What a window says of its batches.
-
-    v_i = own * square_i + shared + share * weight_i * sum over j of counts_j x_ij^2.
-    """
+    """Curvatures of a window's batches: v_i = own * square_i + shared."""
 
     own: float
     shared: float = 0.0
-    share: float = 0.0
-    counts: NDArray[np.float64] = NOTHING  # (d + 1,) rows with a value in each column
     largest: float = 0.0  # v of the longest row
     adaptive: bool = False  # v is measured, and `largest` its bound
 
@@ -81,42 +74,12 @@ def curvatures(block: Block, d: int, column: float, kind: Batch, b: int) -> Curv
         return Curvatures(1.0)
     share = (min(b, n) - 1) / (n - 1)
     own = 1.0 - share
-    if kind == "sparse":
-        return Curvatures(own, share=share, counts=column_counts(block, d))
     longest = float(longest_row(block.rows, block.weight, block.order, column))
     sampled = sigma_square(block.rows, block.weight, d, block.order)
     sampled = SAMPLED_TOO_LOW * sampled + column**2 * float(np.mean(block.weight[block.order]))
     shared = share * n * min(sampled, longest)
     largest = own * longest + shared
-    return Curvatures(own, shared, largest=largest, adaptive=kind == "aggressive")
-
-
-def column_counts(block: Block, d: int) -> NDArray[np.float64]:
-    """Count the rows with a value in each column; the constant column has one in all."""
-    counts = np.zeros(d + 1)
-    count_rows_with_values(block.rows, block.order, counts[:d])
-    counts[d] = block.order.shape[0]
-    return counts
-
-
-@kernel
-def count_rows_with_values(rows: Rows, order: Order, counts: PerColumn) -> None:
-    """Add 1 to a column's count for every row with a value there."""
-    for i in order:
-        count_values(rows, i, counts)
-
-
-@kernel
-def curvature(
-    curvatures: Curvatures, rows: Rows, i: int, weight: PerRow, square: float, column: float
-) -> float:
-    """v_i where it is not measured; `square` is weight_i ||x_i||^2, constant column included."""
-    v = curvatures.own * square + curvatures.shared
-    if curvatures.share > 0.0:
-        d = curvatures.counts.shape[0] - 1
-        common = norm2_scaled(rows, i, curvatures.counts) + curvatures.counts[d] * column * column
-        v += curvatures.share * weight[i] * common
-    return v
+    return Curvatures(own, shared, largest, kind == "aggressive")
 
 
 @kernel
@@ -163,20 +126,22 @@ def visit_batches(
             sums[3] += c * (phi + dual + b * s * p[k])
 
         if curvatures.adaptive:
-            v[:] = beta if beta > 0.0 else curvatures.largest
+            if beta <= 0.0:
+                beta = curvatures.largest
+            at_least(beta, square, v)
             propose(loss, y, chosen, a, p, v, stretch * scale, delta)
-            own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)
-            rho = min(together / own, curvatures.largest) if own > 0.0 else 0.0
-            for k in range(chosen.shape[0]):
-                v[k] = max(rho, square[k])
-            if rho > 0.0:
-                beta = rho if beta <= 0.0 else beta**REMEMBERED * rho ** (1.0 - REMEMBERED)
+            together = square_of_sum(loss, rows, y, weight, chosen, delta, column, scratch)
+            single, apart = sums_of_squares(weight, chosen, delta, square)
+            if single > 0.0:
+                rho = min(max(together, apart) / single, curvatures.largest)
+                beta = beta**REMEMBERED * rho ** (1.0 - REMEMBERED)
+                at_least(rho, square, v)
         else:
             for k in range(chosen.shape[0]):
-                v[k] = curvature(curvatures, rows, chosen[k], weight, square[k], column)
+                v[k] = curvatures.own * square[k] + curvatures.shared
         propose(loss, y, chosen, a, p, v, stretch * scale, delta)
         if curvatures.adaptive:
-            own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)
+            together = square_of_sum(loss, rows, y, weight, chosen, delta, column, scratch)
             q = stretch * scale
             if gain(loss, y, weight, chosen, a, p, delta) < 0.5 * q * together:
                 shorten(weight, chosen, v, delta, together)
@@ -201,16 +166,22 @@ def propose(
 
 
 @kernel
-def squares(
+def at_least(bound: float, square: PerBatchRow, v: PerBatchRow) -> None:
+    """Set every row's curvature to `bound`, or to the row's own square where that is larger."""
+    for k in range(v.shape[0]):
+        v[k] = max(bound, square[k])
+
+
+@kernel
+def square_of_sum(
     loss: Loss, rows: Rows, y: PerRow, weight: PerRow, chosen: Order, delta: PerBatchRow,
     column: float, scratch: PerColumn,
-) -> tuple[float, float]:  # fmt: skip
-    """Weighted sum of delta^2, and the square of the rows' moves added up."""
-    own, together, d = 0.0, 0.0, scratch.shape[0] - 1
+) -> float:  # fmt: skip
+    """Return ||sum of the rows' moves||^2, (23)."""
+    together, d = 0.0, scratch.shape[0] - 1
     for k in range(chosen.shape[0]):
         i = chosen[k]
         step = weight[i] * direction(loss, y[i]) * delta[k]
-        own += weight[i] * delta[k] * delta[k]
         add_vector(rows, i, step, scratch)
         scratch[d] += step * column
     for k in range(chosen.shape[0]):
@@ -220,7 +191,20 @@ def squares(
     for k in range(chosen.shape[0]):
         clear(rows, chosen[k], scratch)
     scratch[d] = 0.0
-    return own, together
+    return together
+
+
+@kernel
+def sums_of_squares(
+    weight: PerRow, chosen: Order, delta: PerBatchRow, square: PerBatchRow
+) -> tuple[float, float]:
+    """Return the weighted sum of delta^2, and that of the squares of the rows' own moves."""
+    single, apart = 0.0, 0.0
+    for k in range(chosen.shape[0]):
+        delta_square = weight[chosen[k]] * delta[k] * delta[k]
+        single += delta_square
+        apart += delta_square * square[k]
+    return single, apart
 
 
 @kernel

@@ -1,8 +1,7 @@
 """What several streams of SDCA found, added up.
 
 Each took steps as if the others moved the weights `stretch` - 1 times as far the same way.
-"damped" adds all moves, shortened where that was too much; "add" relies on a stretch by as many as
-there are streams; "average" takes their mean.
+All moves are added, and shortened where that was too much.
 
 Source: Ma et al. 2015, "Adding vs. Averaging in Distributed Primal-Dual Optimization"; the damping
 is docs/methods.md, section 7.
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +18,11 @@ from numpy.typing import NDArray
 from fewpass.solvers.dual.sdca_state import RUNNING, SdcaState
 from fewpass.solvers.protocol import add_parts
 
-Combine = Literal["damped", "average", "add"]
 MARGIN = 1.1  # how much more alike than in the last pass streams may be
 
 
 def add_moves(
     states: list[SdcaState],
-    combine: Combine,
     begin: NDArray[np.float64],
     duals: NDArray[np.float64],
     charge: NDArray[np.float64] | float = 1.0,
@@ -45,7 +41,7 @@ def add_moves(
         moves += move
         squares += float(move.ravel() @ (charge * move).ravel())
     alike = float(moves.ravel() @ (charge * moves).ravel()) / squares if squares else 1.0
-    share, stretch = share_of(combine, state.stretch, alike, len(states))
+    share, stretch = share_of(state.stretch, alike, len(states))
     state.W[:, RUNNING] = begin + share * moves
     if state.adding:
         fresh = np.sum([s.fresh for s in states], axis=0)
@@ -54,13 +50,11 @@ def add_moves(
     return state._replace(shares=np.array([1.0, share]), stretch=stretch, sums=sums)
 
 
-def share_of(combine: Combine, stretch: float, alike: float, streams: int) -> tuple[float, float]:
+def share_of(stretch: float, alike: float, streams: int) -> tuple[float, float]:
     """Return how much of the streams' moves to take, and the next pass's stretch.
 
     By concavity D does not fall while share * alike <= stretch.
     """
-    if combine != "damped":
-        return (1.0 / streams if combine == "average" else 1.0), stretch
     share = min(1.0, stretch / alike)
     wanted = MARGIN * alike
     longer = wanted if share < 1.0 else math.sqrt(stretch * wanted)

@@ -74,7 +74,7 @@ class WidePsdca(Psdca):
             best=no_weights(stats.d, self.width),
             centre=Centre(constant_column(problem, stats).unit, level_of_scores(problem)),
             shares=np.ones(1 if stats.streams == 1 else 2),
-            stretch=1.0 if self.combine == "average" else float(stats.streams), beta=0.0,
+            stretch=float(stats.streams), beta=0.0,
             sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
             pull=pull,
         )  # fmt: skip

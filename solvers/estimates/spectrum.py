@@ -2,6 +2,9 @@
 
 It determines the step size of mini-batches: with b rows it may be b / beta_b times as long,
 beta_b = 1 + (b - 1) sigma^2 / R^2 between 1 (orthogonal rows) and b (equal rows).
+
+Differs from (11) of Takac et al. 2013, which has (n sigma^2 - 1)/(n - 1) for sigma^2 at R = 1: ours
+is larger, by at most (b - 1)/n.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ both.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +35,14 @@ class SparseRows(NamedTuple):
 Rows = DenseRows | SparseRows
 
 
-def paired_zeros(rows_kind: type, d: int, dtype: str = "float64") -> NDArray[Any]:
+def paired_zeros(rows_kind: type, d: int) -> NDArray[np.float64]:
     """Return two zero vectors of length d as one (d, 2) array, laid out for rows of that kind."""
-    return side_by_side(rows_kind, d, 2, dtype)
+    return side_by_side(rows_kind, d, 2)
 
 
-def side_by_side(rows_kind: type, d: int, k: int, dtype: str = "float64") -> NDArray[Any]:
+def side_by_side(rows_kind: type, d: int, k: int) -> NDArray[np.float64]:
     """Return k zero vectors of length d as one (d, k) array, laid out for rows of that kind."""
-    return np.zeros((d, k), dtype, order="F" if rows_kind is DenseRows else "C")
+    return np.zeros((d, k), order="F" if rows_kind is DenseRows else "C")
 
 
 def lies_for_sparse_rows(W: NDArray[np.float64]) -> bool:
@@ -103,11 +103,6 @@ def norm2(rows: Rows, i: int) -> float:
 @by_type
 def norm2_scaled(rows: Rows, i: int, v: PerColumn) -> float:
     """Return the sum over j of v_j x_ij^2 for a plain vector v (d,)."""
-
-
-@by_type
-def count_values(rows: Rows, i: int, v: PerColumn) -> None:
-    """v_j += 1 wherever row i has a value other than 0, for a plain vector v (d,)."""
 
 
 @by_type
@@ -292,18 +287,6 @@ def _(rows: SparseRows, i: int, v: PerColumn) -> float:
     for k in positions(rows, i):
         total += v[rows.indices[k]] * np.float64(rows.data[k]) * rows.data[k]
     return total
-
-
-@count_values.register(DenseRows)
-def _(rows: DenseRows, i: int, v: PerColumn) -> None:
-    for j in range(rows.X.shape[1]):
-        v[j] += rows.X[i, j] != 0.0
-
-
-@count_values.register(SparseRows)
-def _(rows: SparseRows, i: int, v: PerColumn) -> None:
-    for k in positions(rows, i):
-        v[rows.indices[k]] += rows.data[k] != 0.0
 
 
 PREFETCH_ROWS = 4  # rows between prefetching a sparse row, or numbers per row, and using it

@@ -1,10 +1,12 @@
 """Takac, Bijral, Richtarik and Srebro (2013), "Mini-batch primal and dual methods for SVMs".
 
-Algorithm 1, Pegasos with mini-batches, and SDCA, serial or in naive and safe mini-batches.
+Algorithm 1, Pegasos with mini-batches; SDCA, serial or in naive and safe mini-batches; Algorithm 2,
+SDCA with aggressive mini-batches.
 
 The kernels (dual/pegasos.py, dual/sdca_steps.py, dual/sdca_batches.py) differ: a sum of the
 violating rows in place of the shrinking w, and weights that follow the dual variables in place of
-being worked out anew for every row.
+being worked out anew for every row.  Rows may have any length and weight: sdca_batches.py says what
+becomes of beta then.  A batch that would lower D is shortened in place of left out.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.losses import Problem, dual_step
+from fewpass.solvers.losses import Problem, conjugate, dual_step
 from fewpass.solvers.papers.xu_2011 import Floats
 
 
@@ -97,3 +99,49 @@ def sdca_pass(
             v = beta * weight[i] * squares[i] / n
             a[i] += dual_step(problem.loss, a[i], p_i, y[i], v)
     return a
+
+
+def aggressive_pass(
+    problem: Problem, X: Floats, y: Floats, batches: Iterable[NDArray[np.int64]], a: Floats,
+    beta: float, beta_b: float,
+) -> tuple[Floats, float]:  # fmt: skip
+    """Return the dual variables and beta after a pass of Algorithm 2, without an intercept.
+
+    The steps that a batch tries are of curvature beta, those that it takes of curvature rho.
+
+    Parameters
+    ----------
+    problem, X, y, batches, a
+        As in `sdca_pass`; the rows are of unit length and of weight 1.
+    beta
+        At first beta_b.
+    beta_b
+        That of (11).
+    """
+    lam_n, gamma = problem.lam * len(y), 0.95
+    for A in batches:
+        p = X[A] @ (X.T @ (a * y)) / lam_n
+        tried = steps(problem, a[A], p, y[A], beta / lam_n)
+        zeta, moved = tried @ tried, X[A].T @ (tried * y[A])
+        if zeta == 0.0:
+            continue
+        rho = float(np.clip(moved @ moved / zeta, 1.0, beta_b))
+        beta = beta**gamma * rho ** (1.0 - gamma)
+        after = a.copy()
+        after[A] += steps(problem, a[A], p, y[A], rho / lam_n)
+        if dual_objective(problem, X, y, after) > dual_objective(problem, X, y, a):
+            a = after
+    return a, beta
+
+
+def steps(problem: Problem, a: Floats, p: Floats, y: Floats, v: float) -> Floats:
+    """Return the best steps (15) of rows under curvature v."""
+    each = zip(a, p, y, strict=True)
+    return np.array([dual_step(problem.loss, a_i, p_i, y_i, v) for a_i, p_i, y_i in each])
+
+
+def dual_objective(problem: Problem, X: Floats, y: Floats, a: Floats) -> float:
+    """Return D(a) of rows of weight 1, without an intercept."""
+    w = X.T @ (a * y) / (len(y) * problem.lam)
+    conjugates = [conjugate(problem.loss, a_i, y_i) for a_i, y_i in zip(a, y, strict=True)]
+    return -0.5 * problem.lam * float(w @ w) - float(np.mean(conjugates))

@@ -15,18 +15,13 @@ Theorem 4 asks for h < 1/(2L); its c is below 1 only where h < 1/(4L - 2 mu) (do
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal, NamedTuple
-
-from fewpass.solvers.s2gd.inner_length import mean_inner_length
 
 Law = Literal["geometric", "uniform"]
 
 MOST_DIGITS = (
     100  # most digits per epoch; lengths are proportional to 1/delta^2, which must be finite
 )
-LONGEST = 1e3  # times n + kappa: far above any optimal inner loop
-PRECISION = 1e-10  # of log m and log h
 
 
 class Curvature(NamedTuple):
@@ -50,15 +45,6 @@ class Epochs(NamedTuple):
     work: float  # gradients of single rows, at most
 
 
-class Optimum(NamedTuple):
-    """Parameters with the least expected work per digit."""
-
-    m: int
-    h: float
-    c: float  # factor of f - f* per epoch, at most
-    work: float  # expected gradients of single rows to reduce f - f* by the factor 1/e
-
-
 def rate(of: Curvature, m: float, h: float, nu: float) -> float:
     """Return c of Theorem 4 for 0 <= nu <= mu; infinite where h >= 1/(2L)."""
     L, mu = of
@@ -73,7 +59,7 @@ def rate(of: Curvature, m: float, h: float, nu: float) -> float:
 
 def step_for(of: Curvature, delta: float) -> float:
     """Return h of (24), with which an epoch can reduce f - f* by the factor delta."""
-    L, mu = _checked(of)
+    L, mu = checked(of)
     return 1.0 / (4.0 / delta * (L - mu) + 2.0 * L)
 
 
@@ -84,20 +70,6 @@ def length_for(kappa: float, delta: float, law: Law) -> float:
         return (4.0 * (kappa - 1.0) / delta + 2.0 * kappa) * logarithm
     uniform = 8.0 * (kappa - 1.0) / delta**2 + 8.0 * kappa / delta
     return uniform + 2.0 * kappa * kappa / (kappa - 1.0)
-
-
-def simple_length_for(kappa: float, delta: float, law: Law) -> float:
-    """Return m of (27): simpler than (25) and larger, for kappa >= 2."""
-    if law == "geometric":
-        return 6.0 * kappa / delta * math.log(5.0 / delta)
-    return 20.0 * kappa / delta**2
-
-
-def best_uniform(of: Curvature, delta: float) -> tuple[float, float]:
-    """Return (h, m) of (28), nu = 0: the smallest m, before rounding, with c <= delta."""
-    L, mu = _checked(of)
-    h = 1.0 / (4.0 / delta * (L - mu) + 4.0 * L)
-    return h, 8.0 * (of.kappa - 1.0) / delta**2 + 8.0 * of.kappa / delta
 
 
 def plan_with_epochs(
@@ -122,7 +94,7 @@ def plan_epochs(of: Curvature, n: int, eps: float, law: Law, gradients: int = 2)
     """
     if not 0.0 < eps < 1.0:
         raise ValueError(f"eps is {eps}. Ask for a share between 0 and 1.")
-    least = n + gradients * length_for(_checked(of).kappa, 1.0, law)
+    least = n + gradients * length_for(checked(of).kappa, 1.0, law)
     j = 1 + int(-math.log10(eps) / MOST_DIGITS)
     best, j = plan_with_epochs(of, n, eps, j, law, gradients), j + 1
     while j * least < best.work:
@@ -131,39 +103,8 @@ def plan_epochs(of: Curvature, n: int, eps: float, law: Law, gradients: int = 2)
     return best
 
 
-def best_parameters(of: Curvature, n: int, law: Law, gradients: int = 2) -> Optimum:
-    """Minimise (n + gradients xi(m, h)) / log(1/c) over h and m: problem (20), numerically.
-
-    Minimises minus its inverse, which is finite also for c >= 1.
-    """
-    L, mu = _checked(of)
-    nu = mu if law == "geometric" else 0.0
-
-    def slowness(log_m: float, log_h: float) -> float:
-        m, h = math.exp(log_m), math.exp(log_h)
-        return math.log(rate(of, m, h, nu)) / (n + gradients * mean_inner_length(m, nu, h))
-
-    def best_log_m(log_h: float) -> float:
-        longest = math.log(LONGEST * (n + of.kappa))
-        return _minimum(lambda log_m: slowness(log_m, log_h), (0.0, longest))
-
-    largest = -math.log(4.0 * L - 2.0 * mu)  # log h at which c >= 1 for every m
-    smallest = largest - math.log(LONGEST * (n + of.kappa))
-    log_h = _minimum(lambda log_h: slowness(best_log_m(log_h), log_h), (smallest, largest))
-    m, h = max(1, round(math.exp(best_log_m(log_h)))), math.exp(log_h)
-    c = rate(of, m, h, nu)
-    return Optimum(m, h, c, (n + gradients * mean_inner_length(m, nu, h)) / -math.log(c))
-
-
-def _minimum(function: Callable[[float], float], bounds: tuple[float, float]) -> float:
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - slow to load, and seldom asked for
-
-    options = {"xatol": PRECISION, "maxiter": 500}
-    result = minimize_scalar(function, bounds=bounds, method="bounded", options=options)
-    return float(result.x)
-
-
-def _checked(of: Curvature) -> Curvature:
+def checked(of: Curvature) -> Curvature:
+    """Return the constants; ValueError where the theory does not hold."""
     if not 0.0 < of.mu < of.L < math.inf:
         raise ValueError(f"L is {of.L} and mu {of.mu}. The theory needs 0 < mu < L.")
     return of

@@ -15,7 +15,9 @@ precision as it grows: once alpha passes 1e6 both vectors are written back ("flu
 depends on the schedule only.
 
 Differs from the paper: u starts at theta_0 (not bar_0); tau uses its value before the step;
-flushing; the first step size is estimated on the first rows (first_step_size.py); the intercept is
+flushing; the first step size is estimated on the first rows (first_step_size.py), where the paper
+has 1/M (`gamma0="paper"`; its M is that of 1,000 rows, ours that of all); averaging begins after a
+tenth of the pass, where the paper looks for t0 (`average_from="auto"`); the intercept is
 a separate scalar with its own decay and, if the step size is estimated, its own step size
 (intercept.py); a pass whose loss explodes restarts with half the step size; with the squared hinge
 every row takes its exact step, which suits rows of any length.  docs/methods.md, section 3, has the
@@ -32,7 +34,7 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from fewpass.solvers.intercept import column_length, with_column
-from fewpass.solvers.kernels.rows import DenseRows, paired_zeros
+from fewpass.solvers.kernels.rows import paired_zeros
 from fewpass.solvers.loss_monitor import LossMonitor, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Problem, from_level, value
 from fewpass.solvers.protocol import (
@@ -67,9 +69,6 @@ from fewpass.solvers.sgd.interleaved_steps import at_one_row, walk_interleaved
 from fewpass.solvers.sgd.schedule import Schedule
 from fewpass.solvers.sgd.steps import visit_rows
 
-#: Of iterates.
-DTYPES = {"double": "float64", "single": "float32"}
-
 
 class Sgd(Method):
     """Plain SGD: the last iterate after one or more passes (c = 1)."""
@@ -79,26 +78,15 @@ class Sgd(Method):
     by_column: ClassVar[bool] = True
     kind: Literal["sgd"] = "sgd"
     gamma0: Literal["calibrated", "paper", "curvature"] | PositiveFloat = "calibrated"
-    """First step: found on the first rows, 1/(max(1, q) M + lam), 1/(q M + lam), or a number."""
+    """First step: tried out on the first rows, 1/M as in the paper, 1/(q M + lam), or a number."""
     a: PositiveFloat | None = None
     """Decay of the step; default lam."""
     c: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
     """Power of the decay, 0 for a constant step; default 1 without averaging, else 2/3 (squared
     loss) or 3/4."""
-    precision: Literal["double", "single"] = "double"
-    """Of the iterates on sparse rows: single takes half the memory and a tenth less time; scores,
-    the model and what is proven of it stay in double precision."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> SgdState:
-        """Return the best constant; ValueError for a step size with a negative decay factor.
-
-        And for iterates in single precision on dense rows, which are stepped in a copy in double.
-        """
-        if self.precision == "single" and stats.rows_kind is DenseRows:
-            raise ValueError(
-                "precision = single is for sparse rows, whose columns may be many: dense rows are "
-                "stepped in double precision. Leave solver.precision out."
-            )
+        """Return the best constant; ValueError for a step size with a negative decay factor."""
         gamma0 = self._first_step(problem, stats)
         if problem.lam * gamma0 >= 1.0:
             raise ValueError(
@@ -107,7 +95,7 @@ class Sgd(Method):
             )
         t0 = self._averaging_start(stats)
         return SgdState(
-            W=paired_zeros(stats.rows_kind, stats.d, DTYPES[self.precision]),
+            W=paired_zeros(stats.rows_kind, stats.d),
             theta=Iterate(problem.level),
             bar=Average(problem.level),
             bar_loss=0.0,
@@ -136,7 +124,7 @@ class Sgd(Method):
         """Return the state with d columns, the new ones zero in both vectors."""
         if d == len(state.W):
             return state
-        W = np.zeros((d, 2), state.W.dtype, order="C" if state.W.flags.c_contiguous else "F")
+        W = np.zeros((d, 2), order="C" if state.W.flags.c_contiguous else "F")
         W[: len(state.W)] = state.W
         return state._replace(W=W)
 
@@ -153,26 +141,10 @@ class Sgd(Method):
                 diverged=has_exploded,
                 recover=self.restarted,
                 metrics=progressive_loss,
-                interleaved=self._side_by_side,
+                interleaved=Interleaved(at_one_row, self.step_interleaved),
                 resize=self.resized,
             ),
         )
-
-    @property
-    def _side_by_side(self) -> Interleaved | None:
-        """Steps of several models at once; in single precision they are taken in turn."""
-        one_by_one = self.precision == "single"
-        return None if one_by_one else Interleaved(at_one_row, self.step_interleaved)
-
-    @property
-    def for_one_score(self) -> str | None:
-        """Iterates in single precision."""
-        return "precision" if self.precision == "single" else None
-
-    def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
-        """Return the bytes of the state; half as many again where what is read out is twice it."""
-        own = super().state_bytes(problem, stats)
-        return own if self.precision == "double" else own + own // 2
 
     def weights(self, state: SgdState) -> Weights:
         """Return the average once averaging has begun, else the last iterate."""
@@ -272,9 +244,10 @@ class Sgd(Method):
             return 0.0
         if not isinstance(self.gamma0, str):
             return self.gamma0
-        q = problem.loss.curvature
-        bound = 1.0 if math.isinf(q) else max(1.0, q) if self.gamma0 == "paper" else q
-        return 1.0 / (bound * largest_square(problem, stats) + problem.lam)
+        M, q = largest_square(problem, stats), problem.loss.curvature
+        if self.gamma0 == "paper":
+            return 1.0 / M
+        return 1.0 / ((q if math.isfinite(q) else 1.0) * M + problem.lam)
 
 
 class Asgd(Sgd):
@@ -287,8 +260,8 @@ class Asgd(Sgd):
 
     @property
     def for_one_score(self) -> str | None:
-        """A start of averaging that is sought, or iterates in single precision."""
-        return "average_from" if self.average_from == "auto" else super().for_one_score
+        """A start of averaging that is sought."""
+        return "average_from" if self.average_from == "auto" else None
 
     def _default_power(self, problem: Problem) -> float:
         return 2.0 / 3.0 if problem.loss.is_quadratic else 0.75

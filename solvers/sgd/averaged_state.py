@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class Average(NamedTuple):
 class SgdState(NamedTuple):
     """The state of averaged SGD."""
 
-    W: NDArray[Any]  # (d, 2), or (d, 2, wide) of several scores: columns u and uh
+    W: NDArray[np.float64]  # (d, 2), or (d, 2, wide) of several scores: columns u and uh
     theta: Iterate
     bar: Average  # a decaying average while t0 is sought
     bar_loss: float  # smoothed loss of that average before the steps
@@ -58,8 +58,8 @@ def at_intercept(state: SgdState, b: float) -> SgdState:
 
 def read_out(state: SgdState) -> tuple[Weights, Weights]:
     """Return theta and bar; bar is theta until averaging begins."""
-    u, uh = (state.W[:, k].astype(np.float64, copy=False) for k in (0, 1))
-    theta, bar = Weights(u / state.theta.alpha, state.theta.b), state.bar
+    u, uh, bar = state.W[:, 0], state.W[:, 1], state.bar
+    theta = Weights(u / state.theta.alpha, state.theta.b)
     if not state.t > state.t0 >= 0:
         return theta, theta
     return theta, Weights((bar.tau * u + uh) / bar.beta, bar.b)

@@ -29,7 +29,6 @@ from fewpass.solvers.sgd.schedule import Schedule, step_size
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,
-    FLUSH_SINGLE_ABOVE,
     StepScalars,
     flush,
     flushed,
@@ -90,8 +89,7 @@ def step_and_compare(
         at, k = move(at, problem, gamma, p, y[i], weight[i], square)
         add_both(rows, i, -k, at.bar.tau * k, W)
         at = mixed_in(at, EMA_RATE)
-        most = FLUSH_ABOVE if W.itemsize == 8 else FLUSH_SINGLE_ABOVE
-        if at.theta.alpha > most or at.bar.beta > FLUSH_BETA_ABOVE:
+        if at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE:
             flush(W, at.theta.alpha, at.bar.tau, at.bar.beta)
             at = flushed(at)
         if t >= SOONEST and (bar_loss < at.monitor.loss or t >= latest):

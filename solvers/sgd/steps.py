@@ -45,7 +45,6 @@ from fewpass.solvers.sgd.averaged_state import Average, Iterate, SgdState
 from fewpass.solvers.sgd.schedule import Schedule, step_size
 
 FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
-FLUSH_SINGLE_ABOVE = 1e2  # of iterates in single precision: about 6e-8 alpha
 FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
 
 
@@ -109,8 +108,7 @@ def step_rows(
         else:
             s = move_then_dot(rows, i, -k, at.bar.tau * k, V, after)
         at = average(at, t, t0)
-        most = FLUSH_ABOVE if W.itemsize == 8 else FLUSH_SINGLE_ABOVE  # of the type: a constant
-        flushes = at.theta.alpha > most or at.bar.beta > FLUSH_BETA_ABOVE
+        flushes = at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE
         if flushes or t == t0 + 1:
             put_back(rows, V, W)
             if t == t0 + 1:  # bar <- theta

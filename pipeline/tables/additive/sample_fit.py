@@ -165,7 +165,7 @@ def fitted_models(
     problem = Problem(loss, L2(min(lams) / n), 1.0, FREE * min(lams) / n, targets.level)
     block = Block(row_view(X), targets.y, targets.unit_weight, np.arange(n), NO_ROW_STATE)
     stats = stats_of_sample(X, d, targets, block)
-    solver = fit_for(method_class(DUAL)(), width)
+    solver = fit_for(method_class(DUAL)(), width, smooth=True)
     tasks = tuple(Task(-1, lam / n) for lam in lams)
     groups = [(task,) for task in tasks] if width > 1 or len(tasks) == 1 else [tasks]
     models = [

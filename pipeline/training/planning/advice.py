@@ -192,10 +192,11 @@ def _cures(tol: float, job: Job, cond: Conditioning, best: float) -> Iterator[st
 def best_method(problem: Problem, stats: ProblemStats, tol: float) -> tuple[str, float]:
     """Return the method of many passes that usually takes the fewest, and their number."""
     single, width = stats._replace(streams=1, stream_rows=stats.n), problem.loss.width
-    words = (PRIMAL, DUAL) if width == 1 and problem.penalty.is_smooth else (DUAL,)
+    smooth = problem.penalty.is_smooth
+    words = (PRIMAL, DUAL) if width == 1 and smooth else (DUAL,)
     passes = {
         solver.kind: solver.expected_passes(problem, single, tol).usual
-        for solver in (fit_for(method(word), width) for word in words)
+        for solver in (fit_for(method(word), width, smooth=smooth) for word in words)
     }
     expected = {kind: number for kind, number in passes.items() if number is not None}
     return min(expected.items(), key=lambda item: item[1])

@@ -18,7 +18,7 @@ from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import ProblemStats, Solver, Walk
-from fewpass.solvers.registry import fit_for
+from fewpass.solvers.registry import fit_for, penalty_class
 
 GROUPED_WITHOUT = (
     "Without `early_stopping`, and with `held_out` rows for several `lam`, models are trained in "
@@ -214,7 +214,7 @@ def streaming(plan: TrainingPlan, width: int = 1) -> Solver:
             "predict, and nothing to spread over workers. Train with it, or choose sdca."
         )
     assert not isinstance(plan.solver, Auto), "auto has been replaced before"
-    solver: Solver = fit_for(plan.solver, width)
+    solver: Solver = fit_for(plan.solver, width, smooth=penalty_class(plan.charged).is_smooth)
     return solver
 
 

@@ -2,7 +2,6 @@
 
 import tracemalloc
 
-import numpy as np
 import pytest
 
 from fewpass.pipeline.budget import PROGRAM_BYTES
@@ -48,23 +47,8 @@ def test_it_is_the_same_model_as_with_copies(dataset, tmp_path, solver):
     assert mine.result.weights_sha256 == other.result.weights_sha256
 
 
-def test_single_precision_takes_24_bytes_a_column(dataset, tmp_path):
-    single = {"passes": 1, "solver": {"kind": "asgd", "precision": "single"}}
-    short = plan_for(dataset, SHORT - 8 * D, **single)
-    told = forecast(short, job_of(short, dataset))
-    assert job_of(short, dataset).in_place and told.state_bytes == 24 * D
-    mine = trained(short, tmp_path / "short")
-    other = trained(plan_for(dataset, ROOMY, **single), tmp_path / "roomy")
-    assert mine.result.weights_sha256 == other.result.weights_sha256
-    double = trained(plan_for(dataset, passes=1), tmp_path / "double")
-    coef, near = (load_model(each.run).weights.coef for each in (mine, double))
-    rounded = dataset.n_rows * np.finfo(np.float32).eps  # of every step, as steps do not spread it
-    assert 0.0 < abs(coef - near).max() < rounded * abs(near).max()
-
-
-@pytest.mark.parametrize("precision", ["double", "single"])
-def test_stopped_anywhere_it_is_the_same_in_the_end(dataset, tmp_path, precision):
-    plan = plan_for(dataset, solver={"kind": "asgd", "precision": precision})
+def test_stopped_anywhere_it_is_the_same_in_the_end(dataset, tmp_path):
+    plan = plan_for(dataset)
     quiet = trained(plan, tmp_path / "quiet", InProcess(threads=2))
     stopped, sessions = None, 0
     while stopped is None or not stopped.finished:

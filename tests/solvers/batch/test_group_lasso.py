@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 
 from fewpass.solvers.batch import group_model, working_set
 from fewpass.solvers.batch.group_model import descended, worst_group
-from fewpass.solvers.batch.newton import Newton
+from fewpass.solvers.batch.working_set_newton import WorkingSetNewton
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, slope, value
@@ -83,7 +83,7 @@ def least(problem, X, y, weight):
 def trained(problem, X, y, weight, kind=DenseRows, most=25, tol=1e-10):
     """Yield the state and the certificate of every pass."""
     stored = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
-    solver = Newton()
+    solver = WorkingSetNewton()
     known = stats(X, kind, weight, y)._replace(columns=lambda: oracles.moments(X))
     for moment in sweeps(solver, problem, known, block(stored, y, weight)):
         if (found := solver.certificate(moment.state)) is not None:

@@ -75,11 +75,21 @@ def test_the_parabola_touches_the_loss_and_is_above_it_or_is_its_second_derivati
             assert above >= value(phi, q, 1.0) - 1e-12 or p > 1.0
 
 
-def test_cholesky_solves_and_plain_python_agrees(rng):
-    A = rng.standard_normal((7, 7))
-    H, g = A @ A.T + 0.1 * np.eye(7), rng.standard_normal(7)
-    for solve in (solved, solved.py_func):
-        np.testing.assert_allclose(H @ solve(np.tril(H), g), g, rtol=1e-10, atol=1e-12)
+@pytest.mark.parametrize("d", [1, 7, 8, 9, 31, 33, 66, 291])  # tiles of 32, runs of 256, eights
+def test_cholesky_solves_by_what_is_below_the_diagonal(d, rng):
+    A = rng.standard_normal((2 * d, d))
+    H, g = A.T @ A + np.eye(d), rng.standard_normal(d)
+    below = np.where(np.tri(d, dtype=bool), H, np.nan)
+    np.testing.assert_allclose(H @ solved(below, g), g, atol=1e-9)
+
+
+def test_cholesky_of_equal_columns_is_finite_and_plain_python_agrees(rng):
+    A = rng.standard_normal((90, 70))
+    A[:, 40:] = A[:, :30]
+    H, g = A.T @ A, A.T @ rng.standard_normal(90)
+    x = solved(H.copy(), g)
+    np.testing.assert_allclose(H @ x, g, atol=1e-6)
+    np.testing.assert_allclose(H @ solved.py_func(H.copy(), g), g, atol=1e-6)
 
 
 def test_rows_that_stand_for_all_do_and_where_they_do_not_all_are_asked(rng, monkeypatch):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from fewpass.solvers.batch.cholesky import solved, solved_in_lanes, solved_in_tiles
 from fewpass.solvers.batch.newton_in_memory import corrected, minimise
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.protocol import Weights
@@ -75,22 +74,6 @@ def test_samples_of_rows_with_a_period_stand_for_all():
     found = minimise(problem, measured, block(dense_rows(X), y), 1e-4, 60)
     assert found.certificate.relative <= 1e-4
     assert found.passes < 12
-
-
-def test_factors_in_lanes_solve_as_those_one_by_one():
-    rng = np.random.default_rng(0)
-    for d in (1, 7, 31, 33, 66, 291):  # tiles of 32, runs of 256, four rows and two columns at once
-        A = rng.standard_normal((2 * d, d))
-        H, g = A.T @ A + np.eye(d), rng.standard_normal(d)
-        by_tiles = solved_in_tiles(np.tril(H), g)
-        np.testing.assert_allclose(by_tiles, solved(H.copy(), g), rtol=1e-9, atol=1e-13)
-        np.testing.assert_allclose(H @ by_tiles, g, atol=1e-9)
-    for d in (1, 7, 8, 9, 33):
-        A = rng.standard_normal((2 * d, d))
-        H, g = A.T @ A + np.eye(d), rng.standard_normal(d)
-        by_lanes = solved_in_lanes(H.copy(), g)
-        np.testing.assert_allclose(by_lanes, solved(H.copy(), g), rtol=1e-10, atol=1e-13)
-        np.testing.assert_allclose(H @ by_lanes, g, atol=1e-9)
 
 
 def test_what_is_called_after_a_reading_may_end_it():

@@ -7,7 +7,6 @@ from fewpass.solvers.batch import wide_newton
 from fewpass.solvers.batch.wide_newton import (
     WideNewton,
     add_wide_curvature,
-    as_long,
     no_wide_curvature,
     whole,
 )
@@ -41,9 +40,9 @@ def test_the_matrix_is_that_of_the_second_derivatives(sparse, column):
         W = z.reshape(K, -1)
         _, g, g_b = oracle.objective(problem, of, W[:, :-1], W[:, -1])
         g, g_b = g - problem.lam * W[:, :-1], g_b - problem.lam_b * W[:, -1]
-        return as_long(Weights(g, g_b))
+        return METHOD.flat(Weights(g, g_b))
 
-    z, h = as_long(at), 1e-5
+    z, h = METHOD.flat(at), 1e-5
     for k in range(len(z)):
         step = np.zeros(len(z))
         step[k] = h

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from fewpass.solvers.batch import working_set
 from fewpass.solvers.batch.column_model import minimised, worst_of
 from fewpass.solvers.batch.cut_rows import cut_rows_of
-from fewpass.solvers.batch.newton import Newton
+from fewpass.solvers.batch.working_set_newton import WorkingSetNewton
 from fewpass.solvers.batch.working_set_sums import (
     SHORTER,
     add_losses,
@@ -66,7 +66,7 @@ def objective(loss, problem, X, y, weight, w, b):
 
 def trained(problem, kind, X, y, weight, tol=1e-9, most=40):
     """Yield every state whose pass is over."""
-    solver, measured = Newton(), stats(X, kind, weight, y)
+    solver, measured = WorkingSetNewton(), stats(X, kind, weight, y)
     for moment in sweeps(solver, problem, measured, as_block(kind, X, y, weight)):
         found = solver.certificate(moment.state)
         if found is not None:
@@ -207,7 +207,10 @@ def test_more_columns_than_rows_and_a_set_of_few_of_them(rng, monkeypatch):
             small.setattr(working_set, "ALL_COLUMNS", all_of_them)
             *_, (state, certified) = trained(problem, None, X, y, weight, tol=1e-10)
         assert certified.gap <= 1e-10
-        proven, zeros = Newton().certificate(state).zeros, np.count_nonzero(state.x[:-1] == 0.0)
+        proven, zeros = (
+            WorkingSetNewton().certificate(state).zeros,
+            np.count_nonzero(state.x[:-1] == 0.0),
+        )
         assert 0.9 * zeros < proven <= zeros
         found.append(state.x)
     for one in found[1:]:
@@ -219,11 +222,13 @@ def test_dense_and_sparse_rows_make_the_same_model_and_several_lam_each_their_ow
     X, y, weight = wide_rows(rng, n=120, d=30)
     problem, known = penalised("logistic", 0.02), stats(X, DenseRows, weight, y)
     tasks = tuple(Task(lam=lam) for lam in (0.05, 0.02, 0.01))
-    many = MultiModel(Newton(), tasks)
+    many = MultiModel(WorkingSetNewton(), tasks)
     together = sweeps(many, problem, known, as_block(DenseRows, X, y, weight))
     after = [next(together).state for _ in range(6)][-1]
     for task, state in zip(tasks, after.models, strict=True):
-        alone = sweeps(Newton(), task.problem(problem), known, as_block(DenseRows, X, y, weight))
+        alone = sweeps(
+            WorkingSetNewton(), task.problem(problem), known, as_block(DenseRows, X, y, weight)
+        )
         one = [next(alone).state for _ in range(6)][-1]
         np.testing.assert_array_equal(state.x, one.x)
         *_, (sparse, _) = trained(task.problem(problem), None, X, y, weight, tol=1e-11)
@@ -233,7 +238,7 @@ def test_dense_and_sparse_rows_make_the_same_model_and_several_lam_each_their_ow
 def test_a_step_that_is_too_long_costs_one_pass_and_bounds_stay_true():
     """Far out the logistic loss is straight: the model's minimum is beyond all bounds."""
     X, y, weight = rows_of(60, 3, "logistic", seed=4)
-    problem, solver = penalised("logistic", 1e-3, column=0.0), Newton()
+    problem, solver = penalised("logistic", 1e-3, column=0.0), WorkingSetNewton()
     known = stats(X, DenseRows, weight, y)
     state = solver.start_at(problem, known, Weights(np.array([30.0, -40.0, 35.0]), 0.0), 0)
     (reduce,), of = solver.program(1), as_block(DenseRows, X, y, weight)
@@ -277,18 +282,18 @@ def test_where_too_many_weights_are_not_zero_another_method_is_named(rng, monkey
 def test_the_first_rows_are_a_start_and_given_weights_make_one_needless(rng):
     X, y, weight = rows_of(4000, 5, "logistic", seed=9)
     problem, known = penalised("logistic", 0.01), stats(X, DenseRows, weight, y)
-    moments = sweeps(Newton(), problem, known, as_block(DenseRows, X, y, weight))
+    moments = sweeps(WorkingSetNewton(), problem, known, as_block(DenseRows, X, y, weight))
     first, second = next(moments), next(moments)
     assert first.passes == 500 / 4000
-    assert Newton().certificate(first.state) is None
+    assert WorkingSetNewton().certificate(first.state) is None
     assert second.passes == 1.125
     zero = Problem(LOSSES["logistic"](), problem.penalty, 1.0, problem.lam_b)
     at_zero = oracles.objective(
         "logistic", zero._replace(penalty=ElasticNet(0.0, 0.0)), X, y, weight, np.zeros(5)
     )[0]
-    assert Newton().certificate(second.state).objective < at_zero
-    given = Newton().start_at(problem, known, Weights(np.ones(5), 0.5), 0)
-    assert Newton().program(0)[0].skips(given)
+    assert WorkingSetNewton().certificate(second.state).objective < at_zero
+    given = WorkingSetNewton().start_at(problem, known, Weights(np.ones(5), 0.5), 0)
+    assert WorkingSetNewton().program(0)[0].skips(given)
     np.testing.assert_array_equal(given.x, [1.0] * 5 + [0.5])
 
 
@@ -307,9 +312,9 @@ def known_set(path):
 def largest_l1(loss, of, known):
     """max_j |G_j| at the best intercept alone, which Newton's method finds with a vast l1."""
     problem = Problem(loss, ElasticNet(1e3), 1.0, 1e-6 * loss.curvature)
-    for moment in sweeps(Newton(), problem, known, of):
-        if Newton().certificate(moment.state) and moment.state.evaluations >= 8:
-            at = Newton().weights(moment.state)
+    for moment in sweeps(WorkingSetNewton(), problem, known, of):
+        if WorkingSetNewton().certificate(moment.state) and moment.state.evaluations >= 8:
+            at = WorkingSetNewton().weights(moment.state)
             G = oracles.gradient_part(problem, at, of).G / known.n
             return np.abs(G).max()
     raise AssertionError("sweeps never end")
@@ -342,8 +347,8 @@ def test_public_sets_take_the_passes_that_they_should(
         assert l1 == pytest.approx(largest, rel=2e-5)
     problem = Problem(curved, ElasticNet(share * l1), 1.0, 1e-6 * curved.curvature)
     taken, certified = {}, None
-    for moment in sweeps(Newton(), problem, known, of):
-        certified = Newton().certificate(moment.state)
+    for moment in sweeps(WorkingSetNewton(), problem, known, of):
+        certified = WorkingSetNewton().certificate(moment.state)
         if certified is None:
             continue
         if optimum is not None:
@@ -355,7 +360,7 @@ def test_public_sets_take_the_passes_that_they_should(
         if len(taken) == 3:
             break
     assert all(n <= 1.3 * most + 1.0 for n, most in zip(taken.values(), passes, strict=True))
-    weights = Newton().weights(moment.state)
+    weights = WorkingSetNewton().weights(moment.state)
     assert abs(np.count_nonzero(weights.coef) - nonzeros) <= 2
     if optimum is not None:
         assert certified.objective == pytest.approx(optimum, abs=1e-6)
@@ -369,8 +374,8 @@ def test_the_optimum_of_reuters_is_that_of_celer_and_skglm(data_file):
     problem = Problem(loss, ElasticNet(1.0), 0.0, 0.0)
     largest = np.abs(oracles.gradient_part(problem, at_zero, of).G / known.n).max()
     problem = problem._replace(penalty=ElasticNet(0.1 * largest))
-    for moment in sweeps(Newton(), problem, known, of):
-        proven = Newton().certificate(moment.state)
+    for moment in sweeps(WorkingSetNewton(), problem, known, of):
+        proven = WorkingSetNewton().certificate(moment.state)
         if proven is not None:
             assert proven.objective - proven.gap <= 0.490703977 + 5e-10 <= proven.objective + 1e-9
             if proven.gap <= 1e-9:

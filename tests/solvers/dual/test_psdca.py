@@ -261,7 +261,7 @@ def test_as_many_passes_bring_more_than_those_of_sdca_where_lam_is_small():
     assert gaps[0] < gaps[1]
 
 
-@pytest.mark.parametrize("kind", ["safe", "sparse", "aggressive"])
+@pytest.mark.parametrize("kind", ["safe", "aggressive"])
 def test_batches_of_one_row_are_the_serial_steps(kind):
     problem, of = problem_of("logistic", 1.0, 0.01), heavy("logistic", sparse=True)
     serial = Run(Psdca(), problem, of).passes(12)

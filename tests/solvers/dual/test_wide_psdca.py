@@ -136,10 +136,10 @@ def test_what_is_not_for_several_scores_is_refused_by_name():
         with pytest.raises(ValueError, match=r"softmax.*psdca.*asgd.*classes=ovr"):
             solver.init(problem, of.stats)
     for wrong in ({"batch": "safe"}, {"shrink_rounds": 3}, {"columns": "apart"}):
-        solver = fit_for(Psdca(**wrong), K)
+        solver = fit_for(Psdca(**wrong), K, smooth=True)
         with pytest.raises(ValueError, match=f"{next(iter(wrong))}.*one score.*softmax has 5"):
             solver.init(problem, of.stats)
-    assert fit_for(Psdca(), 1) == Psdca()
+    assert fit_for(Psdca(), 1, smooth=True) == Psdca()
     with pytest.raises(ValueError, match="scores of all"):
         WidePsdca(width=K).init(problem._replace(loss=Logistic()), of.stats)
 

@@ -114,10 +114,7 @@ def test_streams_are_averaged():
     )
 
 
-def test_a_start_that_is_sought_and_single_precision_are_refused():
+def test_a_start_that_is_sought_is_refused():
     assert Asgd(average_from="auto").for_one_score == "average_from"
-    assert Asgd(precision="single").for_one_score == "precision"
-    with pytest.raises(ValueError, match="precision = single is for losses of one score"):
-        WideAsgd(width=K, precision="single").init(problem_of(), oracle.rows().stats)
     with pytest.raises(ValueError, match="average_from = auto is for losses of one score"):
         WideAsgd(width=K, average_from="auto").init(problem_of(), oracle.rows().stats)

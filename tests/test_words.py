@@ -4,14 +4,15 @@ import ast
 
 import pytest
 
-from fewpass.solvers.registry import LOSSES, METHODS, PENALTIES
+from fewpass.solvers.registry import KINKED_METHODS, LOSSES, METHODS, PENALTIES
 from tests.conftest import PROJECT
 
 REGISTRY = "solvers/registry.py"
 WORDS = {*LOSSES, *METHODS, *PENALTIES}
 HOMES = {
     place.partition(":")[0].removeprefix("fewpass.").replace(".", "/") + ".py"
-    for place in (*LOSSES.values(), *METHODS.values(), *PENALTIES.values())
+    for words in (LOSSES, METHODS, KINKED_METHODS, PENALTIES)
+    for place in words.values()
 }
 
 

@@ -75,10 +75,10 @@ def test_a_value_in_a_sentence_is_one_word_of_a_command_line(value):
 
 
 SWAPPED = {
-    ("ingest", "@", "out"): {"data set", "run", "snapshot", "store", "unfinished"},
+    ("ingest", "@", "out"): {"data set", "run", "store", "unfinished"},
     ("ingest", "t.csv", "out", "--like", "@"): {"run", "snapshot", "store", "folder", "file"},
-    ("train", "@", "out"): {"run", "snapshot", "store", "unfinished"},
-    ("plan", "@"): {"run", "snapshot", "store"},
+    ("train", "@", "out"): {"run", "store", "unfinished"},
+    ("plan", "@"): {"run", "store"},
     ("resume", "@"): {"data set", "snapshot", "store", "folder", "file"},
     ("evaluate", "@", "t.csv"): {"data set", "snapshot", "folder", "file"},
     ("predict", "@", "t.csv", "out.csv"): {"data set", "snapshot", "folder", "file"},
@@ -105,7 +105,10 @@ def test_what_is_swapped_is_told_by_what_it_is(words, tmp_path, monkeypatch, cap
     (tmp_path / "t.csv").write_text("a,label\n1,x\n2,y\n")
     for kind in SWAPPED[words]:
         place = tmp_path / f"a {kind}"
-        if kind == "file":
+        if kind == "snapshot":
+            place = place / "snapshots/000001.safetensors"
+            place.parent.mkdir(parents=True)
+        if kind in ("file", "snapshot"):
             place.write_text("a,label\n1,x\n2,y\n")
         else:
             made(place, kind)

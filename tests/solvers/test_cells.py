@@ -14,6 +14,7 @@ from fewpass.solvers.registry import (
     LOSSES,
     METHODS,
     PENALTIES,
+    fit_for,
     loss_class,
     method_class,
     penalty_class,
@@ -139,7 +140,7 @@ def test_each_method_certifies_the_optimum_or_refuses_by_name(loss, penalty):
     for word in METHODS:
         if method_class(word).goal == "steps":
             continue  # of single features: tests/solvers/simba
-        method = method_class(word)()
+        method = fit_for(method_class(word)(), 1, smooth=made.is_smooth)
         if word not in able:
             with pytest.raises(ValueError, match=rf"{word}|this method|has a kink|No method takes"):
                 method.init(problem, known)

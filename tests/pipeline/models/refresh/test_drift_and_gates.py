@@ -259,8 +259,7 @@ def test_what_fails_a_gate_is_kept_back_and_on_record(judged_rows):
     assert kept.state == "kept back"
     assert "auc>=.999 failed: auc is 0." in kept.message
     assert [gate.passed for gate in kept.gates] == [False, bool(enough)]
-    last = store_at(plan.store).generations[-1]
-    assert (last.state, last.ended.why.startswith("auc>=.999 failed")) == ("kept back", True)
+    assert store_at(plan.store).generations[-1].ended.why.startswith("auc>=.999 failed")
 
 
 def like_dense(data):

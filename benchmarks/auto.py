@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.data_sets import STUDIES, Study, training_rows
 from benchmarks.forecasts import SETS
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset

@@ -20,13 +20,13 @@ from typing import Any
 
 from benchmarks.data_sets import STUDIES, Half, Study, in_memory, training_rows
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.forecast import forecast
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.forecast import forecast
-from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.storage.dataset import Dataset

@@ -30,7 +30,7 @@ from benchmarks.counts import bike
 from benchmarks.data_sets import public_data
 from benchmarks.multinomial import rows_of
 from fewpass import TableEncoder
-from fewpass.pipeline.training.planning.largest_lam import best_intercept
+from fewpass.pipeline.planning.largest_lam import best_intercept
 from fewpass.solvers.able_methods import able_methods
 from fewpass.solvers.drive import block_of, stats_of, sweeps
 from fewpass.solvers.losses import Problem, slope

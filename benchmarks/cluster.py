@@ -48,9 +48,9 @@ from benchmarks.cluster_processes import (
 from benchmarks.cluster_rows import reduced as reduced_rows
 from benchmarks.cluster_rows import walked, write_rows
 from benchmarks.scheduler_profile import begin_sampling, end_sampling, table_of
-from fewpass.pipeline.executors.on_dask import OnDask
+from fewpass.pipeline.passes import reduce as reductions
+from fewpass.pipeline.passes.on_dask import OnDask
 from fewpass.pipeline.training import walk as walks
-from fewpass.pipeline.training.spans import reduce as reductions
 from fewpass.solvers.protocol import Weights, same
 
 IDLE_SECONDS = 4.0

@@ -17,10 +17,10 @@ import numpy as np
 from distributed import Scheduler, Worker
 from distributed.comm.tcp import TCP
 
+from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.rows.buffers import WindowRows
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import WindowPlan
-from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.protocol import Block, Sum, Walk, Weights
 

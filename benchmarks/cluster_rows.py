@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fewpass.pipeline.executors.on_dask import OnDask
+from fewpass.pipeline.passes import reduce as reductions
+from fewpass.pipeline.passes.on_dask import OnDask
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.planner import Planner
-from fewpass.pipeline.training.spans import reduce as reductions
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Weights

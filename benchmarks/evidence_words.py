@@ -239,7 +239,7 @@ first two); everything beyond is arithmetic.
 
 - Rows never travel between processes: every worker reads, checks and decodes its own chunks. A
   task's message holds addresses, settings and chunk numbers: below 100 kB for a set of 400
-  chunks (`tests/pipeline/executors/test_dask_cluster.py`). States (16 bytes per column for SGD
+  chunks (`tests/pipeline/passes/test_dask_cluster.py`). States (16 bytes per column for SGD
   and its average) go from worker to worker, at most once per span and once per stream when a pass
   ends. Reports are a few hundred bytes a span.
 - Spans are made to last about a second, so these costs take a hundredth of it. A span is three

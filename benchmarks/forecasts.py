@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data_sets import STUDIES, Study, training_rows
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.forecast import forecast
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.forecast import forecast
-from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.results import Row, conclude, recorded, study_options
 

@@ -40,7 +40,7 @@ print(json.dumps({"imported": imported, **result.model_dump()}))
 TRAIN = """
 import json, sys
 from dataclasses import asdict
-from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.training import training_run as room

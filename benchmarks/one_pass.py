@@ -40,7 +40,7 @@ from benchmarks.one_pass_peers import (
     river,
 )
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.auto import readings
 from benchmarks.data_sets import MORE_STUDIES, PIXELS, STUDIES, Study, training_rows
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset

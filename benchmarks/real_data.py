@@ -27,7 +27,7 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from benchmarks.data_sets import STUDIES, Half, Study, Vector, in_memory, ingested
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.regularisation import Lam

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from fewpass.flows import cluster_logs
 from fewpass.flows.refusals import BadPlace
 from fewpass.pipeline.errors import NoWorkers
-from fewpass.pipeline.executors.executor import Executor, open_executor
+from fewpass.pipeline.passes.executor import Executor, open_executor
+from fewpass.pipeline.planning.place import place_for, place_of, seconds_of_pass
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.place import place_for, place_of, seconds_of_pass
 from fewpass.storage.dataset import Dataset
 
 _ADDRESS = re.compile(r"\w+://\S+|[^\s/:]+:\d+")

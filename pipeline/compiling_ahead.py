@@ -22,7 +22,7 @@ import numpy as np
 
 from fewpass.pipeline.bytecode import keep_bytecode
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.semaphores import require_semaphores
+from fewpass.pipeline.passes.semaphores import require_semaphores
 from fewpass.solvers.bad_input import shown
 from fewpass.solvers.registry import (
     DUAL,

@@ -84,7 +84,7 @@ LOSS_OF_LABELS = "logistic"
 LOSS_OF_NUMBERS = "squared"
 LOSS_OF_CLASSES = "softmax"  # in place of the first where one model tells all classes apart
 
-# The methods that `auto` chooses from (pipeline/training/planning/auto.py).
+# The methods that `auto` chooses from (pipeline/planning/auto.py).
 SEVERAL_LEARNERS = "onepass"  # one pass
 ONE_LEARNER = "asgd"  # the same in less memory, and for very many models
 DUAL = "psdca"  # to a tolerance, for any loss

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -1,6 +1,6 @@
 """The job of a plan on a data set, for tests that need no run."""
 
-from fewpass.pipeline.training.planning.planner import Planner
+from fewpass.pipeline.planning.planner import Planner
 
 
 def job_of(plan, dataset):

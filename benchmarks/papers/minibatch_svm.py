@@ -32,13 +32,13 @@ from benchmarks.papers.batch_runs import (
 )
 from benchmarks.papers.curves import FIGURES
 from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.job import bytes_of_states
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.windows import chunk_bytes
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.training.planning.job import bytes_of_states
-from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.pegasos import Pegasos
 from fewpass.solvers.dual.sdca import Sdca

@@ -15,7 +15,7 @@ import psutil
 
 from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of
 from benchmarks.suite.workloads import load, training_orders
-from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.runs.sweep_times import PARTS, READING, SweepTime
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.settings.execution import Execution

@@ -22,8 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.suite.linear_peers import PEERS
 from benchmarks.suite.workloads import labels, sparse_rows, training_orders
+from fewpass.pipeline.planning.auto import FEW_COLUMNS, choose
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import FEW_COLUMNS, choose
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.drive import block_of, sweeps

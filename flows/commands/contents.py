@@ -10,13 +10,13 @@ import numpy as np
 from fewpass.flows.display.bars import ShowWork
 from fewpass.flows.display.console import format_value
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.planning.problem import problem_of
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.sizes import counted, format_bytes
 from fewpass.pipeline.tables.encoding.schema import columns_in_words
-from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.storage import column_copy, kinds
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder

@@ -10,21 +10,21 @@ from fewpass.flows.display.console import Terminal, facts_table, format_seconds
 from fewpass.flows.display.seldom_sentences import ENGINES
 from fewpass.flows.flags import in_flags, to_reproduce
 from fewpass.pipeline.budget import PROGRAM, Budget, TakenMemory, remaining
-from fewpass.pipeline.executors.executor import threads_of
+from fewpass.pipeline.passes.executor import threads_of
+from fewpass.pipeline.planning.advice import advice
+from fewpass.pipeline.planning.forecast import Forecast, forecast, shares_of
+from fewpass.pipeline.planning.job import solver_of_job, training_memory
+from fewpass.pipeline.planning.place import place_of
+from fewpass.pipeline.planning.trial import Speed, seconds_of, try_out
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.stream.sources import read_first_rows
-from fewpass.pipeline.training.planning.advice import advice
-from fewpass.pipeline.training.planning.forecast import Forecast, forecast, shares_of
-from fewpass.pipeline.training.planning.job import solver_of_job, training_memory
-from fewpass.pipeline.training.planning.place import place_of
-from fewpass.pipeline.training.planning.trial import Speed, seconds_of, try_out
 from fewpass.pipeline.training.prepared import planned
 from fewpass.storage.dataset import Dataset
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.training.planning.source_forecast import SourceForecast
+    from fewpass.pipeline.planning.source_forecast import SourceForecast
 
 NOT_STORED = (
     "A certificate or a tolerance needs the rows again, which are stored nowhere; train with "
@@ -34,7 +34,7 @@ NOT_STORED = (
 
 def print_source_forecast(terminal: Terminal, source: str, plan: TrainingPlan) -> None:
     """Print the forecast of a training from a source."""
-    from fewpass.pipeline.training.planning.source_forecast import forecast_of_source  # noqa: PLC0415
+    from fewpass.pipeline.planning.source_forecast import forecast_of_source  # noqa: PLC0415
 
     plan, choice, predicted, notes = forecast_of_source(plan, read_first_rows)
     facts = {"source": source} | predicted.model_dump()

@@ -31,7 +31,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.interrupts import Stopping
-    from fewpass.pipeline.executors.executor import Executor
+    from fewpass.pipeline.passes.executor import Executor
     from fewpass.pipeline.runs.outcome import TrainingResult
     from fewpass.pipeline.training.training_run import TrainingRun
 
@@ -183,7 +183,7 @@ def _show(terminal: Terminal, training: TrainingRun, asked: Stopping) -> None:
 
 def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
     """Tell the user about first-time compilation."""
-    from fewpass.pipeline.training.planning.problem import loss_of
+    from fewpass.pipeline.planning.problem import loss_of
     from fewpass.storage.dataset import Dataset
 
     said = [] if plan.solver.kind == "auto" else [plan.solver.kind]

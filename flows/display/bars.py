@@ -16,7 +16,7 @@ from rich.text import Text
 from fewpass.flows.display.console import Terminal, format_seconds
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.training.spans.reduce_span import ReduceReport
+    from fewpass.pipeline.passes.reduce_span import ReduceReport
 
 WIDTH = 40  # letters of a bar, where a line has space for the text next to it
 A_SECOND, A_BIT = 1.0, 0.01  # time and share before which speed is unknown

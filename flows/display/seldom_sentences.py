@@ -24,7 +24,7 @@ def _without_page(dashboard: str | None) -> str:
     """Say how a scheduler that was started elsewhere comes to a page about its trainings."""
     if dashboard is None:
         return ""
-    from fewpass.pipeline.executors.on_dask import PAGE  # noqa: PLC0415 - with Dask it is loaded
+    from fewpass.pipeline.passes.on_dask import PAGE  # noqa: PLC0415 - with Dask it is loaded
 
     if dashboard.endswith(PAGE):
         return ""

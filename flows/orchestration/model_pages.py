@@ -12,9 +12,9 @@ from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.orchestration.artifacts import show_table
 from fewpass.flows.orchestration.scheduled import durable_task
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.reporting.page.comparison_page import NAMES, verdict
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.scoring.compared_rows import (

@@ -33,7 +33,6 @@ from fewpass.flows.outcomes import (
 from fewpass.flows.refusals import ToleranceMissed
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.models.refresh.drift import Drift
 from fewpass.pipeline.models.refresh.gates import Slices
 from fewpass.pipeline.models.refresh.night_scores import Scores
@@ -43,6 +42,7 @@ from fewpass.pipeline.models.refresh.refreshing import refresh as refreshed
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, store_at
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.models.refresh.work import RefreshWork
+from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
-from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.planning.place import Place, place_of
 from fewpass.pipeline.reporting.notebooks import ShownResult, progress
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
@@ -21,7 +22,6 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training import cross_validation
 from fewpass.pipeline.training.cross_validation import CrossValidated
-from fewpass.pipeline.training.planning.place import Place, place_of
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
-from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.explaining.plain_shapes import ModelShapes
 from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.planning.place import place_for, seconds_of_pass
 from fewpass.pipeline.reporting.model_shapes import model_shapes
 from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
@@ -24,7 +25,6 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.stream.sources import is_source
-from fewpass.pipeline.training.planning.place import place_for, seconds_of_pass
 from fewpass.storage.dataset import Dataset
 
 

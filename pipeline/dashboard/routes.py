@@ -34,8 +34,8 @@ from fewpass.pipeline.dashboard.metrics import (
 from fewpass.pipeline.dashboard.shown_run import MOST_SHOWN, read_again
 from fewpass.pipeline.dashboard.view import LABELS, Against, view
 from fewpass.pipeline.drawing.safe_text import as_json
-from fewpass.pipeline.executors.on_dask import HAS_PAGE, TOPIC
 from fewpass.pipeline.models.refresh.store_state import runs_in
+from fewpass.pipeline.passes.on_dask import HAS_PAGE, TOPIC
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import runs_of
 

@@ -19,18 +19,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.explaining.contributions import TermWeights, for_weights, term_weights
 from fewpass.pipeline.explaining.function_terms import StoredTerms, stored_terms
 from fewpass.pipeline.explaining.score_terms import places_of_largest, terms_of
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce import reduce
+from fewpass.pipeline.passes.reduce_span import ReduceReport
 from fewpass.pipeline.rows.buffers import cut_rows
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.runs.model import Model, require_same_columns
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_losses import losses_of_scores
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.training.spans.reduce import reduce
-from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.dataset import Dataset

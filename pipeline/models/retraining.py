@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.planning.place import place_of
 from fewpass.pipeline.runs.learnt_from import LearntRun
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.place import place_of
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, NotADataset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.reporting.report import can_draw
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.reliability import Reliability, reliability

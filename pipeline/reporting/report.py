@@ -59,7 +59,7 @@ class RunReport(NamedTuple):
     ]  # where the time went, by kind of sweep: fewpass.pipeline.runs.sweep_times
     time: str | None  # the picture of it, sweep by sweep; None where the log has none
     warnings: list[str]  # why it was not expected to come to its end
-    forecast: dict[str, Any] | None  # the fields of fewpass.pipeline.training.planning.forecast
+    forecast: dict[str, Any] | None  # the fields of fewpass.pipeline.planning.forecast
 
     def compared(self) -> list[tuple[str, str, str]]:
         """Return the forecast next to what happened: name, predicted, actual."""

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.matching import Matched, listed, match_features
+from fewpass.pipeline.passes.span import Job
+from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.target_range import Bounds, union_of, with_zero
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
@@ -18,8 +20,6 @@ from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.training.planning.problem import loss_word
-from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.protocol import Solver, State, Weights
 from fewpass.solvers.registry import loss_class
 from fewpass.storage.addresses import command

@@ -9,11 +9,11 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from fewpass.pipeline.planning.forecast import Forecast
+from fewpass.pipeline.planning.method_choice import MethodChoice
+from fewpass.pipeline.planning.problem import problem_of
 from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.settings.training_plan import TrainingPlan, as_stored
-from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.planning.method_choice import MethodChoice
-from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.losses import Problem
 from fewpass.storage.column_schema import Groups, Schema
 from fewpass.storage.hashed_names import HashedNames, require_columns

@@ -19,10 +19,10 @@ from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.planning.rate import Marks
 from fewpass.pipeline.rows.source_position import Natural, SourcePosition
 from fewpass.pipeline.runs.grid import Choice
 from fewpass.pipeline.runs.validation import Validation
-from fewpass.pipeline.training.planning.rate import Marks
 from fewpass.solvers.protocol import Certificate, State, Weights
 from fewpass.storage.row_state_store import RowRecords
 from fewpass.storage.snapshot import Snapshot

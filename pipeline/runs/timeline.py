@@ -14,6 +14,7 @@ from collections.abc import Callable
 from math import fsum
 from typing import Any, Self
 
+from fewpass.pipeline.planning.rate import RECENT, SMALLEST
 from fewpass.pipeline.runs.events import (
     Certification,
     Compiled,
@@ -31,7 +32,6 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.sweep_times import SweepTimes, reading_of
 from fewpass.pipeline.runs.timeline_points import Certified, Point, Worker
 from fewpass.pipeline.runs.work_done import WorkDone
-from fewpass.pipeline.training.planning.rate import RECENT, SMALLEST
 
 RECENT_SECONDS = 10.0  # what the speed of a live display looks back on
 REDUCTIONS = -1  # the stream of all reductions

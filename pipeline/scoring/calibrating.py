@@ -20,15 +20,15 @@ from fewpass.pipeline.calibration import (
     softmax_log_loss,
 )
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce import reduce
+from fewpass.pipeline.planning.problem import loss_of
 from fewpass.pipeline.rows.buffers import cut_rows
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.runs.model import require_same_columns, stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.probabilities import class_scores
-from fewpass.pipeline.training.planning.problem import loss_of
-from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, same
 from fewpass.storage.dataset import Dataset

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.rows.buffers import free_buffers, rows_taken
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.model import Model

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce import reduce
+from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
@@ -27,8 +29,6 @@ from fewpass.pipeline.scoring.evaluation import (
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.scoring.row_metrics import Measured
-from fewpass.pipeline.training.spans.reduce import reduce
-from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.protocol import Certificate, State, Sum, Weights
 from fewpass.solvers.reduce_each_model import sum_each
 from fewpass.solvers.tasks import Task

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.paired_figures import (
@@ -21,7 +22,6 @@ from fewpass.pipeline.scoring.paired_figures import (
     row_figures,
 )
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.storage.dataset import Dataset

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.planning.column_groups import with_groups
 from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text, shown, similar_label, target_rule
@@ -31,7 +32,6 @@ from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
-from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Sum, add_parts
 from fewpass.storage.manifest import Labels

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce_span import ReduceReport
 from fewpass.pipeline.rows.buffers import free_buffers
 from fewpass.pipeline.rows.target_range import clipped
 from fewpass.pipeline.rows.targets import Targeted, TargetRule, label_text
@@ -36,7 +37,6 @@ from fewpass.pipeline.scoring.row_metrics import (
     sum_of_metrics,
 )
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.losses.loss import loss_sum
 from fewpass.solvers.losses.quantile import Quantile

@@ -7,8 +7,14 @@ from typing import Any
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce import reduce
+from fewpass.pipeline.passes.reduce_span import ReduceReport
+from fewpass.pipeline.passes.span import Job
+from fewpass.pipeline.planning.column_groups import with_groups
+from fewpass.pipeline.planning.planned_problem import stats_of
+from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.rows.resident import rows_in_memory
 from fewpass.pipeline.rows.targets import TargetRule, label_text, shown, similar_label, target_rule
 from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
@@ -16,12 +22,6 @@ from fewpass.pipeline.runs.model import Model, read_weights, require_same_column
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.column_groups import with_groups
-from fewpass.pipeline.training.planning.planned_problem import stats_of
-from fewpass.pipeline.training.planning.problem import loss_word
-from fewpass.pipeline.training.spans.reduce import reduce
-from fewpass.pipeline.training.spans.reduce_span import ReduceReport
-from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.protocol import Sum
 from fewpass.solvers.registry import loss_class
 from fewpass.storage.dataset import Dataset

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.planning.column_groups import with_groups
 from fewpass.pipeline.rows.target_range import clipped
 from fewpass.pipeline.rows.targets import label_text, target_rule
 from fewpass.pipeline.runs.model import Model
@@ -27,7 +28,6 @@ from fewpass.pipeline.scoring.evaluation_job import positive_label
 from fewpass.pipeline.scoring.probabilities import predicted_labels
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
 from fewpass.pipeline.scoring.row_metrics import Measured
-from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.manifest import Labels

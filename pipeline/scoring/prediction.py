@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.planning.problem import loss_of
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.target_range import clipped
@@ -34,7 +35,6 @@ from fewpass.pipeline.scoring.scored_file import (
 from fewpass.pipeline.scoring.scoring_budget import scoring_budget
 from fewpass.pipeline.scoring.table_choice import output_table
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.losses.loss import Link

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.planning.problem import loss_of
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.kernels.rows import Rows
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.losses import Loss

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.probabilities import Probabilities, probabilities_of
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.dataset import Dataset

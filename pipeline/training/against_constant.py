@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fewpass.pipeline.planning.best_constant import levelled
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.events import Warned
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.training.lam_sample import in_memory
-from fewpass.pipeline.training.planning.best_constant import levelled
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.memory_dataset import MemoryDataset

@@ -12,15 +12,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fewpass.pipeline.planning.auto import FEW_COLUMNS
+from fewpass.pipeline.planning.best_constant import levelled, rows_for_constants
+from fewpass.pipeline.planning.problem import problem_of
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import target_rule, with_offsets
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import Convergence, Trained
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import FEW_COLUMNS
-from fewpass.pipeline.training.planning.best_constant import levelled, rows_for_constants
-from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
 from fewpass.solvers.dual.ascent_in_memory import ascend

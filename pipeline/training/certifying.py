@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fewpass.pipeline.planning.rate import Mark, left_passes, noted
 from fewpass.pipeline.runs.events import Certification, Event
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.training.method_at_work import MethodAtWork
-from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
 from fewpass.solvers.protocol import Certificate, Reduce
 
 

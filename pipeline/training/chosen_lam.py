@@ -23,15 +23,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.executors.blas import one_blas_thread
+from fewpass.pipeline.passes.blas import one_blas_thread
+from fewpass.pipeline.planning.default_memory import require_memory
+from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.runs.grid import Candidate, LamOrigin, best_of
 from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_comparison import LamComparison
 from fewpass.pipeline.training.lam_sample import LEAST_ROWS
-from fewpass.pipeline.training.planning.default_memory import require_memory
-from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Values
 

@@ -19,7 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce import reduce
+from fewpass.pipeline.planning.default_memory import with_memory
+from fewpass.pipeline.planning.largest_lam import with_largest_lam
+from fewpass.pipeline.planning.planned_problem import PlannedProblem
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.model import stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
@@ -31,13 +36,8 @@ from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.training.fold_sums import sum_of_folds
-from fewpass.pipeline.training.planning.default_memory import with_memory
-from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
-from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
-from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.prepared import Prepared, prepare
 from fewpass.pipeline.training.prepared import no_source as without_source
-from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.solvers.tasks import Task

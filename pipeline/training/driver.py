@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 
-from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.planning.advice import warnings
+from fewpass.pipeline.planning.falling_back import far_behind
+from fewpass.pipeline.planning.forecast import Forecast, forecast
+from fewpass.pipeline.planning.source_job import source_warnings
 from fewpass.pipeline.runs.events import Event, GroupTrained, Learners, Restart, Switch, Warned
 from fewpass.pipeline.runs.model import stored_weights, weights_to_start_at
 from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.against_constant import worse_by_certificate
-from fewpass.pipeline.training.planning.advice import warnings
-from fewpass.pipeline.training.planning.falling_back import far_behind
-from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.source_job import source_warnings
+from fewpass.pipeline.training.engine import Training
 from fewpass.pipeline.training.training_states import TrainingStates
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel

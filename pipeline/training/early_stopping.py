@@ -5,13 +5,13 @@ Prechelt, "Early stopping - but when?" (1998), with patience for a criterion as 
 
 from __future__ import annotations
 
-from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.events import Event, HeldOut
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import sourced_weights, stored_weights
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.validation import Validation, ValidationPoint, extended
 from fewpass.pipeline.scoring.choosing_lam import ModelsToScore, cost_of, held_out_figures
+from fewpass.pipeline.training.engine import Training
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.dataset import Dataset

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.planning.best_constant import levelled
+from fewpass.pipeline.planning.planned_problem import stats_of
+from fewpass.pipeline.planning.problem import problem_of
 from fewpass.pipeline.rows.targets import target_rule, with_offsets
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.best_constant import levelled
-from fewpass.pipeline.training.planning.planned_problem import stats_of
-from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import NO_ROW_STATE, sweeps
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import RUNNING, read_column

@@ -15,12 +15,12 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.passes.span import Stopwatch, this_worker
 from fewpass.pipeline.runs.events import Certification, Event, Span
 from fewpass.pipeline.runs.packing import misfit, unpack_state
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
+from fewpass.pipeline.training.engine import Training
 from fewpass.pipeline.training.feature_data import feature_data, find_nu
-from fewpass.pipeline.training.spans.span import Stopwatch, this_worker
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
 from fewpass.solvers.simba.lazy import (

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fewpass.pipeline.executors.calling_thread import CallingThread
-from fewpass.pipeline.runs.engine import Checkpoints, Training
+from fewpass.pipeline.passes.calling_thread import CallingThread
+from fewpass.pipeline.planning.largest_lam import with_largest_lam
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.runs.events import Event, Finish, Start
 from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.runs.run_progress import Progress
@@ -16,8 +17,7 @@ from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.at_once import train_at_once
 from fewpass.pipeline.training.driver import Driver
-from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
-from fewpass.pipeline.training.planning.planner import Planner
+from fewpass.pipeline.training.engine import Checkpoints, Training
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Solver, State, Weights
 from fewpass.storage.dataset import Dataset

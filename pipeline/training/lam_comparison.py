@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import Targeted, TargetRule
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
@@ -26,7 +27,6 @@ from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_sample import in_memory, sample_of
 from fewpass.pipeline.training.models_by_lam import ModelsByLam, models_by_lam
-from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Weights
 from fewpass.storage.dataset import Dataset

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.resident import rows_in_memory
-from fewpass.pipeline.rows.row_state import RowStateInMemory
-from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.one_reading import OneReading
-from fewpass.pipeline.training.planning.job import (
+from fewpass.pipeline.passes.span import Job
+from fewpass.pipeline.planning.job import (
     require_processes,
     solver_of_job,
     training_memory,
 )
-from fewpass.pipeline.training.planning.source_job import source_job
-from fewpass.pipeline.training.spans.span import Job
+from fewpass.pipeline.planning.source_job import source_job
+from fewpass.pipeline.rows.resident import rows_in_memory
+from fewpass.pipeline.rows.row_state import RowStateInMemory
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.engine import Training
+from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.pipeline.training.trained_models import TrainedModels
 from fewpass.solvers.protocol import Solver

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from fewpass.pipeline.planning.method_choice import passes_of
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.settings.method_kinds import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
-from fewpass.pipeline.training.planning.method_choice import passes_of
-from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset
 

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.planning.auto import FEW_COLUMNS
+from fewpass.pipeline.planning.method_choice import method
+from fewpass.pipeline.planning.planned_problem import PlannedProblem
+from fewpass.pipeline.planning.special_methods import has_few_weights
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.settings.method_kinds import Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import FEW_COLUMNS
-from fewpass.pipeline.training.planning.method_choice import method
-from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
-from fewpass.pipeline.training.planning.special_methods import has_few_weights
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.drive import AfterSweep, sweeps
 from fewpass.solvers.estimates.expected_passes import conditioning

@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from fewpass.pipeline.passes.span import Job
+from fewpass.pipeline.passes.walk_spans import SpanReport
 from fewpass.pipeline.rows.from_source import SourceRows
 from fewpass.pipeline.rows.source_order import LossDrift, drift_sentence, sorted_sentence
 from fewpass.pipeline.rows.source_position import SourcePosition
-from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.events import Skipped, Warned
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.against_constant import FirstRowsLoss
-from fewpass.pipeline.training.spans.span import Job
-from fewpass.pipeline.training.spans.walk_spans import SpanReport
+from fewpass.pipeline.training.engine import Training
 from fewpass.solvers.protocol import Solver, State, Weights
 from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.rows.windows import windows_per_turn
 from fewpass.pipeline.runs.saved import Cursor, Saved, unfit
-from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.protocol import Solver, Walk
 from fewpass.storage.snapshot import Snapshot
 

@@ -8,6 +8,13 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.planning.default_memory import fits_for_sure, with_memory
+from fewpass.pipeline.planning.lam_path import with_lam_path
+from fewpass.pipeline.planning.largest_lam import with_largest_lam
+from fewpass.pipeline.planning.method_choice import MethodChoice
+from fewpass.pipeline.planning.planner import Planner
+from fewpass.pipeline.planning.problem import problem_of
+from fewpass.pipeline.planning.source_job import choose_for_source, planned_for_source
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.rows.target_range import Bounds, range_of, union_of
 from fewpass.pipeline.runs.grid import LamOrigin
@@ -21,13 +28,6 @@ from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.training.planning.default_memory import fits_for_sure, with_memory
-from fewpass.pipeline.training.planning.lam_path import with_lam_path
-from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
-from fewpass.pipeline.training.planning.method_choice import MethodChoice
-from fewpass.pipeline.training.planning.planner import Planner
-from fewpass.pipeline.training.planning.problem import problem_of
-from fewpass.pipeline.training.planning.source_job import choose_for_source, planned_for_source
 from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder

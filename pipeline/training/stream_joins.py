@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.executors.together import Task, Together
-from fewpass.pipeline.training.spans.reduce_on_cluster import tree_of
-from fewpass.pipeline.training.spans.span import Job
-from fewpass.pipeline.training.spans.sum_tree import SumTree
-from fewpass.pipeline.training.spans.walk_spans import (
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce_on_cluster import tree_of
+from fewpass.pipeline.passes.span import Job
+from fewpass.pipeline.passes.sum_tree import SumTree
+from fewpass.pipeline.passes.together import Task, Together
+from fewpass.pipeline.passes.walk_spans import (
     added_stream_parts,
     join_own_streams,
     join_parts,

@@ -11,18 +11,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce import absorb_sum, reduce
+from fewpass.pipeline.passes.reduce_span import ReduceReport
+from fewpass.pipeline.passes.span import Job, Stopwatch, logged
+from fewpass.pipeline.passes.walk_spans import SpanReport
 from fewpass.pipeline.rows.row_state import RowStateInMemory
-from fewpass.pipeline.runs.engine import RunStore, Stopped
 from fewpass.pipeline.runs.events import Event, Restart, Span, Summed, SweepEnd, Warned
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.runs.run_snapshots import write_state
 from fewpass.pipeline.runs.saved import StoredState
+from fewpass.pipeline.training.engine import RunStore, Stopped
 from fewpass.pipeline.training.one_reading import OneReading
-from fewpass.pipeline.training.spans.reduce import absorb_sum, reduce
-from fewpass.pipeline.training.spans.reduce_span import ReduceReport
-from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged
-from fewpass.pipeline.training.spans.walk_spans import SpanReport
 from fewpass.pipeline.training.stream_joins import joined
 from fewpass.pipeline.training.walk import StreamPosition, WalkDriver
 from fewpass.solvers.multi_model import appraisal, constants_of

@@ -8,7 +8,6 @@ import numpy as np
 
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.rows.resident import free_rows
-from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from fewpass.pipeline.runs.model import read_out, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
@@ -22,6 +21,7 @@ from fewpass.pipeline.scoring.choosing_lam import (
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.class_groups import ModelGroups
 from fewpass.pipeline.training.early_stopping import EarlyStopping
+from fewpass.pipeline.training.engine import Training
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.protocol import Certificate, State, Weights, same

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.errors import NoWorkers
-from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.planning.forecast import Forecast
+from fewpass.pipeline.planning.rate import left_passes
 from fewpass.pipeline.rows.resident import free_rows
-from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
 from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop
 from fewpass.pipeline.runs.learnt_from import learnt_by
 from fewpass.pipeline.runs.lease import Lease
@@ -28,8 +29,7 @@ from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.driver import Driver
-from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.planning.rate import left_passes
+from fewpass.pipeline.training.engine import Checkpoints, Engine, Stopped, Training
 from fewpass.pipeline.training.prepared import (
     OpenSource,
     Prepared,

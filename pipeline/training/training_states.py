@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.passes.span import Job
+from fewpass.pipeline.planning.job import groups_of, is_grouped
 from fewpass.pipeline.runs.model import weights_shape
 from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.pipeline.runs.saved import Saved, StoredState, require_array
 from fewpass.pipeline.training.certifying import Certifier
 from fewpass.pipeline.training.class_groups import ModelGroups
 from fewpass.pipeline.training.early_stopping import EarlyStopping
+from fewpass.pipeline.training.engine import Training
 from fewpass.pipeline.training.method_at_work import MethodAtWork
-from fewpass.pipeline.training.planning.job import groups_of, is_grouped
 from fewpass.pipeline.training.position import require_method, require_position
-from fewpass.pipeline.training.spans.span import Job
 from fewpass.pipeline.training.trained_models import held_out_rows
 from fewpass.solvers.protocol import Certificate, State
 from fewpass.storage.snapshot import Snapshot

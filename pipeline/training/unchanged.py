@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import is_finished, runs_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.prepared import as_in_run
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder

@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.rows.windows import windows_between, windows_per_turn
-from fewpass.pipeline.training.spans.awaited_spans import (
+from fewpass.pipeline.passes.awaited_spans import (
     AwaitedSpans,
     SpansInTurn,
     SpansOnCluster,
     SpanUnderWay,
 )
-from fewpass.pipeline.training.spans.span import Job, Stopwatch, is_small
-from fewpass.pipeline.training.spans.walk_spans import (
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.span import Job, Stopwatch, is_small
+from fewpass.pipeline.passes.walk_spans import (
     SpanReport,
     arrival_span,
     legal_order,
     walk_span,
 )
+from fewpass.pipeline.rows.windows import windows_between, windows_per_turn
 from fewpass.solvers.protocol import Walk, same
 from fewpass.storage.row_state_store import NO_RECORDS, Records
 

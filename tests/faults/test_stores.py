@@ -3,7 +3,7 @@
 import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make

@@ -10,8 +10,8 @@ import pytest
 from fewpass.flows.cli import main
 from fewpass.pipeline.compiling_ahead import warm_up
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors import semaphores
-from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.passes import semaphores
+from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.scoring.prediction_files import open_predictions
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.tables.readers import open_source

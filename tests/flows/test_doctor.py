@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.lease import KEY, Holder, Lease
 from fewpass.pipeline.runs.pace import FLOOR_S, TIMES, silence
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -10,7 +10,7 @@ import fewpass
 from fewpass.flows.application import app
 from fewpass.flows.cli import main
 from fewpass.flows.orchestration.requests import REQUESTS
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings

@@ -9,7 +9,7 @@ import pytest
 
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord

@@ -15,7 +15,7 @@ from fewpass.flows.display.console import Terminal
 from fewpass.flows.options import Output
 from fewpass.pipeline.compiling_ahead import combinations, compile_for, warm_up
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca import Sdca

@@ -9,8 +9,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.class_weight import compute_sample_weight
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.job import solver_of
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.runs.packing import named_fields
@@ -22,7 +23,6 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca

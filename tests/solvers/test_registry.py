@@ -56,7 +56,7 @@ def test_a_row_says_what_a_method_needs_and_keeps(word):
     loss = (needs.only_loss or LOSSES["logistic"])()
     problem, known = Problem(loss, L2(0.1), 0.0, 0.1), stats(np.ones((2, 2)), DenseRows)
     per = WIDE**2 if "per pair" in memory and needs.most_columns else WIDE
-    copies = 2 + method.spare_copies  # one stream: pipeline/training/planning/job.py
+    copies = 2 + method.spare_copies  # one stream: pipeline/planning/job.py
     taken = copies * method.state_bytes(problem, known._replace(d=WIDE))
     assert int(told[1]) == pytest.approx(taken / per, rel=0.01)
     if ";" not in memory:

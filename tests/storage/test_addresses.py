@@ -15,7 +15,7 @@ import pytest
 
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.prediction_files import open_predictions

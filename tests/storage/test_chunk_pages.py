@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.planning.clustering import clustering
+from fewpass.pipeline.planning.forecast import stored_bytes
 from fewpass.pipeline.rows.windows import chunk_bytes, largest_window, plan_windows
-from fewpass.pipeline.training.planning.clustering import clustering
-from fewpass.pipeline.training.planning.forecast import stored_bytes
 from fewpass.storage import chunk_pages, writer
 from fewpass.storage.chunk_table import ChunkIndex
 from fewpass.storage.dataset import Dataset

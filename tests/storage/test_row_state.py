@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution

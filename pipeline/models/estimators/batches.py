@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from fewpass.pipeline.planning.best_constant import levelled
+from fewpass.pipeline.planning.job import solver_of
+from fewpass.pipeline.planning.method_choice import FEW_MODELS, MOST_MODELS
+from fewpass.pipeline.planning.planned_problem import stats_of
+from fewpass.pipeline.planning.problem import problem_of
 from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, moments_of
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.best_constant import levelled
-from fewpass.pipeline.training.planning.job import solver_of
-from fewpass.pipeline.training.planning.method_choice import FEW_MODELS, MOST_MODELS
-from fewpass.pipeline.training.planning.planned_problem import stats_of
-from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import visit_again
 from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.protocol import (

@@ -32,6 +32,7 @@ from fewpass.pipeline.models.estimators.meanings import (
     strength,
     written_lam,
 )
+from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.reporting.notebooks import progress
 from fewpass.pipeline.rows.scaling import Scaler, measured, scaled, unscaled
 from fewpass.pipeline.runs.outcome import Trained
@@ -41,7 +42,6 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.chosen_lam import with_chosen_lam
 from fewpass.pipeline.training.in_memory import train_in_memory
-from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.solvers.bad_input import refusal
 from fewpass.solvers.protocol import Weights
 from fewpass.solvers.registry import (

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from fewpass.pipeline.executors.blas import one_blas_thread
+from fewpass.pipeline.passes.blas import one_blas_thread
 from fewpass.pipeline.runs.events import Event
 from fewpass.solvers.kernels.compiling import Compiling
 

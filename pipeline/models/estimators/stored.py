@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.models.estimators.encoded_rows import refuse_collection
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection, is_paths
 from fewpass.pipeline.models.estimators.offsets import refuse_both
 from fewpass.pipeline.models.estimators.work_folder import WorkFolder
 from fewpass.pipeline.models.export.plain_model import as_labels
+from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import Trained

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.target_range import Bounds
 from fewpass.pipeline.rows.targets import label_text
@@ -19,7 +20,6 @@ from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import VERSION_DIGITS, Saved
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
-from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.solvers.registry import SQUARES, loss_class
 from fewpass.storage.manifest import Labels

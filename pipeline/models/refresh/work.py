@@ -9,12 +9,14 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from fewpass.pipeline.executors.executor import Executor, open_executor
 from fewpass.pipeline.models.refresh.drift import Drift
 from fewpass.pipeline.models.refresh.gates import Slices
 from fewpass.pipeline.models.refresh.night_scores import Scores, ScoreSums
 from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
+from fewpass.pipeline.passes.executor import Executor, open_executor
+from fewpass.pipeline.passes.reduce import reduce
+from fewpass.pipeline.planning.place import place_for, place_of, seconds_of_pass
 from fewpass.pipeline.rows.target_range import Bounds
 from fewpass.pipeline.runs.model import Model, load_model, read_weights, require_same_columns
 from fewpass.pipeline.runs.outcome import TrainingResult
@@ -27,8 +29,6 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.cross_validation import cross_validate
-from fewpass.pipeline.training.planning.place import place_for, place_of, seconds_of_pass
-from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.explaining.importance import Importance, importance
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.reduce_span import ReduceReport
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
@@ -28,7 +29,6 @@ from fewpass.pipeline.scoring.evaluation_job import scored
 from fewpass.pipeline.scoring.prediction import label_names
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
 from fewpass.pipeline.scoring.row_metrics import Measured
-from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.dataset import Dataset

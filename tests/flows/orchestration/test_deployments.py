@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.lease import KEY, holder_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from fewpass.pipeline.clicks import write_clicks
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import weights_digest

@@ -12,11 +12,11 @@ from sklearn.inspection import permutation_importance
 import fewpass
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.explaining.explain import explain, explain_rows
 from fewpass.pipeline.explaining.importance import importance
 from fewpass.pipeline.explaining.score_terms import terms_of
 from fewpass.pipeline.explaining.term_shapes import ModelTerms
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.storage.dataset import Dataset
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.model import load_model

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.budget import PROGRAM_BYTES
-from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.forecast import stored_bytes
+from fewpass.pipeline.planning.job import bytes_of_states
 from fewpass.pipeline.rows import resident
 from fewpass.pipeline.rows.reader import WindowReader
 from fewpass.pipeline.rows.resident import ResidentRows, free_rows, resident_rows
@@ -19,8 +21,6 @@ from fewpass.pipeline.rows.windows import (
 )
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.forecast import stored_bytes
-from fewpass.pipeline.training.planning.job import bytes_of_states
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.storage.folder import Damaged
@@ -106,11 +106,11 @@ def test_the_model_has_the_same_bits_with_rows_kept_or_not(
     def windows(manifest, **given):
         return plan_windows(manifest, **given)._replace(chunks_per_window=chunks)
 
-    monkeypatch.setattr("fewpass.pipeline.training.planning.job.plan_windows", windows)
+    monkeypatch.setattr("fewpass.pipeline.planning.job.plan_windows", windows)
     found = {}
     for keeps in (True, False):
         monkeypatch.setattr(
-            "fewpass.pipeline.training.planning.job.rereads", lambda _plan, keeps=keeps: keeps
+            "fewpass.pipeline.planning.job.rereads", lambda _plan, keeps=keeps: keeps
         )
         run = TrainingRun.start(plan, str(tmp_path / f"run-{keeps}"), InProcess())
         assert run.forecast.resident == keeps

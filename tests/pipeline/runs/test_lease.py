@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.lease import (
     KEY,
     LASTS_S,

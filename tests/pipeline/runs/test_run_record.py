@@ -10,7 +10,7 @@ import pytest
 
 from fewpass.flows import cli
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.lease import KEY as LEASE
 from fewpass.pipeline.runs.lease import Holder, Lease, holder_of
 from fewpass.pipeline.runs.model import load_model

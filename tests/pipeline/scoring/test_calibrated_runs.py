@@ -21,9 +21,9 @@ from fewpass.pipeline.calibration import (
     softmax_log_loss,
 )
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.export.export_formats import export
 from fewpass.pipeline.models.export.plain_model import of_run
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.scoring.probabilities import caution, probabilities_of
 from fewpass.pipeline.scoring.reliability import reliability, wilson
 from testing.datasets import make

@@ -12,7 +12,7 @@ import fewpass
 from fewpass.flows.cli import main
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.scoring.comparing import compare
 from fewpass.pipeline.scoring.comparing_files import compare_rows
 from fewpass.pipeline.scoring.evaluated_slices import Slicing

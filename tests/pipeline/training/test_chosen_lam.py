@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.grid import Candidate, best_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.row_losses import RowLosses

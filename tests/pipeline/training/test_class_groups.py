@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.memory import usable_memory_bytes
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.auto import choose
+from fewpass.pipeline.planning.default_memory import with_memory
+from fewpass.pipeline.planning.forecast import forecast
+from fewpass.pipeline.planning.job import groups_of, is_grouped
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import choose
-from fewpass.pipeline.training.planning.default_memory import with_memory
-from fewpass.pipeline.training.planning.forecast import forecast
-from fewpass.pipeline.training.planning.job import groups_of, is_grouped
-from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.registry import loss_class
 from testing.datasets import make

@@ -8,17 +8,17 @@ import pytest
 from distributed import Client, LocalCluster
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.on_dask import OnDask
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes import reduce as reductions
+from fewpass.pipeline.passes import reduce_on_cluster as on_cluster
+from fewpass.pipeline.passes.on_dask import OnDask
+from fewpass.pipeline.passes.reduce import reduce
+from fewpass.pipeline.passes.sum_tree import SumTree
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.job import require_processes
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import require_processes
-from fewpass.pipeline.training.planning.planner import Planner
-from fewpass.pipeline.training.spans import reduce as reductions
-from fewpass.pipeline.training.spans import reduce_on_cluster as on_cluster
-from fewpass.pipeline.training.spans.reduce import reduce
-from fewpass.pipeline.training.spans.sum_tree import SumTree
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Weights
@@ -207,7 +207,7 @@ def test_dask_shows_the_pass_and_its_share(executor, job):
 
 def test_a_worker_that_dies_costs_its_own_spans(cluster, executor, job, monkeypatch):
     monkeypatch.setattr(reductions, "LEAST_SPANS", CHUNKS)
-    monkeypatch.setattr("fewpass.pipeline.training.spans.reduce_span.READ_TOGETHER", 1)
+    monkeypatch.setattr("fewpass.pipeline.passes.reduce_span.READ_TOGETHER", 1)
     expected = added(InProcess(1), job)
     died, visits = [], []
 

@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 import fewpass
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.cross_validation import FoldPlanner, cross_validate
 from fewpass.storage.dataset import Dataset

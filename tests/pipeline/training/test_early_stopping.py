@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fewpass import Execution, LinearClassifier, train
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

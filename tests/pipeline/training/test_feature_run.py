@@ -8,8 +8,8 @@ import pytest
 from fewpass.flows.cli import main
 from fewpass.pipeline.dashboard.shown_run import shown_run
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

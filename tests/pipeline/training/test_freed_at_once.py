@@ -13,11 +13,11 @@ import pytest
 from distributed import Client, LocalCluster
 
 from fewpass import LinearClassifier
-from fewpass.pipeline.executors.on_dask import OnDask
-from fewpass.pipeline.executors.threads import InProcess, PoolTask
+from fewpass.pipeline.passes.on_dask import OnDask
+from fewpass.pipeline.passes.span import Job
+from fewpass.pipeline.passes.threads import InProcess, PoolTask
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.driver import Driver
-from fewpass.pipeline.training.spans.span import Job
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.pipeline.training.walk import WalkDriver

@@ -6,12 +6,12 @@ import pytest
 
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.forecast import forecast
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.forecast import forecast
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage import objects
 from testing.datasets import wide_table, write

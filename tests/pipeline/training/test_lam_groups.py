@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.default_memory import with_memory
+from fewpass.pipeline.planning.job import groups_of, is_grouped
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.default_memory import with_memory
-from fewpass.pipeline.training.planning.job import groups_of, is_grouped
-from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 from testing.interruptions import trained

@@ -7,14 +7,14 @@ import pytest
 
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import TooLittleMemory
-from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.estimators import LinearClassifier
+from fewpass.pipeline.passes import reduce
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.forecast import memory_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training import chosen_lam, walk
 from fewpass.pipeline.training.lam_sample import bytes_of, sample_of, wanted_rows
-from fewpass.pipeline.training.planning.forecast import memory_of
 from fewpass.pipeline.training.prepared import planned
-from fewpass.pipeline.training.spans import reduce
 from fewpass.storage import objects
 from testing.datasets import wide_table, write
 from testing.interruptions import trained

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.drive import block_of, stats_of, sweeps

@@ -11,10 +11,10 @@ from fewpass import LinearRegressor
 from fewpass.pipeline.api import evaluate, ingest, predict, train
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.of_run import from_run
+from fewpass.pipeline.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.losses import LOSSES, value
 from fewpass.storage.dataset import Dataset

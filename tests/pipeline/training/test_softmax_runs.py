@@ -8,8 +8,9 @@ from scipy.special import logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import evaluate
@@ -20,7 +21,6 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.pipeline.training.prepared import with_classes_that_fit
 from fewpass.storage.manifest import Labels
 from testing.datasets import make

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.passes.reduce import reduce
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.rows import resident
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca_state import SdcaState
 from fewpass.solvers.gradient import GRADIENT

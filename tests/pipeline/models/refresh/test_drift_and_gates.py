@@ -7,7 +7,6 @@ import pytest
 
 from fewpass import ingest as make
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.refresh import watched_columns
 from fewpass.pipeline.models.refresh.drift import drift_of
 from fewpass.pipeline.models.refresh.drift_watch import DRIFT
@@ -15,6 +14,7 @@ from fewpass.pipeline.models.refresh.gates import LEAST_ROWS, results_of
 from fewpass.pipeline.models.refresh.publishing import abandon
 from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.models.refresh.work import RefreshWork
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.category_slices import evaluate_slices

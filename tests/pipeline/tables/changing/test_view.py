@@ -12,11 +12,11 @@ from fsspec import filesystem
 import fewpass
 from fewpass.flows import cli
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.on_dask import OnDask
+from fewpass.pipeline.passes.on_dask import OnDask
+from fewpass.pipeline.planning.clustering import clustering
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.changing.viewing import make_view
 from fewpass.pipeline.training import lam_sample
-from fewpass.pipeline.training.planning.clustering import clustering
 from fewpass.storage import chunk_pages, column_copy, writer
 from fewpass.storage.chunk_table import ChunkRecord, ChunkTable
 from fewpass.storage.dataset import Dataset

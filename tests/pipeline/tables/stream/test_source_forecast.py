@@ -6,10 +6,10 @@ import pytest
 
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.planning.source_forecast import forecast_of_source
 from fewpass.pipeline.tables.stream import first_rows, source_pieces
 from fewpass.pipeline.tables.stream.source_pieces import STEADY_BYTES
 from fewpass.pipeline.tables.stream.sources import read_first_rows
-from fewpass.pipeline.training.planning.source_forecast import forecast_of_source
 from tests.pipeline.tables.stream.test_source_read_once import ONEPASS, lines, plan_of
 
 

@@ -9,12 +9,12 @@ import pytest
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning import default_memory
+from fewpass.pipeline.planning.source_job import planned_for_source
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.stream.sources import read_first_rows
-from fewpass.pipeline.training.planning import default_memory
-from fewpass.pipeline.training.planning.source_job import planned_for_source
 from fewpass.pipeline.training.training_run import TrainingRun
 
 MEMORY = 140_000_000

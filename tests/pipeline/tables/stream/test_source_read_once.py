@@ -13,7 +13,7 @@ import fewpass
 from fewpass.flows.orchestration.session import Session, stages
 from fewpass.pipeline.budget import Budget, MemoryShare
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.rows.source_order import GroupSums, LossDrift
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.runs.model import load_model

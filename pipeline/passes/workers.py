@@ -1,0 +1,317 @@
+"""Presence of a cluster's workers: waiting for them, and errors if they are gone."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any, Self
+
+from fewpass.pipeline.errors import BadInput, NoWorkers
+from fewpass.pipeline.passes.versions import (
+    PACKAGES,
+    SOURCES,
+    version_differences,
+    versions_by_dask,
+    versions_here,
+)
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.sizes import format_bytes
+
+_log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0  # between two checks
+ANSWER_SECONDS = 10.0  # for a scheduler to report its workers
+HEARD_SECONDS = 5.0  # before the newest sign of life of another: longer ago, and no answer comes
+START_SECONDS = 60.0  # minimum for worker processes to start, including imports
+LIBRARIES_BYTES = 250_000_000  # of a training worker, beyond the plan's memory
+PAUSED_AT = 0.8  # of a worker's limit: Dask pauses it from there on
+TLS_SETTINGS = (
+    "Name the authority, this client's certificate and its key as Dask's settings: the environment "
+    "variables DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
+    "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY, or its file of settings."
+)
+NANNIES = "distributed.nanny"  # which logs the end of worker processes
+
+
+def require_answer(scheduler: str) -> None:
+    """Raise OSError if the scheduler does not answer: Dask would wait forever."""
+    import asyncio  # noqa: PLC0415
+
+    import dask.config  # noqa: PLC0415
+    from dask.utils import parse_timedelta  # noqa: PLC0415
+    from distributed.comm.core import connect  # noqa: PLC0415
+
+    given = _connection_args(scheduler)
+    most_s = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
+
+    async def ask() -> None:
+        async with asyncio.timeout(most_s + 1.0):
+            comm = await connect(scheduler, timeout=most_s, **given)
+        await comm.close()
+
+    loop = asyncio.new_event_loop()  # a notebook has its own in this thread
+    Thread(target=loop.run_forever, daemon=True).start()
+    asking = asyncio.run_coroutine_threadsafe(ask(), loop)
+    try:
+        asking.result()
+    except TimeoutError as error:
+        raise ConnectionError("it takes connections and says nothing") from error
+    finally:
+        asking.cancel()
+        loop.call_soon_threadsafe(loop.stop)
+
+
+def _connection_args(scheduler: str) -> dict[str, Any]:
+    """Return what Dask's configuration says of connections; BadInput where TLS lacks its files."""
+    import distributed  # noqa: PLC0415
+
+    try:
+        given: dict[str, Any] = distributed.Security().get_connection_args("client")
+    except OSError as error:  # an SSLError is one
+        raise BadInput(
+            f"The files of TLS in Dask's configuration cannot be used ({error}). {TLS_SETTINGS}"
+        ) from error
+    if scheduler.startswith("tls://") and given["ssl_context"] is None:
+        raise BadInput(f"The scheduler at {scheduler} talks over TLS. {TLS_SETTINGS}")
+    return given
+
+
+class Workers:
+    """The workers of a scheduler: checks that there are some, with the same versions.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`.
+    whose
+        Name of the scheduler in messages: "The Dask scheduler at tcp://...".
+    none
+        What is missing, following `whose`.
+    advice
+        Advice in that case.
+    most_s
+        Seconds to wait for the first.
+    why
+        Returns the reason why they are gone; "" if unknown.
+    """
+
+    def __init__(
+        self, client: Any, whose: str, none: str, advice: str, most_s: float,
+        why: Callable[[], str] = lambda: "",
+    ) -> None:  # fmt: skip
+        self._client, self._whose, self._none, self._advice = client, whose, none, advice
+        self._most_s, self._why = most_s, why
+        self._known: set[str] = set()
+
+    def wait(self, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Wait for the first worker; warn of the wait.
+
+        Parameters
+        ----------
+        stopping
+            Returns whether to stop waiting.
+
+        Raises
+        ------
+        NoWorkers
+            There is none after `most_s` seconds, or the scheduler does not answer.
+        """
+        end, warned = time.monotonic() + self._most_s, False
+        while (lack := self._lack()) is not None:
+            if stopping() or time.monotonic() >= end:
+                raise NoWorkers(f"{lack}. {self._advice}")
+            if not warned:
+                _log.warning("%s; waiting for %.0f s. %s", lack, self._most_s, self._advice)
+            warned = True
+            time.sleep(min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
+
+    def _lack(self) -> str | None:
+        """Return a message on missing workers; None if there are some."""
+        try:
+            if threads_by_worker(self._client):
+                return None
+        except TimeoutError:
+            return f"{self._whose} does not answer"
+        why = self._why()
+        return f"{self._whose} {self._none}" + (f" ({why})" if why else "")
+
+    def others(self) -> list[str]:
+        """Return sentences on workers, new since the last call, whose versions change bits.
+
+        Other differences are logged.
+        """
+        workers = {at: versions_by_dask(answer) for at, answer in self._answers().items()}
+        new = sorted(workers.keys() - self._known)
+        self._known.update(new)
+        sources, sentences = self._sources_of(new), []
+        for at in new:
+            different = list(version_differences(workers[at] | sources[at], versions_here()))
+            if weighty := [words for weighs, words in different if weighs]:
+                sentences.append(f"The Dask worker at {at} differs: {'; '.join(weighty)}.")
+            elif different:
+                words = "; ".join(words for _, words in different)
+                _log.warning("The Dask worker at %s differs, which changes no bit: %s.", at, words)
+        return sentences
+
+    def _answers(self) -> dict[str, Any]:
+        """Return the versions of all workers; one that says nothing is asked the next time."""
+        try:
+            return self._asked(None)
+        except TimeoutError:  # one of them holds up the answers of all
+            heard = last_seen(self._client)
+            since = max(heard.values(), default=0.0) - HEARD_SECONDS
+            return self._asked([at for at, when in heard.items() if when > since])
+
+    def _asked(self, workers: list[str] | None) -> dict[str, Any]:
+        answers: dict[str, Any] = self._client.sync(
+            self._client.scheduler.broadcast, msg={"op": "versions", "packages": PACKAGES},
+            workers=workers, on_error="ignore", callback_timeout=ANSWER_SECONDS,
+        )  # fmt: skip
+        return answers
+
+    def _sources_of(self, workers: list[str]) -> dict[str, dict[str, str | None]]:
+        """Return the digest of each worker's fewpass, or that it has none."""
+        answers = self._client.run(
+            versions_here, workers=workers, on_error="return", callback_timeout=ANSWER_SECONDS
+        ) if workers else {}  # fmt: skip
+        return {at: _sources_in(answers.get(at)) for at in workers}
+
+    def warn_of_limits(self, memory: int) -> None:
+        """Warn of workers that Dask would pause before they use the plan's memory."""
+        info = self._client.sync(
+            self._client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS
+        )
+        needed = (memory + LIBRARIES_BYTES) / PAUSED_AT
+        for at, worker in sorted(info["workers"].items()):
+            limit = worker.get("memory_limit")
+            if limit and limit < needed:
+                _log.warning(
+                    "The Dask worker at %s may take %s, and Dask pauses it before that; the plan's "
+                    "memory is %s beyond the libraries. Start it with `--memory-limit %s` or more "
+                    "(0: no limit), or set `memory` to %s at most.",
+                    at, format_bytes(limit), format_bytes(memory), _as_option(needed),
+                    _as_option(max(0.0, limit * PAUSED_AT - LIBRARIES_BYTES)),
+                )  # fmt: skip
+
+
+def _sources_in(answer: Any) -> dict[str, str | None]:
+    if isinstance(answer, ImportError | AttributeError):
+        return {SOURCES: _first_cause(answer)}
+    return {SOURCES: answer[SOURCES]} if isinstance(answer, dict) else {}
+
+
+def _as_option(size: float) -> str:
+    return f"{math.ceil(size / 1e6)}MB"
+
+
+def last_seen(client: Any) -> dict[str, float]:
+    """Return when each worker was last heard of, by the scheduler's clock.
+
+    TimeoutError without an answer.
+    """
+    identity = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
+    return {at: worker["last_seen"] for at, worker in identity["workers"].items()}
+
+
+def threads_by_worker(client: Any) -> dict[str, int]:
+    """Return the number of threads of each worker; TimeoutError without an answer."""
+    cores = client.sync(client.scheduler.ncores, callback_timeout=ANSWER_SECONDS)
+    return dict(cores)
+
+
+def of_scheduler(client: Any, execution: Execution) -> Workers:
+    """Return the workers of a scheduler that was started elsewhere."""
+    at = execution.scheduler
+    advice = (
+        f"Start one with `dask worker {at}`, in an environment that has fewpass; "
+        "docs/operations.md has the whole line."
+    )
+    whose = f"The Dask scheduler at {at}"
+    return Workers(client, whose, "has no workers", advice, execution.wait_workers)
+
+
+LOCAL_ADVICE = (
+    "Start fewer of them, give them more time (`wait_workers`), or leave `workers` out: threads "
+    "of this process come to the same bits."
+)
+
+
+def of_this_machine(client: Any, execution: Execution, deaths: Deaths) -> Workers:
+    """Return the worker processes that were started for a run."""
+    none = f"has none of its {execution.workers} worker processes left"
+    whose, most_s = "Dask in this process", execution.wait_workers
+    return Workers(client, whose, none, LOCAL_ADVICE, most_s, deaths.last)
+
+
+def seconds_to_start(execution: Execution) -> float:
+    """Return the seconds that worker processes may take to start."""
+    return max(execution.wait_workers, START_SECONDS)
+
+
+@contextmanager
+def starting(execution: Execution, deaths: Deaths) -> Iterator[None]:
+    """Convert failures to start worker processes to NoWorkers, with the known reasons."""
+    try:
+        yield
+    except Exception as error:  # Dask's cleanup may fail in any way
+        why = deaths.last() or _first_cause(error)
+        raise NoWorkers(
+            f"Dask could not start {execution.workers} worker processes here ({why}). "
+            f"{LOCAL_ADVICE}"
+        ) from error
+
+
+def _first_cause(error: BaseException) -> str:
+    """Return the first cause of an error of Dask."""
+    causes = [error]
+    while (before := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(before)
+    of_system = [e for e in causes if isinstance(e, OSError) and e.strerror]
+    if not of_system and any(isinstance(e, TimeoutError) for e in causes):
+        return "they did not begin in time"
+    message = of_system[-1].strerror if of_system else str(error).strip().rstrip(".")
+    return message or type(error).__name__
+
+
+class Deaths(logging.Handler):
+    """A log handler that records the ends of worker processes of this machine.
+
+    Dask reports them in its log only, which is unchanged.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._last = ""
+        self._logger = logging.getLogger(NANNIES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Store messages on the end of a process."""
+        said = record.getMessage()
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and str(error):
+            self._last = _first_cause(error)
+        elif said.startswith("Worker process"):  # with its exit status
+            self._last = said
+        if record.levelno >= self._shown and self._logger.parent is not None:
+            self._logger.parent.handle(record)
+
+    def last(self) -> str:
+        """Return the last message; "" without any."""
+        return self._last
+
+    def __enter__(self) -> Self:
+        logger, self._shown = self._logger, self._logger.getEffectiveLevel()
+        self._before = logger.level, logger.propagate
+        logger.addHandler(self)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        level, self._logger.propagate = self._before
+        self._logger.setLevel(level)
+        self._logger.removeHandler(self)

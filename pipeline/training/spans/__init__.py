@@ -1,1 +1,0 @@
-"""Spans: the tasks of walks and reductions, over some windows or chunks each."""

@@ -1,0 +1,55 @@
+"""lam where nobody said how strong, and rows are there to judge by."""
+
+import pytest
+
+from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.planning.lam_path import PATH, with_lam_path
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from testing.datasets import make
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    """Sets of two, three and thirty classes, by their number."""
+    folder = tmp_path_factory.mktemp("sets")
+    return {k: make(folder / str(k), n=400, d=8, classes=k) for k in (2, 3, 30)}
+
+
+def plan_for(dataset, **fields):
+    return TrainingPlan.model_validate({"dataset": dataset.folder.url, "lam": "auto"} | fields)
+
+
+@pytest.mark.parametrize(
+    ("classes", "fields", "path"),
+    [
+        (2, {"held_out": "judges"}, True),
+        (30, {"held_out": "judges"}, False),
+        (3, {"held_out": "judges"}, True),
+        (30, {"held_out": "judges", "positive": "1"}, True),
+        (2, {"held_out": "judges", "solver": {"kind": "onepass"}}, True),
+        (2, {"held_out": "judges", "solver": {"kind": "asgd"}}, False),
+        (2, {"held_out": "judges", "lam": "1/n"}, False),
+        (2, {}, True),
+        (2, {"held_out": "judges", "tol": 1e-4}, False),
+        (2, {"held_out": "judges", "early_stopping": True}, False),
+        (2, {"held_out": "judges", "start_from": "run"}, False),
+        (30, {}, False),
+    ],
+)
+def test_a_path_is_taken_where_it_costs_no_other_method(sets, classes, fields, path):
+    plan = plan_for(sets[classes], **fields)
+    assert with_lam_path(plan, sets[classes].manifest).lam == (PATH if path else plan.lam)
+
+
+def test_the_best_of_the_path_is_kept_and_the_same_command_goes_on(sets, tmp_path):
+    plan, url = plan_for(sets[2], held_out=sets[2].folder.url), str(tmp_path / "run")
+    first = TrainingRun.start(plan, url, InProcess())
+    for _ in first:
+        pass
+    result = first.result
+    losses = {found["lam"]: found["loss"] for found in result.candidates}
+    assert sorted(losses) == sorted(PATH.values(400))
+    assert result.lam == min(losses, key=losses.get)
+    again = TrainingRun.start(plan, url, InProcess())
+    assert [event.kind for event in again] == ["resume", "finish"]

@@ -1,1 +1,1 @@
-"""Execution of tasks: on threads of this process, or on Dask."""
+"""Passes over rows: walks and sums as spans, run on threads of this process or on Dask."""

@@ -119,21 +119,20 @@ def scaled_vectors(
 
 def tags_in(cells: Any, values: Sequence[str]) -> Ragged:
     """Return the entries of lists of words: 1 for each word that is there, however often."""
-    words = words_of(pc.list_flatten(cells)).drop_null()
+    words, rows = _words_in(cells)
     places = pc.index_in(words, value_set=pa.array(values, pa.large_string()))
     codes = places.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
     width = len(values) + 1
-    present = np.unique(_rows_of(cells) * width + codes)
+    present = np.unique(rows * width + codes)
     starts = np.searchsorted(present, np.arange(len(cells) + 1) * width)
     return Ragged(starts, present % width, np.ones(len(present)))
 
 
-def _rows_of(cells: Any) -> NDArray[np.int64]:
-    """Return the row that each word is of, of those that are not null."""
+def _words_in(cells: Any) -> tuple[Any, NDArray[np.int64]]:
+    """Return the words of lists, an Arrow array (m,), and the row that each is of."""
+    words = words_of(pc.list_flatten(cells))
     rows = np.asarray(pc.list_parent_indices(cells), np.int64)
-    valid = np.asarray(pc.list_flatten(cells).is_valid(), np.bool_)
-    result: NDArray[np.int64] = rows[valid]
-    return result
+    return words.drop_null(), rows[np.asarray(words.is_valid(), np.bool_)]
 
 
 def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
@@ -180,7 +179,7 @@ def _moments(lengths: Any, cells: Any, size: int) -> tuple[Floats, Floats]:
 
 def fitted_tags(name: str, cells: Any, enough: int, most: int) -> Tags:
     """Give a column to the words that `enough` rows of a sample have, at most to `most`."""
-    words, rows = words_of(pc.list_flatten(cells)).drop_null(), _rows_of(cells)
+    words, rows = _words_in(cells)
     coded = words.dictionary_encode()
     codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     values = coded.dictionary.to_pylist()

@@ -107,9 +107,9 @@ def pairs_in(cells: Any) -> Pairs:
     rows = np.asarray(pc.list_parent_indices(lists), np.int64)
     values = pc.cast(pc.struct_field(flat, 1), pa.float64(), safe=False)
     numbers = np.array(values.to_numpy(zero_copy_only=False), np.float64)
-    there = np.isfinite(numbers)
-    names = words_of(pc.struct_field(flat, 0)).filter(pa.array(there))
-    return Pairs(rows[there], names, numbers[there])
+    names = words_of(pc.struct_field(flat, 0))
+    there = np.isfinite(numbers) & np.asarray(names.is_valid(), np.bool_)
+    return Pairs(rows[there], names.filter(pa.array(there)), numbers[there])
 
 
 def fitted_map(name: str, cells: Any, enough: int, most: int) -> Map:

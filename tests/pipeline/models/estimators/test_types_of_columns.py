@@ -14,6 +14,8 @@ import pytest
 from fewpass import LinearClassifier, TableEncoder
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.lists import fitted_tags, tags_in
+from fewpass.pipeline.tables.encoding.maps import fitted_map, scaled_maps
 from fewpass.pipeline.tables.encoding.plain_types import plain, plain_type
 from fewpass.pipeline.tables.readers import open_source
 
@@ -86,6 +88,22 @@ def test_files_of_unusual_types_are_those_of_plain_ones(tmp_path):
     assert len(made[0][-1]) == ROWS
     for a, b in zip(*made, strict=True):  # pieces are cut by bytes, which views take more of
         np.testing.assert_array_equal(a, b)
+
+
+def test_words_that_say_nothing_are_none_of_a_list_or_a_map():
+    words, said = pa.array([["u", ""], [None, "v"], [""], None]), pa.array([["u"], ["v"], [], None])
+    pairs, named = (
+        pa.array(rows, pa.map_(pa.string(), pa.float64()))
+        for rows in ([[("", 1.0), ("u", 2.0)], [("v", None)]], [[("u", 2.0)], []])
+    )
+    assert fitted_tags("a", words, 1, 9) == fitted_tags("a", said, 1, 9)
+    assert fitted_map("a", pairs, 1, 9) == fitted_map("a", named, 1, 9)
+    given = (tags_in(words, ["u"]), scaled_maps(pairs, ["u"], [1.0])[0])
+    for a, b in zip(
+        given, (tags_in(said, ["u"]), scaled_maps(named, ["u"], [1.0])[0]), strict=True
+    ):
+        for part, other in zip(a, b, strict=True):
+            np.testing.assert_array_equal(part, other)
 
 
 B = np.linspace(-1.0, 1.0, ROWS)

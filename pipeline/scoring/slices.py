@@ -19,6 +19,7 @@ from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.tables.encoding.cells import (
     Read,
     Written,
+    as_array,
     is_single,
     is_text,
     read_numbers,
@@ -75,9 +76,7 @@ class SliceBy(NamedTuple):
 
     def rows(self, cells: Any, where: str) -> dict[str, NDArray[np.int64]]:
         """Return the rows of every slice that has some; BadInput where slices are too many."""
-        if isinstance(cells, pa.ChunkedArray):
-            cells = cells.combine_chunks()
-        codes, names = self._codes(cells, where)
+        codes, names = self._codes(as_array(cells), where)
         order = np.argsort(codes, kind="stable")
         present, starts = np.unique(codes[order], return_index=True)
         require_few(len(present), self.column)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.encoding.cells import hashable
+from fewpass.pipeline.tables.encoding.cells import as_array, hashable
 from fewpass.pipeline.tables.encoding.recipe import Recipe, joined
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm
 from fewpass.pipeline.tables.readers import Expected, open_source
@@ -48,8 +47,7 @@ def hashed_words(recipe: Recipe, record: RunRecord, files: Sequence[str]) -> Wor
 def _words(one: ColumnTerms, columns: Mapping[str, Any]) -> Sequence[str]:
     cells = [columns[name] for name in one.columns]
     words = hashable(cells[0]) if len(cells) == 1 else joined(*cells)
-    words = words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
-    distinct: list[str] = pc.unique(words.drop_null()).to_pylist()
+    distinct: list[str] = pc.unique(as_array(words).drop_null()).to_pylist()
     return distinct
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from fewpass.pipeline.tables.encoding.cells import as_array
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
@@ -94,7 +94,7 @@ def hashes(words: Any, prefix: str) -> NDArray[np.int64]:
 
 def buffers_of(words: Any) -> tuple[Bytes, NDArray[np.int64]]:
     """Return the bytes of a large string array, and where each cell begins, the last end behind."""
-    words = words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
+    words = as_array(words)
     _, ends, text = words.buffers()
     begins = np.frombuffer(ends, np.int64)[words.offset : words.offset + len(words) + 1]
     content = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)

@@ -38,7 +38,9 @@ c.DaskGateway.address = "127.0.0.1:{}"
 c.Proxy.address = "127.0.0.1:{}"
 c.Proxy.tcp_address = "127.0.0.1:{}"
 c.UnsafeLocalBackend.clusters_directory = "{}"
-c.UnsafeLocalBackend.inherited_environment = ["PATH", "PYTHONPATH", "HOME", "XDG_CACHE_HOME"]
+c.UnsafeLocalBackend.inherited_environment = [
+    "PATH", "PYTHONPATH", "HOME", "XDG_CACHE_HOME", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES",
+]
 c.UnsafeLocalBackend.sigterm_timeout = 1
 c.ClusterConfig.worker_cores = 1
 c.ClusterConfig.worker_memory = "2 G"

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 from datetime import UTC, datetime
@@ -77,6 +78,20 @@ class Place:
             capture_output=True, text=True, timeout=280,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
+
+    def deploy_second_version(self, found, put):
+        """Deploy from another folder with one text of prefect.yaml replaced."""
+        home = Path(tempfile.mkdtemp(dir=self.folder))
+        (home / "flows").symlink_to(PROJECT / "flows")
+        for name in ("prefect.yaml", "automation.yaml"):
+            text = (PROJECT / name).read_text()
+            (home / name).write_text(text.replace(found, put))
+        assert put in (home / "prefect.yaml").read_text()
+        own = {"FEWPASS_HOME": str(home), "FEWPASS_STORE": str(self.store)}
+        subprocess.run(
+            [sys.executable, "-m", "fewpass.flows.orchestration.deploying"],
+            env=self.server.environment | own, cwd=PROJECT, check=True, timeout=280,
+        )  # fmt: skip
 
     def prefect(self, *words):
         done = prefect(self.server.environment, "--no-prompt", *words)
@@ -435,11 +450,20 @@ def test_a_worker_that_is_stopped_hands_its_run_back(place):
     *_, last = RunFolder(str(place.folder / "handed")).events()
     goes_on = f"fewpass resume {place.folder}/handed goes on from snapshot {last['snapshot']}"
     assert goes_on in known["state"]["message"]
+    entry = "  entrypoint: flows/orchestration/train.py:train\n"
+    other = entry + "  parameters:\n    require_tol: true\n"  # which the run would be refused for
+    place.deploy_second_version(entry, other)
+    again = place.known(run)
+    assert (again["state"]["id"], again["parameters"]) == (
+        known["state"]["id"],
+        known["parameters"],
+    )
     place.worker()
     assert place.trained("handed")["weights_sha256"] == place.quiet.weights_sha256
     wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
     assert place.known(run)["run_count"] == 2
     assert place.runs("train-model")[-1]["id"] == run["id"]
+    place.deploy()
 
 
 def test_a_run_that_lost_its_worker_before_it_began_is_taken_by_another(place):

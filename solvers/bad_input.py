@@ -21,6 +21,8 @@ _KINDS = {
     "int": "a whole number", "float": "a number", "bool": "true or false", "string": "text",
     "dict": "a table of names and values", "tuple": "a list", "model": "settings by name",
 }  # fmt: skip
+#: What pydantic's sentences begin with.
+_SUBJECTS = {"Input", "String", "Tuple", "List", "Dictionary", "Set"}
 
 
 class BadInput(ValueError):  # noqa: N818 - users read the message, not the name
@@ -151,7 +153,8 @@ def expected(problem: Any) -> str:
     if problem["type"] == "method_setting":
         return str(problem["ctx"]["expected"])
     kind = problem["type"].partition("_")[0]
-    if kind in _KINDS and problem["type"] not in ("string_too_short", "string_too_long"):
+    if kind in _KINDS and not problem["type"].endswith(("too_short", "too_long")):
         return f"it should be {_KINDS[kind]}"
-    message: str = problem["msg"].removeprefix("Value error, ")
-    return message.replace("Input", "it", 1) if message.startswith("Input should") else message
+    message: str = problem["msg"].removeprefix("Value error, ").partition(" after validation")[0]
+    subject, verb, rest = message.partition(" should ")
+    return f"it should {rest}" if verb and subject in _SUBJECTS else message

@@ -102,7 +102,10 @@ def test_what_is_within_bounds_comes_back_as_it_was_written():
         (lambda: TrainingPlan(dataset="d", passes=2.5), "passes is 2.5, but it should be a whole"),
         (lambda: TrainingPlan(dataset="d", passes=1 << 63), "should be at most"),
         (lambda: TrainingPlan(dataset="d", class_weight="a=0"), "the label a the weight"),
-        (lambda: fewpass.ingest([], "d"), r"sources is \[\], but it should have at least 1 item\.$"),
+        (
+            lambda: fewpass.ingest([], "d"),
+            r"sources is \[\], but it should have at least 1 item\.$",
+        ),
         (lambda: SourceOptions(delimiter="ab"), 'delimiter is "ab", but it should have at most 1'),
     ],
 )

@@ -115,8 +115,8 @@ def open_executor(execution: Execution, why: str = "") -> Iterator[Executor]:
 def _opened(execution: Execution, why: str) -> AbstractContextManager[Executor]:
     if execution.engine == "threads":
         return closing(InProcess(threads_of(execution), why))
-    if execution.scheduler not in (None, LOCAL):
-        return _on_scheduler(str(execution.scheduler), execution, why)
+    if execution.scheduler is not None and execution.scheduler != LOCAL:
+        return _on_scheduler(execution.scheduler, execution, why)
     return _on_own_cluster(execution, why)
 
 
@@ -131,9 +131,10 @@ def _on_scheduler(address: str, execution: Execution, why: str) -> Iterator[Exec
             '"local", or "none".'
         )
     require_transport(address)
-    require_answer(address)
+    security = getattr(address, "security", None)
+    require_answer(address, security)
     connect: Any = distributed.Client
-    with connect(address, set_as_default=False) as client:
+    with connect(str(address), security=security, set_as_default=False) as client:
         workers = of_scheduler(client, execution)
         workers.wait()
         if others := workers.others():

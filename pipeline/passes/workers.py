@@ -37,7 +37,7 @@ TLS_SETTINGS = (
 NANNIES = "distributed.nanny"  # which logs the end of worker processes
 
 
-def require_answer(scheduler: str) -> None:
+def require_answer(scheduler: str, security: Any = None) -> None:
     """Raise OSError if the scheduler does not answer: Dask would wait forever."""
     import asyncio  # noqa: PLC0415
 
@@ -45,7 +45,7 @@ def require_answer(scheduler: str) -> None:
     from dask.utils import parse_timedelta  # noqa: PLC0415
     from distributed.comm.core import connect  # noqa: PLC0415
 
-    given = _connection_args(scheduler)
+    given = _connection_args(scheduler, security)
     most_s = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
 
     async def ask() -> None:
@@ -65,12 +65,13 @@ def require_answer(scheduler: str) -> None:
         loop.call_soon_threadsafe(loop.stop)
 
 
-def _connection_args(scheduler: str) -> dict[str, Any]:
-    """Return what Dask's configuration says of connections; BadInput where TLS lacks its files."""
+def _connection_args(scheduler: str, security: Any) -> dict[str, Any]:
+    """Return the settings of connections, Dask's own by default; BadInput where TLS lacks files."""
     import distributed  # noqa: PLC0415
 
     try:
-        given: dict[str, Any] = distributed.Security().get_connection_args("client")
+        own = security or distributed.Security()
+        given: dict[str, Any] = own.get_connection_args("client")
     except OSError as error:  # an SSLError is one
         raise BadInput(
             f"The files of TLS in Dask's configuration cannot be used ({error}). {TLS_SETTINGS}"

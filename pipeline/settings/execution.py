@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ValidatorFunctionWrapHandler, WrapValidator
 
 from fewpass.pipeline.durations import Seconds
 from fewpass.pipeline.settings.model_config import Workers
@@ -12,13 +14,33 @@ NONE: Final = "none"  # words in place of a scheduler's address: no Dask, ...
 LOCAL: Final = "local"  # ... or one in this process
 
 
+class SchedulerAddress(str):
+    """The address of a Dask scheduler, with the TLS settings (`security`) it is reached by."""
+
+    __slots__ = ("security",)
+    security: Any  # a distributed.Security
+
+
+def _address(given: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Return the scheduler's address of a Client or a cluster; any other value as it is checked."""
+    if isinstance(given, SchedulerAddress):
+        return given
+    of_client = getattr(getattr(given, "scheduler", None), "address", None)
+    address = getattr(given, "scheduler_address", of_client)
+    if not isinstance(address, str):
+        return check(given)
+    one = SchedulerAddress(address)
+    one.security = given.security
+    return one
+
+
 class Execution(Described):
     """Where to run.  The result is the same everywhere, bit for bit."""
 
-    scheduler: str | None = None
-    """Address of a Dask scheduler, TLS as in Dask's own settings; "local" for one in this process,
-    its dashboard on 127.0.0.1; "none" for threads without Dask [default: none for short work, else
-    local]."""
+    scheduler: Annotated[str | None, WrapValidator(_address)] = None
+    """Address of a Dask scheduler, TLS as in Dask's own settings, or in Python a Client or cluster
+    of it; "local" for one in this process, its dashboard on 127.0.0.1; "none" for threads without
+    Dask [default: none for short work, else local]."""
     workers: Workers | None = None
     """Worker processes to start [default: threads of this process]."""
     threads: Workers | None = None

@@ -83,9 +83,10 @@ class SharedParameters(BaseEstimator):
         Where to keep rows that are not in memory (`folder/data`) and their training (`folder/run`).
         The same call continues an interrupted fit, and returns a finished one.  None is a temporary
         folder.
-    scheduler : str or None, default=None
-        Address of a Dask scheduler that trains rows that are not in memory, or "local" for one in
-        this process.  None trains in threads, without Dask.
+    scheduler : str, Client, cluster or None, default=None
+        Dask scheduler that trains rows that are not in memory: its address, which scikit-learn can
+        clone, a Client or a cluster; or "local" for one in this process.  None trains in threads,
+        without Dask.
     verbose : int or None, default=None
         Show progress if a fit takes more than a second: None in notebooks, 1 always, 0 never.
 
@@ -133,7 +134,7 @@ class SharedParameters(BaseEstimator):
     columns: Any = None
     memory: int | str | None = None
     folder: Any = None
-    scheduler: str | None = None
+    scheduler: Any = None
     verbose: int | None = None
 
 

@@ -248,7 +248,7 @@ def _require_as_it_lies(dataset: Dataset, named: Mapping[str, Any], wanted: Want
 def train_stored(
     plan: TrainingPlan,
     url: str,
-    scheduler: str | None,
+    scheduler: Any,
     start_at: tuple[Weights, int] | None,
     is_stopping: Callable[[], bool],
     on_event: Callable[[Event], None] = lambda _: None,
@@ -260,7 +260,7 @@ def train_stored(
     InterruptedError
         When it is to stop: after a snapshot.
     """
-    place = Execution(scheduler=scheduler or "none")
+    place = Execution(scheduler="none" if scheduler is None else scheduler)
     with open_executor(place, "an estimator's fit") as executor:
         run = TrainingRun.start(plan, url, executor, start_at=start_at)
         for event in run:

@@ -12,8 +12,10 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 
 import pytest
+from distributed import Client, LocalCluster, Security
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.planning.place import place_of, rough_seconds, times_one_model
@@ -52,6 +54,24 @@ def test_what_a_task_raises_is_raised_here():
     executor = InProcess()
     with pytest.raises(ZeroDivisionError):
         executor.result(executor.submit("divide", divmod, 1, 0))
+
+
+@pytest.mark.parametrize("encrypt", [False, True])
+def test_a_client_or_a_cluster_is_taken_for_its_scheduler(encrypt):
+    security = Security.temporary() if encrypt else None
+    own = {"protocol": "tls", "processes": True} if encrypt else {"processes": False}
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, security=security, **own
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        for one in (client, cluster, Execution(scheduler=client).scheduler):
+            with open_executor(Execution(scheduler=one)) as executor:
+                assert executor.result(executor.submit("add", sum, (1, 2))) == 3
+        assert client.submit(sum, (3, 4)).result() == 7  # its own connection is open
+    with pytest.raises(BadInput, match="scheduler is 3, but it should be text"):
+        Execution(scheduler=3)
 
 
 @HERE

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.tables.readers.blocks import RowBlock, hashed, is_bag
+from fewpass.pipeline.tables.readers.blocks import RowBlock, hashed, is_bag, partitions_of
 from fewpass.pipeline.tables.readers.collection_blocks import NO_OFFSETS, blocks_of, pairs_of
 
 Method = Callable[..., NDArray[Any]]
@@ -34,7 +34,7 @@ def lazily(method: Method, X: Any, example: Any) -> Any:
         X = hashed(X)
     empty = method(example)[:0]
     if not hasattr(X, "chunks"):
-        parts = X.to_delayed() if hasattr(X, "to_delayed") else X
+        parts = partitions_of(X) if hasattr(X, "to_delayed") else X
         of_part = delayed(_of_block)
         shape = (np.nan, *empty.shape[1:])
         result = [of_part(part, method, empty) for part in parts]

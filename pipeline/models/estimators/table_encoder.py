@@ -36,6 +36,7 @@ from fewpass.pipeline.tables.encoding.cells import table_without_nulls
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, as_sample, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.readers.blocks import partitions_of
 
 #: Features of a frame.
 MOST_DENSE = 4096
@@ -245,7 +246,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         of_part, d = delayed(self.transform), self.recipe_.n_outputs
         meta = sparse.csr_matrix((0, d))
-        parts = [da.from_delayed(of_part(p), (np.nan, d), meta=meta) for p in X.to_delayed()]
+        parts = [da.from_delayed(of_part(p), (np.nan, d), meta=meta) for p in partitions_of(X)]
         return da.concatenate(parts)
 
     def __sklearn_tags__(self) -> Tags:

@@ -225,6 +225,19 @@ def is_bag(X: Any) -> bool:
     return any(kind.__module__ == "dask.bag.core" for kind in type(X).__mro__)
 
 
+def partitions_of(frame: Any) -> list[Any]:
+    """Return the delayed partitions of a Dask frame or series, as many as it says that it has.
+
+    Dask reads several files of Parquet as one partition where few of their columns are wanted, so
+    that two expressions of one frame would be cut differently.
+    """
+    parts: list[Any] = frame.to_delayed()
+    if len(parts) == frame.npartitions:
+        return parts
+    as_it_is: list[Any] = frame.to_delayed(optimize_graph=False)
+    return as_it_is
+
+
 def hashed(bag: Any) -> Any:
     """Return a bag of texts as dask.array blocks of CSR rows (n, 2^20), one for each partition.
 

@@ -10,7 +10,13 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.readers.blocks import RowBlock, hashed, is_bag, labels_of
+from fewpass.pipeline.tables.readers.blocks import (
+    RowBlock,
+    hashed,
+    is_bag,
+    labels_of,
+    partitions_of,
+)
 
 #: What a block has next to its rows, by the words of `fit`.
 PARTS = (("y",), ("sample_weight",), ("offset", "exposure"))
@@ -76,7 +82,7 @@ def _like_rows(part: Any, X: Any, name: str) -> list[Any]:
         if is_bag(part):
             return _require_as_many(labels_of(part), X, name)
         if hasattr(part, "to_delayed"):  # a series, whose lengths nobody knows
-            return _require_as_many(part.to_delayed(), X, name)
+            return _require_as_many(partitions_of(part), X, name)
         part = da.from_array(np.asarray(part), chunks=-1)
     is_sized = not (np.isnan(X.shape[0]) or np.isnan(part.shape[0]))
     if not is_sized:

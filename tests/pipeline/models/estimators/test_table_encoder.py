@@ -177,6 +177,22 @@ def test_words_tell_more_than_numbers_alone():
     assert everything > score(LinearClassifier(tol=1e-2, passes=200), numbers)
 
 
+def test_targets_of_parquet_files_are_cut_as_their_rows(tmp_path):
+    """Dask reads several files at once for the one column of targets."""
+    rows = frame().assign(bought=lambda table: table["age"].fillna(0) > 40)
+    for k in range(6):
+        rows[k::6].to_parquet(tmp_path / f"{k}.parquet")
+    stored = dd.read_parquet(tmp_path)
+    X, y = stored.drop(columns="bought"), stored["bought"]
+    chain = make_pipeline(TableEncoder(), LinearClassifier(lam=1e-3)).fit(X, y)
+    assert len(y.to_delayed()) < y.npartitions == 6, "this is what the test is about"
+    assert chain.predict(X).compute().shape == (len(rows),)
+    whole = pd.concat([rows[k::6] for k in range(6)])
+    again = make_pipeline(TableEncoder(), LinearClassifier(lam=1e-3))
+    again.fit(whole.drop(columns="bought"), whole["bought"])
+    assert np.mean(chain.predict(whole) == again.predict(whole)) == 1.0
+
+
 # -- what is refused -------------------------------------------------------------------------------
 
 

@@ -192,11 +192,6 @@ def one_row(_chunk: int) -> int:
     return 1
 
 
-def values_of_chunks(first: int, stop: int) -> list[int]:
-    """Return the values of chunks first <= k < stop."""
-    return [CHUNK_VALUES] * (stop - first)
-
-
 def largest_of_chunks(_together: int) -> tuple[int, int]:
     """Return the rows and values of the largest window."""
     return 1, 1
@@ -206,11 +201,11 @@ def sleeping_job(spans: int, columns: int, streams: int = 1) -> Job:
     """Return a job on a data set of so many chunks, each a span, of which nothing is stored."""
     manifest = SimpleNamespace(
         nnz=CHUNK_VALUES * spans, n_chunks=spans, fingerprint="", n_rows=spans, rows_of=one_row,
-        chunks=SimpleNamespace(largest_together=largest_of_chunks),
+        chunks=SimpleNamespace(
+            largest_together=largest_of_chunks, nnz=np.full(spans, CHUNK_VALUES)
+        ),
     )  # fmt: skip
-    dataset = SimpleNamespace(
-        manifest=manifest, folder=SimpleNamespace(is_local=True), nnz_between=values_of_chunks
-    )
+    dataset = SimpleNamespace(manifest=manifest, folder=SimpleNamespace(is_local=True))
     plan = WindowPlan(spans, 1, streams, 0)
     return Job(
         dataset, problem=None, stats=SimpleNamespace(n=spans, d=1, shuffled=True),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fewpass.storage import column_schema, hashed_names
-from fewpass.storage.manifest import FORMAT, RETAINED_BYTES, Layout, Manifest
+from fewpass.storage.manifest import FORMAT, FORMAT_VERSION, RETAINED_BYTES, Layout, Manifest
 from fewpass.storage.table import index_dtype
 from fewpass.storage.zarr_documents import array_document, group_document, vector_document
 
@@ -52,20 +52,20 @@ def chunk_templates(
     return [*documents, *parts, *([RETAINED_KEY] if retained else [])]
 
 
-def chunk_documents(
-    k: int, shape: tuple[int, int], nnz: int, dtype: np.dtype[Any]
-) -> dict[str, bytes]:
-    """Return the Zarr metadata of chunk `k` of a sparse set: one matrix as in anndata."""
+def chunk_documents(shape: tuple[int, int], nnz: int, dtype: np.dtype[Any]) -> dict[str, bytes]:
+    """Return the Zarr metadata of a chunk of a sparse set, one matrix as in anndata.
+
+    By keys with {chunk} left open.
+    """
     rows, n_features = shape
-    group = ROWS.format(chunk=k)
     arrays = {
         "data": (nnz, dtype),
         "indices": (nnz, index_dtype(n_features)),
         "indptr": (rows + 1, INDPTR),
     }
-    documents = {f"{group}/zarr.json": _matrix_document(shape)}
+    documents = {f"{ROWS}/zarr.json": _matrix_document(shape)}
     for name, (length, kind) in arrays.items():
-        documents[f"{group}/{name}/zarr.json"] = vector_document(length, kind)
+        documents[f"{ROWS}/{name}/zarr.json"] = vector_document(length, kind)
     return documents
 
 
@@ -89,7 +89,6 @@ def root_keys(manifest: Manifest) -> list[str]:
 
 
 def root_documents(
-    version: int,
     layout: Layout,
     shape: tuple[int, int],
     chunk_rows: int,
@@ -101,7 +100,7 @@ def root_documents(
     """Return the Zarr metadata of everything outside chunks, except columns."""
     n_rows, n_features = shape
     documents = {
-        "zarr.json": group_document({"format": FORMAT, "version": version}),
+        "zarr.json": group_document({"format": FORMAT, "version": FORMAT_VERSION}),
         "columns/zarr.json": group_document(),
     }
     if layout == "dense":

@@ -40,19 +40,19 @@ class ChunkForm(NamedTuple):
         coded, retained = self.codes is not None, self.n_retained > 0
         return chunk_templates(self.layout, self.row_parts, coded=coded, retained=retained)
 
-    def encoded(self, k: int, table: Table, codes: Codes | None) -> Iterator[tuple[str, bytes]]:
-        """Yield the objects of chunk `k`, one after the other, and their keys."""
+    def encoded(self, table: Table, codes: Codes | None) -> Iterator[tuple[str, bytes]]:
+        """Yield the objects of a chunk, one after the other, by keys with {chunk} left open."""
         if self.layout == "sparse" and codes is None:
             shape = (table.n_rows, self.n_features)
-            yield from chunk_documents(k, shape, table.nnz, np.dtype(self.dtype)).items()
+            yield from chunk_documents(shape, table.nnz, np.dtype(self.dtype)).items()
         parts = chunk_parts(self.layout, self.row_parts, coded=codes is not None)
         for name, template in parts.items():
             part = codes if codes is not None and name in CODE_PARTS else getattr(table, name)
             if part.size:
-                yield template.format(chunk=k), codec.encode(self._as_stored(name, part))
+                yield template, codec.encode(self._as_stored(name, part))
         if table.retained is not None:
             stored = self._as_stored("retained", table.retained)
-            yield RETAINED_KEY.format(chunk=k), codec.encode(stored)
+            yield RETAINED_KEY, codec.encode(stored)
 
     def _as_stored(self, name: str, part: NDArray[Any]) -> NDArray[Any]:
         """Pad the last chunk of an array with zeros: Zarr's chunks all have one shape."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.storage.array_layout import CODE_PARTS, RETAINED_KEY, SPARSE_PARTS, chunk_parts
-from fewpass.storage.chunk_table import ChunkFacts
+from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset_columns import DatasetColumns
-from fewpass.storage.dataset_objects import chunks_of, faults_of_chunks
+from fewpass.storage.dataset_objects import faults_of
 from fewpass.storage.folder import Damaged
 from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.objects import StoredObject, get_chunk
@@ -24,7 +24,7 @@ Objects = Mapping[str, StoredObject | None]
 
 
 class ChunkObjects:
-    """The chunks of a data set: what is recorded of each, and what its objects hold."""
+    """The chunks of a data set, read from their objects."""
 
     def __init__(self, columns: DatasetColumns) -> None:
         self._columns = columns  # which codes are expanded to
@@ -32,33 +32,25 @@ class ChunkObjects:
         form = self.manifest.layout, self.manifest.row_parts
         #: Templates of the keys of what a chunk's rows consist of, by name.
         self.parts = chunk_parts(*form, coded=self.manifest.coded)
-        self._table = chunks_of(self.folder, self.manifest)
-
-    def facts_of(self, k: int) -> ChunkFacts:
-        """Return what is recorded of chunk `k`."""
-        return self._table.facts_of(k)
-
-    def nnz_between(self, first: int, stop: int) -> Sequence[int]:
-        """Return the values of chunks first <= k < stop."""
-        return self._table.nnz_between(first, stop)
 
     def faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
         """Read every object of a chunk and yield a sentence for each damaged one."""
-        return faults_of_chunks(self.folder, self.manifest, self._table, on_read)
+        for k in range(self.manifest.n_chunks):
+            yield from faults_of(self.folder, self.manifest.chunks.record(k).named(k), on_read)
 
     def read_into(self, k: int, buffer: ChunkBuffer) -> int:
         """Append the rows of chunk `k` to a buffer; return the bytes that were read."""
-        facts, manifest = self.facts_of(k), self.manifest
-        arrays = buffer.allocate(facts.rows, facts.nnz)
+        record, manifest = self.manifest.chunks.record(k), self.manifest
+        arrays = buffer.allocate(record.rows, record.nnz)
         if manifest.codes is not None:
             arrays = arrays | {"codes": np.empty((manifest.codes, manifest.chunk_rows))}
-        n_bytes = self._decode(k, facts.objects, arrays, buffer)
+        n_bytes = self._decode(k, record.objects, arrays, buffer)
         chunk = f"Chunk {k} of {self._columns.folder.url}"
         if manifest.coded:
-            expand(self._columns.expansion, facts, arrays, chunk)
+            expand(self._columns.expansion, record, arrays, chunk)
         if manifest.layout == "sparse":
             require_inside(arrays, manifest.n_features, chunk)
-        buffer.commit(facts.rows, facts.nnz)
+        buffer.commit(record.rows, record.nnz)
         return n_bytes
 
     def _decode(self, k: int, objects: Objects, arrays: Arrays, buffer: ChunkBuffer) -> int:
@@ -81,7 +73,7 @@ class ChunkObjects:
 
     def retained(self, k: int) -> NDArray[np.uint8]:
         """Return the kept columns of chunk `k` as (rows, bytes), of a set that keeps some."""
-        objects = self.facts_of(k).objects
+        objects = self.manifest.chunks.record(k).objects
         width = RETAINED_BYTES * len(self.manifest.retained)
         retained = np.zeros((self.manifest.rows_of(k), width), np.uint8)
         if (stored := objects[RETAINED_KEY]) is not None:
@@ -92,7 +84,8 @@ class ChunkObjects:
 
     def codes(self, k: int) -> DenseTable:
         """Return the rows of chunk `k` as codes, X (rows, codes), of a set that stores these."""
-        manifest, objects = self.manifest, self.facts_of(k).objects
+        manifest = self.manifest
+        objects = manifest.chunks.record(k).objects
         assert manifest.codes is not None, "the set stores codes"
         rows = manifest.rows_of(k)
         codes = np.empty((manifest.codes, manifest.chunk_rows))
@@ -108,7 +101,7 @@ class ChunkObjects:
 
     def prefetch(self, k: int) -> None:
         """Announce that chunk `k` will be read."""
-        objects = self.facts_of(k).objects
+        objects = self.manifest.chunks.record(k).objects
         for key in self.parts.values():
             if objects[key] is not None:
                 self.folder.prefetch(key.format(chunk=k))
@@ -118,12 +111,12 @@ class ChunkObjects:
         return self.manifest.chunk_rows * (out.shape[1] if out.ndim == 2 else 1)
 
 
-def expand(expansion: RowExpansion, facts: ChunkFacts, arrays: Arrays, chunk: str) -> None:
+def expand(expansion: RowExpansion, record: ChunkRecord, arrays: Arrays, chunk: str) -> None:
     """Make a chunk's values of its codes; `chunk` names it in messages."""
-    codes = np.ascontiguousarray(arrays["codes"][:, : facts.rows])
+    codes = np.ascontiguousarray(arrays["codes"][:, : record.rows])
     parts = (arrays[name] for name in ("indptr", "indices", "data"))
     nnz = expansion.expand(codes, *parts)
-    if nnz != facts.nnz:
+    if nnz != record.nnz:
         raise Damaged(
             f"{chunk} has codes of other rows than were stored. Do not use this data set; ingest "
             "the source again."

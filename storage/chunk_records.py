@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.storage.chunk_table import ChunkFacts, ChunkRecord
+from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.table import DenseTable, Table
 
 BLOCK_ITEMS = 1 << 16  # numbers squared at a time, so that they stay in the processor's cache
 
 
-def measured_record(k: int, table: Table) -> ChunkRecord:
-    """Return the record of rows that are chunk `k`, its objects left open.
+def measured_record(k: int, table: Table, templates: Iterable[str] = ()) -> ChunkRecord:
+    """Return the record of rows that are chunk `k`, without objects yet.
 
     Raises
     ------
@@ -31,23 +32,7 @@ def measured_record(k: int, table: Table) -> ChunkRecord:
         max_square=_finite(k, squares.max()),
         sum_square=_finite(k, squares.sum()),
         sum_fourth=_finite(k, sum_fourth),
-        objects={},
-    )
-
-
-def record_of_facts(k: int, facts: ChunkFacts) -> ChunkRecord:
-    """Return the record of a chunk that a manifest describes, as that of chunk `k`.
-
-    It lacks ``sum_fourth``, which no manifest has.
-    """
-    return ChunkRecord(
-        rows=facts.rows,
-        nnz=facts.nnz,
-        target_sum=facts.target_sum,
-        max_square=facts.max_square,
-        sum_square=facts.sum_square,
-        sum_fourth=0.0,
-        objects=facts.named(k),
+        objects=dict.fromkeys(templates),
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.storage.chunk_objects import ChunkObjects
-from fewpass.storage.chunk_table import ChunkFacts
 from fewpass.storage.dataset_columns import DatasetColumns
 from fewpass.storage.dataset_objects import faults_of, require_objects
 from fewpass.storage.folder import Damaged, Folder, NotADataset
@@ -95,28 +94,14 @@ class Dataset(DatasetColumns):
         """Number of chunks."""
         return self.manifest.n_chunks
 
-    def facts_of(self, k: int) -> ChunkFacts:
-        """Return what is recorded of chunk `k`.
-
-        Raises
-        ------
-        Damaged
-            The page of the chunk table is missing or has been changed.
-        """
-        return self._chunks.facts_of(k)
-
-    def nnz_between(self, first: int, stop: int) -> Sequence[int]:
-        """Return the values of chunks first <= k < stop; raises as `facts_of`."""
-        return self._chunks.nnz_between(first, stop)
-
     def read_chunk(self, k: int) -> Table:
         """Return the rows of chunk `k` in new memory, columns in the source's order."""
         return self.column_order.sourced_rows(self.read_stored(k))
 
     def read_stored(self, k: int) -> Table:
         """Return the rows of chunk `k` in new memory, columns in stored order."""
-        facts = self.facts_of(k)
-        buffer = TableBuffer(self.manifest, facts.rows, facts.nnz)
+        chunks = self.manifest.chunks
+        buffer = TableBuffer(self.manifest, int(chunks.rows[k]), int(chunks.nnz[k]))
         self.read_into(k, buffer)
         return buffer.table()
 

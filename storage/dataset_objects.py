@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from fewpass.storage.array_layout import SPARSE_PARTS, chunk_templates, root_keys
-from fewpass.storage.chunk_pages import ChunkPages
-from fewpass.storage.chunk_table import ChunkTable, PartIndex
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Manifest
 from fewpass.storage.objects import StoredObject, fault, require_keys
@@ -24,49 +22,10 @@ def require_objects(manifest: Manifest) -> None:
     templates = chunk_templates(
         manifest.layout, manifest.row_parts, coded=manifest.coded, retained=bool(manifest.retained)
     )
-    if outside != set(root_keys(manifest)) or manifest.chunks.templates != templates:
+    if outside != set(root_keys(manifest)) or [*manifest.chunks.objects] != templates:
         raise ValueError("it names other objects than its layout has")
-    if not isinstance(manifest.chunks, ChunkTable):
-        return  # a page is checked when it is read, and a part when it is opened
-    for key, column in manifest.chunks.objects.items():
-        may_lack = key in MAY_LACK
-        for stored, nnz in zip(column, manifest.chunks.nnz, strict=True):
-            if (stored is None) != (may_lack and nnz == 0):
-                raise ValueError("it has chunks without the objects they need")
-
-
-def chunks_of(folder: Folder, manifest: Manifest) -> ChunkTable | ChunkPages:
-    """Return the records of a data set's chunks, or what reads them as they are needed."""
-    chunks = manifest.chunks
-    assert not isinstance(chunks, PartIndex), "a view has none of its own"
-    if isinstance(chunks, ChunkTable):
-        return chunks
-    may_lack = [key in MAY_LACK for key in chunks.templates]
-    return ChunkPages(folder, chunks, may_lack)
-
-
-def faults_of_chunks(
-    folder: Folder,
-    manifest: Manifest,
-    chunks: ChunkTable | ChunkPages,
-    on_read: Callable[[int], None],
-) -> Iterator[str]:
-    """Read every object of a chunk and yield a sentence for each damaged one; as `faults_of`."""
-    for numbers, problem in _pages(chunks, manifest):
-        if problem is not None:
-            yield problem
-            continue
-        for k in numbers:
-            yield from faults_of(folder, chunks.facts_of(k).named(k), on_read)
-
-
-def _pages(
-    chunks: ChunkTable | ChunkPages, manifest: Manifest
-) -> Iterable[tuple[range, str | None]]:
-    """Yield chunks, and what is wrong with their page of the chunk table, if anything."""
-    if isinstance(chunks, ChunkPages):
-        return chunks.faults()
-    return [(range(manifest.n_chunks), None)]
+    if not manifest.chunks.lack_only(MAY_LACK):
+        raise ValueError("it has chunks without the objects they need")
 
 
 def faults_of(

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from fewpass.storage import column_schema
-from fewpass.storage.chunk_table import (
-    ChunkIndex,
-    ChunkRecord,
-    ChunkTable,
-    ManifestPart,
-    Natural,
-    PartIndex,
-    PartRecord,
-    Positive,
-)
+from fewpass.storage.chunk_table import ChunkTable, Digest, ManifestPart, Natural, Positive
 from fewpass.storage.objects import ArrayLayout, StoredObject
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import index_dtype
 
 FORMAT: Final = "fewpass-dataset"
-#: Sets with reordered columns, which readers of version 1 would misread.
-FORMAT_VERSION: Final = 2
-#: Sets with the schema of their source; earlier readers would match columns by position.
-FORMAT_WITH_SCHEMA: Final = 3
-#: Sets of rows as their codes.
-FORMAT_WITH_CODES: Final = 4
-#: Sets that were changed after their ingest, or that keep columns as they were written.
-FORMAT_WITH_GENERATIONS: Final = 5
-#: Sets of many chunks, whose table lies in pages of its own.
-FORMAT_IN_PAGES: Final = 6
-#: Views: sets whose chunks are those of other sets.
-FORMAT_OF_VIEWS: Final = 7
-#: All other sets.
-FORMAT_IN_SOURCE_ORDER: Final = 1
-KNOWN_VERSIONS: Final = (
-    FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION, FORMAT_WITH_SCHEMA, FORMAT_WITH_CODES,
-    FORMAT_WITH_GENERATIONS, FORMAT_IN_PAGES, FORMAT_OF_VIEWS,
-)  # fmt: skip
+FORMAT_VERSION: Final = 1
 #: Folder of the objects of all generations but the first.
 GENERATIONS: Final = "generations"
 #: Bytes of a kept column in a row: UTF-8, then zeros.
@@ -149,11 +123,19 @@ class ChangeRecord(ManifestPart):
     training: str = ""
 
 
+class PartRecord(ManifestPart):
+    """One of the data sets that a view has the chunks of."""
+
+    way: str  # to it: from the view, or from anywhere
+    fingerprint: Digest
+    n_chunks: Positive
+
+
 class Manifest(ManifestPart):
     """The manifest of a data set; its presence proves that the set is complete."""
 
     format: Literal["fewpass-dataset"] = FORMAT
-    version: Literal[1, 2, 3, 4, 5, 6, 7] = FORMAT_IN_SOURCE_ORDER
+    version: Literal[1] = FORMAT_VERSION
     layout: Layout
     n_rows: Positive
     n_features: Positive
@@ -173,24 +155,18 @@ class Manifest(ManifestPart):
     versions: dict[str, str]
     columns: dict[str, ArrayLayout]  # statistics and order of the columns, below columns/
     objects: dict[str, StoredObject]  # all objects outside chunks, except this manifest
-    chunks: ChunkTable | ChunkIndex | PartIndex
+    chunks: ChunkTable
+    parts: tuple[PartRecord, ...] = ()  # the sets whose chunks a view has
     retained: tuple[str, ...] = ()  # columns that are kept as they were written, by name
     changes: tuple[ChangeRecord, ...] = ()  # since the ingest
     fingerprint: str = ""  # SHA-256 of all of the above
 
     @model_validator(mode="after")
     def _adds_up(self) -> Manifest:
-        if not self.chunks.add_up_to(self.n_rows, self.chunk_rows, self.nnz):
+        if not self.chunks.add_up_to(self.n_rows, self.nnz) or not self._are_full():
             raise ValueError("the chunks do not add up to the rows and values of the data set")
         if self.has_weight != (self.weights is not None):
             raise ValueError("has_weight and weights contradict each other")
-        version = format_version(
-            self.columns, has_schema=self.has_schema, coded=self.coded,
-            later=bool(self.retained or self.changes), in_pages=self.in_pages,
-            is_view=self.is_view,
-        )  # fmt: skip
-        if version != self.version:
-            raise ValueError("its version and its columns contradict each other")
         if self.coded and (self.layout == "dense" or not self.has_schema):
             raise ValueError("its rows cannot be stored as codes")
         if COLUMN_ORDER in self.columns:
@@ -203,24 +179,29 @@ class Manifest(ManifestPart):
         if self.layout == "dense" or self.coded or actual != expected:
             raise ValueError("its columns are in an order that they cannot have")
 
+    def _are_full(self) -> bool:
+        """Whether all chunks but the last, of the set or of each part, are of one size."""
+        if not self.is_view:
+            return self.chunks.are_full(self.chunk_rows)
+        starts = self.starts
+        if starts[-1] != self.n_chunks or self.chunk_rows != self.chunks.rows.max():
+            return False
+        parts = (self.chunks.between(*ends) for ends in itertools.pairwise(starts))
+        return all(part.are_full(int(part.rows[0])) for part in parts)
+
     @property
     def n_chunks(self) -> int:
         """Number of chunks."""
         return self.chunks.n_chunks
 
+    @cached_property
+    def starts(self) -> list[int]:
+        """First chunk of each part of a view, and the end of the last one."""
+        return list(itertools.accumulate((part.n_chunks for part in self.parts), initial=0))
+
     def rows_of(self, k: int) -> int:
         """Return the rows of chunk `k`: of a set's own, all but the last have the same number."""
-        return self.chunks.rows_of(k)
-
-    @property
-    def in_pages(self) -> bool:
-        """Whether the chunk table lies in pages of its own, and is read as it is needed."""
-        return isinstance(self.chunks, ChunkIndex)
-
-    @property
-    def parts(self) -> tuple[PartRecord, ...]:
-        """The sets whose chunks a view has; none of a set that has chunks of its own."""
-        return self.chunks.parts if isinstance(self.chunks, PartIndex) else ()
+        return int(self.chunks.rows[k])
 
     @property
     def is_view(self) -> bool:
@@ -279,36 +260,12 @@ class Manifest(ManifestPart):
             usual["offsets"] = True
         if not self.coded:
             usual["codes"] = True
-        usual |= {name: True for name in ("retained", "changes") if not getattr(self, name)}
+        usual |= {
+            name: True for name in ("retained", "changes", "parts") if not getattr(self, name)
+        }
         if isinstance(self.targets, Values) and self.targets.weighted_mean is None:
             usual["targets"] = {"weighted_mean"}
         return seal(self.model_dump(mode="json", exclude=usual))
-
-
-def format_version(
-    columns: Mapping[str, ArrayLayout],
-    *,
-    has_schema: bool = False,
-    coded: bool = False,
-    later: bool = False,
-    in_pages: bool = False,
-    is_view: bool = False,
-) -> Literal[1, 2, 3, 4, 5, 6, 7]:
-    """Return the format version of a set with these arrays below ``columns/``.
-
-    `later`: it has kept columns, or was changed.  `in_pages`: so its chunk table lies.
-    """
-    if is_view:
-        return FORMAT_OF_VIEWS
-    if in_pages:
-        return FORMAT_IN_PAGES
-    if later:
-        return FORMAT_WITH_GENERATIONS
-    if coded:
-        return FORMAT_WITH_CODES
-    if has_schema:
-        return FORMAT_WITH_SCHEMA
-    return FORMAT_VERSION if COLUMN_ORDER in columns else FORMAT_IN_SOURCE_ORDER
 
 
 def place_of_generation(number: int) -> str:
@@ -333,10 +290,10 @@ def read_manifest(raw: bytes) -> Manifest:
     """
     document = unseal(raw)
     kind, version = document.get("format"), document.get("version")
-    if kind != FORMAT or version not in KNOWN_VERSIONS:
+    if kind != FORMAT or version != FORMAT_VERSION:
         raise UnknownVersion(
-            f"it is {kind!r} version {version!r}, where {FORMAT!r} version "
-            f"{', '.join(map(str, KNOWN_VERSIONS[:-1]))} or {KNOWN_VERSIONS[-1]} was expected"
+            f"it is {kind!r} version {version!r}, where {FORMAT!r} version {FORMAT_VERSION} was "
+            "expected"
         )
     try:
         return Manifest.model_validate(document)
@@ -350,11 +307,11 @@ def _first(error: ValidationError) -> str:
     return f"{where}: {first['msg']}" if where else str(first["msg"])
 
 
-def norms(records: Sequence[ChunkRecord]) -> Norms:
+def norms(chunks: ChunkTable) -> Norms:
     """Combine the sums of the chunks, exactly rounded, hence independent of their order."""
-    n = sum(record.rows for record in records)
+    n = int(chunks.rows.sum())
     return Norms(
-        mean_square=math.fsum(record.sum_square for record in records) / n,
-        max_square=max(record.max_square for record in records),
-        mean_fourth=math.fsum(record.sum_fourth for record in records) / n,
+        mean_square=math.fsum(chunks.sums("sum_square")) / n,
+        max_square=float(chunks.sums("max_square").max()),
+        mean_fourth=math.fsum(chunks.sums("sum_fourth")) / n,
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.storage.chunk_records import row_squares
-from fewpass.storage.chunk_table import ChunkTable, PartRecord
+from fewpass.storage.chunk_table import ChunkRecord, ChunkTable
 from fewpass.storage.column_schema import Groups
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
@@ -57,15 +57,6 @@ class MemoryDataset(Dataset):
             _measured(table)  # which may refuse rows
         self.feature_groups = groups
 
-    def __getattr__(self, name: str) -> Any:
-        """Measure the rows when the records of chunks are first asked for."""
-        if name != "_chunks":
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        chunks = self.manifest.chunks
-        assert isinstance(chunks, ChunkTable), "there is one chunk"
-        self.__dict__["_chunks"] = chunks
-        return chunks
-
     def read_stored(self, k: int) -> Table:
         assert k == 0, "there is one chunk"
         return self.table
@@ -101,11 +92,6 @@ class MemoryManifest(Manifest):
         table: Table = self.__dict__["_table"]
         self.__dict__["norms"], self.__dict__["chunks"] = _measured(table)
         return self.__dict__[name]
-
-    @property
-    def parts(self) -> tuple[PartRecord, ...]:
-        """None: the rows are its own."""
-        return ()
 
     def rows_of(self, k: int) -> int:
         """Return the rows of the one chunk, without measuring them."""
@@ -165,15 +151,16 @@ def _measured(table: Table) -> tuple[Norms, ChunkTable]:
     norms = Norms(
         mean_square=float(squares.mean()), max_square=float(squares.max()), mean_fourth=fourth
     )
-    chunks = ChunkTable(
-        rows=(table.n_rows,),
-        nnz=(table.nnz,),
-        target_sum=(float(table.target.sum()),),
-        max_square=(norms.max_square,),
-        sum_square=(float(squares.sum()),),
-        objects={},
+    record = ChunkRecord(
+        table.n_rows,
+        table.nnz,
+        float(table.target.sum()),
+        norms.max_square,
+        float(squares.sum()),
+        fourth * table.n_rows,
+        {},
     )
-    return norms, chunks
+    return norms, ChunkTable.of([record], [])
 
 
 def _offsets(table: Table) -> OffsetStats | None:

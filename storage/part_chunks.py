@@ -6,7 +6,8 @@ fingerprint.  A part that has changed is opened as it was, as long as that is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.storage.chunk_table import ChunkFacts, PartIndex
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import Manifest
@@ -48,32 +48,16 @@ class PartChunks:
     """
 
     def __init__(self, folder: Folder, manifest: Manifest, open_part: OpensPart) -> None:
-        assert isinstance(manifest.chunks, PartIndex), "it is a view's"
         self._folder, self._manifest, self._open_part = folder, manifest, open_part
-        self._index, self._here = manifest.chunks, Location.of(folder.url)
+        self._here = Location.of(folder.url)
         self._opened: dict[int, Dataset] = {}
 
     def open_all(self) -> None:
         """Open all parts; refuse one that is not what it was when the view was made."""
-        numbers = range(len(self._index.parts))
+        numbers = range(len(self._manifest.parts))
         with ThreadPoolExecutor(1 if self._folder.is_local else OPENED_AT_ONCE, "open") as pool:
             for number, part in zip(numbers, pool.map(self._present, numbers), strict=True):
                 self._opened[number] = part
-
-    def facts_of(self, k: int) -> ChunkFacts:
-        """Return what is recorded of chunk `k`."""
-        with self._at(k) as (part, own):
-            return part.facts_of(own)
-
-    def nnz_between(self, first: int, stop: int) -> Sequence[int]:
-        """Return the values of chunks first <= k < stop."""
-        nnz = list[int]()
-        for number, since in enumerate(self._index.starts[:-1]):
-            until = self._index.starts[number + 1]
-            if since < stop and first < until:
-                part = self._part(number)
-                nnz += part.nnz_between(max(first, since) - since, min(stop, until) - since)
-        return nnz
 
     def read_into(self, k: int, buffer: ChunkBuffer) -> int:
         """Append the rows of chunk `k` to a buffer; return the bytes that were read."""
@@ -97,15 +81,16 @@ class PartChunks:
 
     def faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
         """Read every object of a chunk and yield a sentence for each damaged one."""
-        for number in range(len(self._index.parts)):
+        for number in range(len(self._manifest.parts)):
             yield from self._part(number).chunk_faults(on_read)
 
     @contextmanager
     def _at(self, k: int) -> Iterator[tuple[Dataset, int]]:
         """Give the part that chunk `k` is of, and its number there; errors say that it is one."""
-        number, own = self._index.place_of(k)
+        starts = self._manifest.starts
+        number = bisect_right(starts, k) - 1
         with self._naming(number):
-            yield self._part(number), own
+            yield self._part(number), k - starts[number]
 
     def _part(self, number: int) -> Dataset:
         if number not in self._opened:
@@ -116,14 +101,14 @@ class PartChunks:
         return self._checked(number, present=True)
 
     def _checked(self, number: int, *, present: bool) -> Dataset:
-        record = self._index.parts[number]
+        record = self._manifest.parts[number]
         way = Location.along(self._here, record.way)
         folder = Folder(way.url, self._folder.storage_options)
         with self._naming(number):
             part = self._open_part(folder, record.fingerprint, present=present)
             own = part.manifest
-            asked = (record.n_chunks, record.nnz, differing(own, self._manifest), False)
-            if (own.n_chunks, own.nnz, None, own.is_view) != asked:
+            chunks = self._manifest.chunks.between(*self._manifest.starts[number : number + 2])
+            if own.is_view or differing(own, self._manifest) or own.chunks != chunks:
                 raise Damaged(f"{part.folder.url} has other chunks than the view says.")
         return part
 
@@ -135,7 +120,7 @@ class PartChunks:
         except (Damaged, NotADataset) as error:
             raise type(error)(
                 f"{self._folder.url} is a view, and its part {number + 1} of "
-                f"{len(self._index.parts)} is not as it was. {error} Where that is to stay so, "
+                f"{len(self._manifest.parts)} is not as it was. {error} Where that is to stay so, "
                 "make the view anew."
             ) from error
 

@@ -25,7 +25,6 @@ from fewpass.storage.manifest import (
 #: Everything of a generation; in the folder of a data set nothing else is ever deleted.
 OBJECTS: Final = (
     "X", "rows", "codes", "target", "weight", "offset", "retained", "columns", "by-column",
-    "chunks",
     "zarr.json", SCHEMA, NAMES,
 )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -22,8 +21,6 @@ class WholeTable:
     ----------
     manifest
         Of the data set.
-    nnz
-        Values of each of its chunks.
 
     Attributes
     ----------
@@ -33,8 +30,8 @@ class WholeTable:
         All rows, valid for the chunks that were read.
     """
 
-    def __init__(self, manifest: Manifest, nnz: Sequence[int]) -> None:
-        rows = (manifest.rows_of(k) for k in range(manifest.n_chunks))
+    def __init__(self, manifest: Manifest) -> None:
+        rows, nnz = manifest.chunks.rows.tolist(), manifest.chunks.nnz.tolist()
         self._scratch = largest_object(manifest)
         self._values = list(accumulate(nnz, initial=0))
         self.starts = list(accumulate(rows, initial=0))

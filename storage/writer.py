@@ -10,15 +10,8 @@ from numpy.typing import NDArray
 
 from fewpass.storage.array_layout import root_documents
 from fewpass.storage.chunk_form import ChunkForm
-from fewpass.storage.chunk_pages import write_pages
-from fewpass.storage.chunk_records import measured_record, record_of_facts
-from fewpass.storage.chunk_table import (
-    MOST_IN_MANIFEST,
-    ChunkFacts,
-    ChunkIndex,
-    ChunkRecord,
-    ChunkTable,
-)
+from fewpass.storage.chunk_records import measured_record
+from fewpass.storage.chunk_table import ChunkRecord, ChunkTable
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.column_schema import Schema
@@ -32,14 +25,12 @@ from fewpass.storage.manifest import (
     Labels,
     Layout,
     Manifest,
-    Norms,
     OffsetStats,
     Scaling,
     Shuffle,
     SourceRecord,
     Values,
     WeightStats,
-    format_version,
     norms,
     read_manifest,
     row_parts,
@@ -137,21 +128,17 @@ class DatasetWriter:
             large to square.
         """
         self._form.require_fitting(k, self.rows_of(k), table, codes)
-        record = measured_record(k, table)
-        objects = {
-            key: put(self.folder, key, data) for key, data in self._form.encoded(k, table, codes)
-        }
-        return record.model_copy(update={"objects": objects})
+        record = measured_record(k, table, self._form.templates)
+        for key, data in self._form.encoded(table, codes):
+            record.objects[key] = put(self.folder, key.format(chunk=k), data)
+        return record
 
-    def link_chunk(self, k: int, other: Folder, facts: ChunkFacts, number: int) -> ChunkRecord:
-        """Have chunk `number` of another set, of which the facts are given, as chunk `k` of this.
-
-        The record lacks ``sum_fourth``, which no manifest has: give `commit` norms of its own.
-        """
-        for key, stored in facts.objects.items():
+    def link_chunk(self, k: int, other: Folder, record: ChunkRecord, number: int) -> ChunkRecord:
+        """Have chunk `number` of another set, whose record is given, as chunk `k` of this one."""
+        for key, stored in record.objects.items():
             if stored is not None:
                 self.folder.link(key.format(chunk=k), other, key.format(chunk=number))
-        return record_of_facts(k, facts)
+        return record
 
     def write_columns(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Write statistics of the features: arrays of `n_features` numbers, stored as float64.
@@ -204,7 +191,6 @@ class DatasetWriter:
         versions: Mapping[str, str] | None = None,
         schema: Schema | None = None,
         hashed_names: HashedNames | None = None,
-        own_norms: Norms | None = None,
         changes: Sequence[ChangeRecord] = (),
         home: Folder | None = None,
         named_by: Callable[[str], None] | None = None,
@@ -221,8 +207,6 @@ class DatasetWriter:
             The columns of the source, if known.
         hashed_names
             Names of hashed columns, if known.
-        own_norms
-            Moments of the rows' norms [default: those of the records].
         changes, home
             What made this generation of an earlier one, and the folder of the data set, whose
             manifest is replaced [default: the first generation, which lies where it is written].
@@ -237,18 +221,9 @@ class DatasetWriter:
             A recorded object is missing.
         """
         self._require_all(records)
-        in_pages = self.n_chunks > MOST_IN_MANIFEST
-        version = format_version(
-            self._columns,
-            has_schema=schema is not None,
-            coded=self.codes is not None,
-            later=bool(self.retained or changes),
-            in_pages=in_pages,
-        )
-        objects = self._put_root(version, schema, hashed_names)
-        chunks, pages = self._chunks(records, in_pages=in_pages)
+        objects = self._put_root(schema, hashed_names)
+        chunks = ChunkTable.of(records, self._form.templates)
         manifest = Manifest(
-            version=version,
             layout=self.layout,
             n_rows=self.n_rows,
             n_features=self.n_features,
@@ -258,7 +233,7 @@ class DatasetWriter:
             codes=self.codes,
             has_weight=self.has_weight,
             targets=targets,
-            norms=own_norms or norms(records),
+            norms=norms(chunks),
             weights=weights,
             offsets=offsets,
             scaling=scaling or Scaling(),
@@ -272,7 +247,7 @@ class DatasetWriter:
             retained=self.retained,
             changes=tuple(changes),
         )
-        self._make_durable(objects, records, pages)
+        self._make_durable(objects, records)
         raw = manifest.sealed()
         made = read_manifest(raw)
         if named_by is not None:
@@ -281,12 +256,11 @@ class DatasetWriter:
         return made
 
     def _put_root(
-        self, version: int, schema: Schema | None, hashed_names: HashedNames | None
+        self, schema: Schema | None, hashed_names: HashedNames | None
     ) -> dict[str, StoredObject]:
         """Write what is outside chunks; return all such objects, those of columns included."""
         shape, form = (self.n_rows, self.n_features), self._form
         documents = root_documents(
-            version,
             form.layout,
             shape,
             form.chunk_rows,
@@ -303,14 +277,6 @@ class DatasetWriter:
             objects[NAMES] = put(self.folder, NAMES, written(hashed_names))
         return objects
 
-    def _chunks(
-        self, records: Sequence[ChunkRecord], *, in_pages: bool
-    ) -> tuple[ChunkTable | ChunkIndex, list[str]]:
-        """Return the manifest's chunk table, or of many chunks the index and its objects' keys."""
-        if in_pages:
-            return write_pages(self.folder, records, self._form.templates)
-        return ChunkTable.of(records, self._form.templates), []
-
     def _put_schema(self, schema: Schema) -> StoredObject:
         if schema.n_features != self.n_features:
             raise ValueError(
@@ -320,18 +286,15 @@ class DatasetWriter:
         return put(self.folder, SCHEMA, schema.written())
 
     def _make_durable(
-        self,
-        objects: Mapping[str, StoredObject],
-        records: Sequence[ChunkRecord],
-        pages: Sequence[str],
+        self, objects: Mapping[str, StoredObject], records: Sequence[ChunkRecord]
     ) -> None:
         every = dict(objects)
-        for record in records:
-            every |= record.objects
+        for k, record in enumerate(records):
+            every |= record.named(k)
         for key, stored in every.items():
             require_length(self.folder, key, stored)
         self.folder.delete_partials()
-        self.folder.sync([*every, *pages])
+        self.folder.sync(every)
 
     def _require_all(self, records: Sequence[ChunkRecord]) -> None:
         rows = [record.rows for record in records]

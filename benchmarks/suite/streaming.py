@@ -199,7 +199,7 @@ class Incremental:
             read = delayed(read_sparse)
             blocks = [
                 da.from_delayed(read(dataset, k), (rows, manifest.n_features), np.float32)
-                for k, rows in enumerate(manifest.chunks.rows)
+                for k, rows in enumerate(manifest.chunks.rows.tolist())
             ]
             X = da.concatenate(blocks)
         model = SGDClassifier(loss=LOSS_NAMES[loss], alpha=LAM, average=True, shuffle=False,
@@ -251,7 +251,9 @@ class Decoding:
     def __init__(self, dataset: str, *, cold: bool = False) -> None:
         self._set = Dataset.open(dataset)
         chunks = self._set.manifest.chunks
-        self._buffer = TableBuffer(self._set.manifest, max(chunks.rows), max(chunks.nnz))
+        self._buffer = TableBuffer(
+            self._set.manifest, int(chunks.rows.max()), int(chunks.nnz.max())
+        )
         self.before = (lambda: forget(dataset)) if cold else None
 
     def __call__(self) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _counted(dataset: Dataset, show: ShowWork) -> Callable[[int], None]:
 
 def chunk_bytes(manifest: Manifest) -> int:
     """Bytes of everything that lies in chunks."""
-    return manifest.chunks.bytes_of(manifest.chunks.templates)
+    return manifest.chunks.bytes_of(manifest.chunks.objects)
 
 
 def _snapshot_at(path: str) -> tuple[SnapshotStore, str]:

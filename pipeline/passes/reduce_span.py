@@ -61,7 +61,8 @@ def reduce_span(
     began = time.perf_counter()
     read = versions if what.row_state == "read" else ()
     row_state = row_state_source(job, what.row_state, read, records)
-    nnz, rows_of = job.dataset.nnz_between(first, stop), job.dataset.manifest.rows_of
+    manifest = job.dataset.manifest
+    nnz, rows_of = manifest.chunks.nnz[first:stop].tolist(), manifest.rows_of
     windows = [Window(group, "stored", sweep, 0) for group in small_groups(nnz, first)]
     sizes = [
         [sum(map(rows_of, window.chunks)) for window in windows],

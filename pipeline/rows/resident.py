@@ -54,7 +54,7 @@ class ResidentRows:
 
     def __init__(self, dataset: Dataset, rule: TargetRule) -> None:
         self._dataset, self._rule = dataset, rule
-        self._whole = WholeTable(dataset.manifest, dataset.nnz_between(0, dataset.n_chunks))
+        self._whole = WholeTable(dataset.manifest)
         self._rows = row_view(self._whole.table)
         self._y = self._whole.table.target  # as stored, until the chunk is whole
         self._weight = np.empty(dataset.n_rows)

@@ -1,6 +1,6 @@
 """Statistics of rows, as a manifest has them: of a table, of a data set, of several joined.
 
-Joining is associative: counts, largest values and norms come out the same to the bit, means and
+Joining is associative: counts, largest values come out the same to the bit, means and
 weighted sums to rounding.  Means and variances follow Chan, Golub and LeVeque (1983, The American
 Statistician 37:242-247): with n + m rows, d the distance of the means, the variance is
 (n v + m w) / (n + m) + d^2 n m / (n + m)^2, where nothing cancels.  Statistics are never
@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import Labels, Manifest, Norms, OffsetStats, Values, WeightStats
+from fewpass.storage.manifest import Labels, Manifest, OffsetStats, Values, WeightStats
 from fewpass.storage.table import Table
 
 
@@ -43,9 +41,6 @@ class RowSummary(NamedTuple):
     """Statistics of rows, without those of columns."""
 
     n_rows: int
-    squares: Fraction  # sum of ||x||^2, exact
-    fourths: Fraction  # sum of ||x||^4, exact
-    largest_square: float
     weights: WeightStats | None
     sums: NDArray[np.float64] | None  # `weighted_sums`; None: no weights and no offsets
     has_offset: bool
@@ -55,10 +50,8 @@ class RowSummary(NamedTuple):
     values: Values | None  # of targets that are numbers; None: not counted, or these are labels
 
     @classmethod
-    def of(
-        cls, table: Table, record: ChunkRecord, targets: Labels | Values | None = None
-    ) -> RowSummary:
-        """Summarise a table, one row or more, with the norms of its record.
+    def of(cls, table: Table, targets: Labels | Values | None = None) -> RowSummary:
+        """Summarise a table, one row or more.
 
         Parameters
         ----------
@@ -75,24 +68,20 @@ class RowSummary(NamedTuple):
             counts = np.bincount(table.target.astype(np.int64), minlength=len(targets.labels))
         elif targets is not None:
             values = _values(table.target)
-        return cls(
-            table.n_rows, Fraction(record.sum_square), Fraction(record.sum_fourth),
-            record.max_square, weights, sums, table.offset is not None, counts, values,
-        )  # fmt: skip
+        has_offset = table.offset is not None
+        return cls(table.n_rows, weights, sums, has_offset, counts, values)
 
     @classmethod
     def of_manifest(cls, manifest: Manifest) -> RowSummary:
         """Return the statistics of the rows of a data set."""
-        n, norms, targets = manifest.n_rows, manifest.norms, manifest.targets
-        squares, fourths = (Fraction(one) * n for one in (norms.mean_square, norms.mean_fourth))
-        counts, values = None, None
+        targets, counts, values = manifest.targets, None, None
         if isinstance(targets, Labels):
             counts = np.array(targets.counts, np.int64)
         else:
             values = targets
         return cls(
-            n, squares, fourths, norms.max_square, manifest.weights, _sums_in(manifest),
-            manifest.offsets is not None, counts, values,
+            manifest.n_rows, manifest.weights, _sums_in(manifest), manifest.offsets is not None,
+            counts, values,
         )  # fmt: skip
 
     def joined(self, other: RowSummary) -> RowSummary:
@@ -107,8 +96,7 @@ class RowSummary(NamedTuple):
         if self.counts is not None and other.counts is not None:
             counts = self.counts + other.counts
         return RowSummary(
-            self.n_rows + other.n_rows, self.squares + other.squares, self.fourths + other.fourths,
-            max(self.largest_square, other.largest_square), weights, sums, self.has_offset, counts,
+            self.n_rows + other.n_rows, weights, sums, self.has_offset, counts,
             self._joined_values(other),
         )  # fmt: skip
 
@@ -128,15 +116,6 @@ class RowSummary(NamedTuple):
             return like.model_copy(update={"counts": counts})
         mean = None if self.sums is None else self._weighted_mean(3)
         return (self.values or like).model_copy(update={"weighted_mean": mean})
-
-    @property
-    def norms(self) -> Norms:
-        """Means and maximum of the rows' squared norms."""
-        return Norms(
-            mean_square=float(self.squares) / self.n_rows,
-            max_square=self.largest_square,
-            mean_fourth=float(self.fourths) / self.n_rows,
-        )
 
     @property
     def offsets(self) -> OffsetStats | None:

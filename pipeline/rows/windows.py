@@ -34,8 +34,8 @@ def chunk_bytes(manifest: Manifest, row_state_size: int = 1) -> int:
     """Return the bytes of the largest chunk in memory, with numbers per row."""
     per_row, per_value = _row_and_value_bytes(manifest)
     per_row += (3 + row_state_size) * 8  # y, weight, order, the method's numbers
-    sizes = manifest.chunks.sizes()
-    return max(rows * per_row + nnz * per_value for rows, nnz in sizes)
+    chunks = manifest.chunks
+    return int((chunks.rows * per_row + chunks.nnz * per_value).max())
 
 
 def resident_bytes(manifest: Manifest, plan: WindowPlan, row_state_size: int = 1) -> int:

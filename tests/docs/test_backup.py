@@ -1,4 +1,4 @@
-"""docs/backup.md: every command, on data that a checkout of 2026-11-25 wrote."""
+"""docs/backup.md: every command; what a checkout of 2026-11-25 wrote is refused by name."""
 
 import contextlib
 import csv
@@ -25,11 +25,15 @@ BEFORE = PROJECT / "tests/data/version_before.tar.xz"
 
 @pytest.fixture
 def store(tmp_path):
-    """Data and runs as that version wrote them; a run, and a store of two nights, of this one."""
+    """What that version wrote; and a data set, a run, and a store of two nights, of this one."""
     made = tmp_path / "store"
     with tarfile.open(BEFORE) as archive:
         archive.extractall(made, filter="data")
-    words = ["train", str(made / "data"), str(made / "nightly/2026-11-25"), "--lam", "1e-2", "-q"]
+    (made / "data").rename(made / "begun/data")
+    shutil.rmtree(made / "data-test")
+    rows, data = str(made / "next.csv"), str(made / "data")
+    assert cli.main(["ingest", rows, data, "--label", "y", "--test-fraction", ".25", "-q"]) == 0
+    words = ["train", data, str(made / "nightly/2026-11-25"), "--lam", "1e-2", "-q"]
     assert cli.main(words) == 0
     inbox = tmp_path / "inbox"
     inbox.mkdir()
@@ -77,14 +81,16 @@ def test_every_command_of_the_page(store, tmp_path, monkeypatch, prefect_databas
     assert [p for p in (tmp_path / "restored").rglob("*") if p.is_file()]
 
 
-def test_runs_of_that_version_are_refused_by_name_and_its_data_sets_open(store, tmp_path, capsys):
+def test_runs_and_data_sets_of_that_version_are_refused_by_name(store, tmp_path, capsys):
     new, rows = str(tmp_path / "new"), str(store / "next.csv")
     for run in ("begun/sgd", "begun/sdca"):
         for words in (["resume", str(store / run)], ["predict", str(store / run), rows, new]):
             assert cli.main([*words, "-q"]) == 2
             said = capsys.readouterr().err
             assert f"{run}/run.json is 'fewpass-run' version 2, where" in said
-    assert cli.main(["train", str(store / "data"), new, "--lam", "1e-2", "-q"]) == 0
+    assert cli.main(["train", str(store / "begun/data"), new, "--lam", "1e-2", "-q"]) == 2
+    said = capsys.readouterr().err
+    assert "begun/data/manifest.json cannot be read: it is 'fewpass-dataset' version 3" in said
 
 
 def test_the_page_names_what_is_there():

@@ -6,12 +6,12 @@ from dataclasses import fields
 from fewpass.pipeline.runs.events import KINDS
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Attributes, Cursor
-from fewpass.storage.chunk_table import ChunkIndex, ChunkTable
+from fewpass.storage.chunk_table import ChunkTable
 from fewpass.storage.column_schema import Schema
-from fewpass.storage.manifest import Manifest
+from fewpass.storage.manifest import Manifest, PartRecord
 from tests.conftest import PROJECT
 
-MODELS = (Manifest, ChunkTable, ChunkIndex, Schema, RunRecord)
+MODELS = (Manifest, ChunkTable, PartRecord, Schema, RunRecord)
 
 
 def test_all_that_is_stored_is_on_the_page():

@@ -35,7 +35,7 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 def prepare() -> None:
-    """Import what a command needs, and make buckets and pages so small that a few rows, which memory would hold, fill several."""
+    """Import what a command needs, and make buckets so small that a few rows, which memory would hold, fill several."""
     import fewpass.flows.cli
     import fewpass.flows.cluster
     import fewpass.flows.commands.contents
@@ -47,12 +47,9 @@ def prepare() -> None:
     import fewpass.pipeline.api
     import fewpass.pipeline.reporting.pictures  # noqa: F401
     from fewpass.pipeline.budget import Budget, MemoryShare
-    from fewpass.storage import chunk_pages, writer
 
     for name, part in {"planned_bucket": "1/10000", "bucket": "1/5000", "retained": "0"}.items():
         setattr(Budget, name, MemoryShare(part, "rows", "", "", ""))
-    writer.MOST_IN_MANIFEST = 3  # some data sets have their chunk table in pages
-    chunk_pages.PAGE_CHUNKS = chunk_pages.RANGE_PAGES = 2
 
 
 def memory_bytes() -> int:

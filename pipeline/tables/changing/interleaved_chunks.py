@@ -71,8 +71,8 @@ def interleaved(
             report((done + 1) / max(len(fresh), 1))
     for place, number in enumerate(places):
         if number is not None:
-            facts = before.facts_of(number)
-            records[place] = writer.link_chunk(place, before.generation_folder, facts, number)
+            record = before.manifest.chunks.record(number)
+            records[place] = writer.link_chunk(place, before.generation_folder, record, number)
     return [records[place] for place in range(writer.n_chunks)]
 
 

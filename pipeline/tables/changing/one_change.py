@@ -157,7 +157,6 @@ class NextGeneration:
             targets=rows.targets(one.targets),
             weights=rows.weights,
             offsets=rows.offsets,
-            own_norms=rows.norms,
             scaling=one.scaling,
             shuffle=one.shuffle,
             sources=[source for each in every for source in each.sources],

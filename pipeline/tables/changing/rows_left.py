@@ -17,7 +17,6 @@ from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.one_change import NextGeneration
 from fewpass.pipeline.tables.changing.stored_rows import StoredRows
 from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
-from fewpass.storage.chunk_records import measured_record
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import ChangeRecord
@@ -36,7 +35,7 @@ def rewrite_without(before: Dataset, gone: list[Rows], threads: int, progress: S
     left = RowsLeft(before, gone, first, threads, progress)
     with ThreadPoolExecutor(threads, "forget") as pool:
         records = [
-            made.writer.link_chunk(k, before.generation_folder, before.facts_of(k), k)
+            made.writer.link_chunk(k, before.generation_folder, before.manifest.chunks.record(k), k)
             for k in range(first)
         ]
 
@@ -92,7 +91,7 @@ class RowsLeft:
     def _count(self, table: Table, share: float) -> None:
         if table.n_rows:
             self.columns.add(table)
-            own = RowSummary.of(table, measured_record(0, table), self.before.manifest.targets)
+            own = RowSummary.of(table, self.before.manifest.targets)
             self.rows = own if self.rows is None else self.rows.joined(own)
         n_rows = 0 if self.rows is None else self.rows.n_rows
         self.progress(share, f"rewriting, {counted(n_rows, 'row')}")

@@ -50,12 +50,10 @@ class StoredRows:
         return SparseTable(*parts, table.target, table.weight, table.offset, table.retained)
 
     def write(self, writer: DatasetWriter, k: int, table: Table) -> ChunkRecord:
-        """Write a chunk, and make it durable."""
+        """Write a chunk, which the commit makes durable."""
         coded = self._expansion is not None and isinstance(table, DenseTable)
         codes = _codes_in(table) if coded else None
-        record = writer.write_chunk(k, self.values(table), codes)
-        writer.folder.sync(record.objects)
-        return record
+        return writer.write_chunk(k, self.values(table), codes)
 
     def _read(self, dataset: Dataset, k: int) -> Table:
         return dataset.read_stored(k) if self._expansion is None else dataset.read_codes(k)

@@ -16,14 +16,7 @@ from typing import Any, Final
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.row_summary import RowSummary, joined_bad_rows, joined_columns
 from fewpass.pipeline.tables.ingest.target import IngestTarget
-from fewpass.storage.chunk_table import (
-    ChunkIndex,
-    ChunkTable,
-    ObjectSizes,
-    PartIndex,
-    PartRecord,
-    squares_between,
-)
+from fewpass.storage.chunk_table import ChunkTable
 from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
@@ -32,11 +25,12 @@ from fewpass.storage.hashed_names import KEY as NAMES
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import (
     COLUMN_ORDER,
-    FORMAT_OF_VIEWS,
     KEY,
     Labels,
     Manifest,
+    PartRecord,
     Shuffle,
+    norms,
     read_manifest,
 )
 from fewpass.storage.objects import ArrayLayout, StoredObject, get, put, put_array
@@ -75,13 +69,13 @@ def make_view(
     _require_several(folder, sets)
     for one in sets[1:]:
         _require_alike(sets[0], one)
-    index = _index(folder, sets)
+    records = tuple(_record(folder, one) for one in sets)
     IngestTarget(folder, "").require_separate(parts)
     there = _view_at(folder)
-    if there is None or there.chunks != index:
+    if there is None or there.parts != records:
         folder.require_writable()
         _clear(folder)
-        _write(folder, sets, index)
+        _write(folder, sets, records)
     return Dataset.open(folder)
 
 
@@ -182,29 +176,11 @@ def _clear(folder: Folder) -> None:
         folder.delete(name)
 
 
-def _index(folder: Folder, sets: Sequence[Dataset]) -> PartIndex:
-    """Describe the parts, and all their chunks, as the manifest has it."""
-    manifests = [one.manifest for one in sets]
-    chunks = [each.chunks for each in manifests if not isinstance(each.chunks, PartIndex)]
-    rows = [each.n_rows for each in manifests]
-    between = [each.squares_between() for each in chunks]
-    squares = [each.norms.mean_square * each.n_rows for each in manifests]
-    return PartIndex(
-        target_between=sum(each.targets for each in between)
-        + squares_between(rows, [_target_sum(each) for each in manifests]),
-        norm_between=sum(each.norms for each in between) + squares_between(rows, squares),
-        objects={key: _sizes(chunks, key) for key in chunks[0].templates},
-        parts=tuple(_record(folder, one, own) for one, own in zip(sets, chunks, strict=True)),
-    )
-
-
-def _record(folder: Folder, part: Dataset, chunks: ChunkTable | ChunkIndex) -> PartRecord:
+def _record(folder: Folder, part: Dataset) -> PartRecord:
     return PartRecord(
         way=_way(Location.of(folder.url), Location.of(part.folder.url)),
         fingerprint=part.manifest.fingerprint,
-        n_chunks=chunks.n_chunks,
-        nnz=part.manifest.nnz,
-        largest=chunks.largest,
+        n_chunks=part.n_chunks,
     )
 
 
@@ -216,24 +192,10 @@ def _way(view: Location, part: Location) -> str:
     return part.resolved if posixpath.commonpath([one, two]) == "/" else part.way_from(view)
 
 
-def _sizes(chunks: Sequence[ChunkTable | ChunkIndex], key: str) -> ObjectSizes:
-    """Return bytes of an object of all chunks: where no row has a value, there is none."""
-    totals = [each.bytes_of([key]) for each in chunks]
-    largest = [each.largest_of([key]) for each, total in zip(chunks, totals, strict=True) if total]
-    return ObjectSizes(sum(totals), max(largest, default=0))
-
-
-def _target_sum(manifest: Manifest) -> float:
-    """Return the sum of the stored targets: of numbers, or of the positions of labels."""
-    targets = manifest.targets
-    if isinstance(targets, Labels):
-        return float(sum(code * count for code, count in enumerate(targets.counts)))
-    return targets.mean * manifest.n_rows
-
-
-def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
+def _write(folder: Folder, sets: Sequence[Dataset], parts: tuple[PartRecord, ...]) -> None:
     """Write columns and manifest, which is the last."""
     first, last = sets[0].manifest, sets[-1].manifest
+    chunks = ChunkTable.joined([one.manifest.chunks for one in sets])
     rows = reduce(RowSummary.joined, (RowSummary.of_manifest(one.manifest) for one in sets))
     objects = dict[str, StoredObject]()
     for key, stored in _shared_objects(first).items():
@@ -246,21 +208,21 @@ def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
     seeds = [one.manifest.shuffle.seed for one in sets]
     manifest = Manifest(
         **common,
-        version=FORMAT_OF_VIEWS,
         n_rows=rows.n_rows,
         targets=rows.targets(first.targets),
-        norms=rows.norms,
+        norms=norms(chunks),
         weights=rows.weights,
         offsets=rows.offsets,
         bad_rows=joined_bad_rows([one.manifest for one in sets]),
         nnz=sum(one.manifest.nnz for one in sets),
-        chunk_rows=max(rows for rows, _ in index.sizes()),
+        chunk_rows=int(chunks.rows.max()),
         shuffle=Shuffle(seed=None if None in seeds else seeds[0]),
         sources=tuple(source for one in sets for source in one.manifest.sources),
         versions=last.versions,
         columns=columns,
         objects=objects,
-        chunks=index,
+        chunks=chunks,
+        parts=parts,
     )
     folder.sync([*objects])
     folder.write(KEY, manifest.sealed())

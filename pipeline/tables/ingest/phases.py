@@ -339,7 +339,6 @@ class _Ingest:
             targets=rows.targets(target_map.targets(number)),
             weights=weights_that_count(rows.weights, rows.n_rows),
             offsets=rows.offsets,
-            own_norms=rows.norms,
             scaling=scaler.describe(),
             shuffle=Shuffle(seed=self.plan.seed if self.plan.shuffle else None),
             sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in self.source.files],

@@ -177,6 +177,6 @@ def result_of(training: Dataset, test: Dataset | None, **others: Any) -> IngestR
 
 def _stored_bytes(dataset: Dataset) -> int:
     manifest = dataset.manifest
-    chunks = manifest.chunks.bytes_of(manifest.chunks.templates)
+    chunks = manifest.chunks.bytes_of(manifest.chunks.objects)
     stored = chunks + sum(s.length for s in manifest.objects.values())
     return stored + dataset.folder.size(KEY)

@@ -67,7 +67,7 @@ class ChunkMaker:
         self.writer, self.stored, self.scaler = writer, stored, stored.scaler
         self.work_dir, self.name = work_dir, f"chunks-{name}"
         entries = work_dir.entries(self.name)
-        self.known = {e["k"]: ChunkRecord.model_validate(e["record"]) for e in entries}
+        self.known = {e["k"]: ChunkRecord.of_json(e["record"]) for e in entries}
 
     def make(self, order: ChunkOrder) -> tuple[int, ChunkRecord, Table]:
         """Make sure that the chunk is stored; return its number, its record and its rows."""
@@ -79,16 +79,18 @@ class ChunkMaker:
             rows = SparseTable(*parts, rows.target, rows.weight, rows.offset, rows.retained)
         table = self._as_stored(rows)
         record = self.known.get(order.number)
-        if record is None or record.rows != table.n_rows or not self._is_whole(record):
+        if (
+            record is None
+            or record.rows != table.n_rows
+            or not self._is_whole(order.number, record)
+        ):
             record = self.writer.write_chunk(order.number, table, codes)
-            # The commit would do it, but one chunk after the other; here others go on meanwhile.
-            self.writer.folder.sync(record.objects)
         return order.number, record, table
 
     def note(self, number: int, record: ChunkRecord) -> None:
         """Record a chunk as finished."""
         if self.known.get(number) != record:
-            self.work_dir.append(self.name, {"k": number, "record": record.model_dump(mode="json")})
+            self.work_dir.append(self.name, {"k": number, "record": record})
 
     def _as_stored(self, table: Table) -> Table:
         target = self.stored.targets.apply(table.target)
@@ -100,9 +102,9 @@ class ChunkMaker:
         renumber(table, self.stored.order)  # in place: the rows were copied out of their bucket
         return table
 
-    def _is_whole(self, record: ChunkRecord) -> bool:
+    def _is_whole(self, k: int, record: ChunkRecord) -> bool:
         folder = self.writer.folder
-        return all(fault(folder, key, stored) is None for key, stored in record.objects.items())
+        return all(fault(folder, key, stored) is None for key, stored in record.named(k).items())
 
 
 def write_chunks(
@@ -133,9 +135,9 @@ def write_chunks(
         maker.note(number, record)
         records.append(record)
         columns.add(table)
-        own = RowSummary.of(table, record)
+        own = RowSummary.of(table)
         rows = own if rows is None else rows.joined(own)
-        report(record.rows, sum(stored.length for stored in record.objects.values()))
+        report(record.rows, sum(each.length for each in record.named(number).values()))
     assert rows is not None, "a data set has rows"
     return WrittenChunks(records, columns, rows)
 

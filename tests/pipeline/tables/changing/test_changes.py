@@ -10,7 +10,6 @@ import pytest
 import fewpass
 from fewpass.flows import cli
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.storage import chunk_pages, writer
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from tests.pipeline.tables.changing.kinds_of_rows import (
@@ -37,41 +36,6 @@ def table(tmp_path):
 
 
 # -- append ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def paged(monkeypatch):
-    """Sets of three chunks have their chunk table in pages of two, two in an object."""
-    monkeypatch.setattr(writer, "MOST_IN_MANIFEST", 2)
-    monkeypatch.setattr(chunk_pages, "PAGE_CHUNKS", 2)
-    monkeypatch.setattr(chunk_pages, "RANGE_PAGES", 2)
-
-
-@pytest.mark.parametrize("layout", ["table", "sparse"])
-def test_a_chunk_table_in_pages_changes_nothing_of_a_change(tmp_path, layout, request):
-    write, settings = KINDS[layout]
-    old, new = write(tmp_path / "old.csv", 500), write(tmp_path / "new.csv", 230, 500)
-
-    def changed(name):
-        at = tmp_path / name
-        fewpass.ingest(old, at, chunk_bytes=4096, memory="128MB", **settings)
-        versions = [Dataset.open(str(at))]
-        fewpass.append(at, new)
-        versions.append(Dataset.open(str(at)))
-        before = pickle.loads(pickle.dumps(versions[0]))  # which stays until the next change
-        assert rows_of(before) == rows_of(versions[0])
-        if "keep" in settings:
-            fewpass.forget(at, "id == 'c0003'")
-        return rows_of(whole(at)), versions, fewpass.train(at, tmp_path / f"run-{name}", lam=0.1)
-
-    rows, _, trained = changed("whole")
-    request.getfixturevalue("paged")
-    in_pages, versions, also = changed("in-pages")
-    assert all(one.manifest.in_pages for one in versions)
-    assert in_pages == rows
-    assert (also.weights_sha256, also.objective) == (trained.weights_sha256, trained.objective)
-    left = Folder(str(tmp_path / "in-pages")).list("chunks")
-    assert bool(left) == ("keep" not in settings)  # what was forgotten is nowhere
 
 
 @pytest.mark.parametrize("kind", KINDS)

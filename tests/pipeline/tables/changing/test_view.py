@@ -13,12 +13,11 @@ import fewpass
 from fewpass.flows import cli
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.on_dask import OnDask
-from fewpass.pipeline.planning.clustering import clustering
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.changing.viewing import make_view
 from fewpass.pipeline.training import lam_sample
-from fewpass.storage import chunk_pages, column_copy, writer
-from fewpass.storage.chunk_table import ChunkRecord, ChunkTable
+from fewpass.storage import column_copy
+from fewpass.storage.chunk_table import ChunkTable
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, NotADataset
 from fewpass.storage.manifest import KEY
@@ -60,22 +59,11 @@ def pair(at, **kind):
     return write(at / "whole", table, 30, 60, **how), view_of_parts(at / "store", table, **how)
 
 
-@pytest.fixture
-def paged(monkeypatch):
-    """Sets of three chunks have their chunk table in pages of two, two in an object."""
-    monkeypatch.setattr(writer, "MOST_IN_MANIFEST", 2)
-    monkeypatch.setattr(chunk_pages, "PAGE_CHUNKS", 2)
-    monkeypatch.setattr(chunk_pages, "RANGE_PAGES", 2)
-
-
 # -- what it is ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("table_in", ["manifest", "pages"])
-def test_rows_and_statistics_are_those_of_one_ingest(tmp_path, kind, table_in, request):
-    if table_in == "pages":
-        request.getfixturevalue("paged")
+def test_rows_and_statistics_are_those_of_one_ingest(tmp_path, kind):
     make, settings = KINDS[kind]
     sizes = (300, 90, 210)
     starts = itertools.accumulate(sizes, initial=0)
@@ -92,41 +80,24 @@ def test_rows_and_statistics_are_those_of_one_ingest(tmp_path, kind, table_in, r
     require_equal_statistics(view, whole)
     np.testing.assert_array_equal(view.column_order.source, whole.column_order.source)
     assert view.schema == whole.schema
-    assert view.manifest.version == 7
     assert not [
         key for key in view.folder.list() if key.partition("/")[0] in ("X", "rows", "codes")
     ]
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
-@pytest.mark.parametrize("table_in", ["manifest", "pages"])
-def test_what_is_planned_by_is_that_of_a_table_of_all_chunks(tmp_path, layout, table_in, request):
-    if table_in == "pages":
-        request.getfixturevalue("paged")
+def test_what_is_planned_by_is_that_of_all_chunks(tmp_path, layout):
     view = pair(tmp_path, layout=layout, weighted=True)[1]
-    facts = [view.facts_of(k) for k in range(view.n_chunks)]
-    table = ChunkTable.of(
-        [ChunkRecord(sum_fourth=0.0, **(one._asdict() | {"objects": {}})) for one in facts], []
-    ).model_copy(
-        update={
-            "objects": {key: tuple(one.objects[key] for one in facts) for key in facts[0].objects}
-        }
-    )
+    parts = [Dataset.open(place) for place in places(tmp_path / "store")]
+    records = [part.manifest.chunks.record(k) for part in parts for k in range(part.n_chunks)]
     own = view.manifest.chunks
-    assert [own.rows_of(k) for k in range(view.n_chunks)] == list(table.rows)
-    assert list(view.nnz_between(0, view.n_chunks)) == list(table.nnz)
-    assert list(view.nnz_between(2, 9)) == list(table.nnz[2:9])
-    assert max(own.sizes()) == max(table.sizes())
+    assert [own.record(k) for k in range(view.n_chunks)] == records
     for n in (1, 3, view.n_chunks):
-        rows, nnz = own.largest_together(n)
-        assert (rows, True) == (table.largest_together(n)[0], nnz >= table.largest_together(n)[1])
-    assert own.squares_between() == pytest.approx(table.squares_between(), rel=1e-9)
-    assert clustering(view.manifest) == pytest.approx(
-        clustering(view.manifest.model_copy(update={"chunks": table})), rel=1e-9
-    )
-    for key in table.objects:
-        assert own.bytes_of([key]) == table.bytes_of([key])
-        assert own.largest_of([key]) == table.largest_of([key])
+        most = [sorted((record[at] for record in records), reverse=True)[:n] for at in (0, 1)]
+        assert own.largest_together(n) == tuple(map(sum, most))
+    for key in own.objects:
+        lengths = [record.objects[key].length for record in records]
+        assert (own.bytes_of([key]), own.largest_of([key])) == (sum(lengths), max(lengths))
 
 
 def test_made_again_it_has_the_same_bytes_and_in_another_order_it_is_another(tmp_path):
@@ -471,16 +442,17 @@ def test_a_view_is_not_changed_itself(tmp_path, nights):
 
 
 @pytest.mark.parametrize(
-    ("lie", "said"), [({"fingerprint": "0" * 64}, "now holds"), ({"nnz": 7}, "other chunks")]
+    ("lie", "said"), [("fingerprint", "now holds"), ("chunks", "other chunks")]
 )
 def test_a_view_that_lies_about_its_parts_is_refused(nights, lie, said):
     _, view = nights
-    one, two = view.manifest.chunks.parts
-    parts = (one, two.model_copy(update=lie))
-    nnz = sum(part.nnz for part in parts)
-    chunks = view.manifest.chunks.model_copy(update={"parts": parts})
-    forged = view.manifest.model_copy(update={"chunks": chunks, "nnz": nnz})
-    view.folder.write(KEY, forged.sealed())
+    (one, two), chunks = view.manifest.parts, view.manifest.chunks
+    first = chunks.between(0, one.n_chunks)
+    lies = {
+        "fingerprint": {"parts": (one, two.model_copy(update={"fingerprint": "0" * 64}))},
+        "chunks": {"chunks": ChunkTable.joined([first, first])},
+    }
+    view.folder.write(KEY, view.manifest.model_copy(update=lies[lie]).sealed())
     with pytest.raises((NotADataset, Damaged), match=f"part 2 of 2 .*{said}"):
         Dataset.open(view.folder.url)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,20 +10,21 @@ import numpy as np
 from fewpass.storage import column_schema, hashed_names
 from fewpass.storage.manifest import FORMAT, FORMAT_VERSION, RETAINED_BYTES, Layout, Manifest
 from fewpass.storage.table import index_dtype
-from fewpass.storage.zarr_documents import array_document, group_document, vector_document
+from fewpass.storage.zarr_documents import array_document, group_document, vector_content
 
 FLOAT64 = np.dtype(np.float64)
 INDPTR = np.dtype(np.int64)
 BYTES = np.dtype(np.uint8)
 ROWS = "rows/{chunk:06d}"
-RETAINED_KEY = "retained/c/{chunk}/0"
+ROWS_DOCUMENT = f"{ROWS}/zarr.json"
+RETAINED_KEY = "retained/c.{chunk}.0"
 
-DENSE_PARTS = {"X": "X/c/{chunk}/0"}
-CODE_PARTS = {"codes": "codes/c/0/{chunk}"}
+DENSE_PARTS = {"X": "X/c.{chunk}.0"}
+CODE_PARTS = {"codes": "codes/c.0.{chunk}"}
 SPARSE_PARTS = {
-    "data": ROWS + "/data/c/0",
-    "indices": ROWS + "/indices/c/0",
-    "indptr": ROWS + "/indptr/c/0",
+    "data": ROWS + "/data/c.0",
+    "indices": ROWS + "/indices/c.0",
+    "indptr": ROWS + "/indptr/c.0",
 }
 
 
@@ -34,7 +34,7 @@ def chunk_parts(layout: Layout, row_parts: Sequence[str], *, coded: bool = False
     `row_parts` are those with a number per row: target, and maybe weight and offset.  `coded`:
     sparse rows are stored as their codes.
     """
-    rows = {name: name + "/c/{chunk}" for name in row_parts}
+    rows = {name: name + "/c.{chunk}" for name in row_parts}
     if coded:
         return CODE_PARTS | rows
     return (DENSE_PARTS if layout == "dense" else SPARSE_PARTS) | rows
@@ -44,35 +44,21 @@ def chunk_templates(
     layout: Layout, row_parts: Sequence[str], *, coded: bool = False, retained: bool = False
 ) -> list[str]:
     """Return the keys of all objects of a chunk, the chunk number left open."""
-    documents = []
-    if layout == "sparse" and not coded:
-        documents = [f"{ROWS}/zarr.json"]
-        documents += [f"{ROWS}/{name}/zarr.json" for name in SPARSE_PARTS]
+    documents = [ROWS_DOCUMENT] if layout == "sparse" and not coded else []
     parts = chunk_parts(layout, row_parts, coded=coded).values()
     return [*documents, *parts, *([RETAINED_KEY] if retained else [])]
 
 
-def chunk_documents(shape: tuple[int, int], nnz: int, dtype: np.dtype[Any]) -> dict[str, bytes]:
-    """Return the Zarr metadata of a chunk of a sparse set, one matrix as in anndata.
-
-    By keys with {chunk} left open.
-    """
+def chunk_document(shape: tuple[int, int], nnz: int, dtype: np.dtype[Any]) -> bytes:
+    """Return the Zarr metadata of a chunk of a sparse set: one matrix as in anndata."""
     rows, n_features = shape
-    arrays = {
-        "data": (nnz, dtype),
-        "indices": (nnz, index_dtype(n_features)),
-        "indptr": (rows + 1, INDPTR),
-    }
-    documents = {f"{ROWS}/zarr.json": _matrix_document(shape)}
-    for name, (length, kind) in arrays.items():
-        documents[f"{ROWS}/{name}/zarr.json"] = vector_document(length, kind)
-    return documents
-
-
-@lru_cache(maxsize=4)  # all chunks but the last have the same shape
-def _matrix_document(shape: tuple[int, int]) -> bytes:
     encoding = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": list(shape)}
-    return group_document(encoding)
+    arrays = {
+        "data": vector_content(nnz, dtype),
+        "indices": vector_content(nnz, index_dtype(n_features)),
+        "indptr": vector_content(rows + 1, INDPTR),
+    }
+    return group_document(encoding, arrays)
 
 
 def root_keys(manifest: Manifest) -> list[str]:

@@ -12,8 +12,9 @@ from fewpass.storage import codec
 from fewpass.storage.array_layout import (
     CODE_PARTS,
     RETAINED_KEY,
+    ROWS_DOCUMENT,
     SPARSE_PARTS,
-    chunk_documents,
+    chunk_document,
     chunk_parts,
     chunk_templates,
 )
@@ -44,7 +45,7 @@ class ChunkForm(NamedTuple):
         """Yield the objects of a chunk, one after the other, by keys with {chunk} left open."""
         if self.layout == "sparse" and codes is None:
             shape = (table.n_rows, self.n_features)
-            yield from chunk_documents(shape, table.nnz, np.dtype(self.dtype)).items()
+            yield ROWS_DOCUMENT, chunk_document(shape, table.nnz, np.dtype(self.dtype))
         parts = chunk_parts(self.layout, self.row_parts, coded=codes is not None)
         for name, template in parts.items():
             part = codes if codes is not None and name in CODE_PARTS else getattr(table, name)

@@ -155,7 +155,7 @@ class ChunkTable(ManifestPart):
         return ChunkTable(objects=self.objects, records=self.records[first * size : stop * size])
 
     def add_up_to(self, n_rows: int, nnz: int) -> bool:
-        """Whether these are the chunks of so many rows and values."""
+        """Whether the chunks have these rows and values in all."""
         return (sum(self.rows.tolist()), sum(self.nnz.tolist())) == (n_rows, nnz)
 
     def are_full(self, chunk_rows: int) -> bool:

@@ -33,7 +33,7 @@ class NotADataset(ValueError):  # noqa: N818  likewise
 
 
 class Folder:
-    """Objects below one address, each named by a key such as ``"X/c/0/0"``.
+    """Objects below one address, each named by a key such as ``"X/c.0.0"``.
 
     A folder need not exist; it is created with the first object.  Instances can be pickled, with
     their storage options, which are never shown.

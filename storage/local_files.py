@@ -51,6 +51,7 @@ class LocalFiles:
         self._inside = root.relative_to(self.top).parts
         self._prefix = "/".join((*self._inside, ""))
         self._plain: set[str] = set()  # directories below `top` that are known to be no links
+        self._has_durable_name = False
 
     def address(self, key: str) -> str:
         """Return the path of an object, for messages."""
@@ -210,8 +211,11 @@ class LocalFiles:
         for key in keys:
             directories = key.split("/")[:-1]
             parents.update(["", *itertools.accumulate(directories, "{}/{}".format)])
-        for path in (self.root.parent, *(self.root / name for name in sorted(parents))):
+        for path in (self.root / name for name in sorted(parents)):
             sync_folder(path)
+        if not self._has_durable_name:
+            sync_folder(self.root.parent)
+            self._has_durable_name = True
 
     def append(self, key: str, data: bytes) -> None:
         """Append a line in one write; finish a line that a killed writer left incomplete."""
@@ -247,6 +251,7 @@ class LocalFiles:
         path = self.path(prefix)
         if path.is_dir():
             shutil.rmtree(path)
+        self._has_durable_name &= path != self.root
 
     def delete_partials(self) -> None:
         """Remove unfinished files of killed writers."""

@@ -66,7 +66,7 @@ class ArrayLayout(BaseModel):
         """Yield the keys of the chunks, each with its part of the vector."""
         for k in range(self.n_chunks):
             first = k * self.chunk_shape[0]
-            yield f"{prefix}/c/{k}", slice(first, min(first + self.chunk_shape[0], self.shape[0]))
+            yield f"{prefix}/c.{k}", slice(first, min(first + self.chunk_shape[0], self.shape[0]))
 
 
 def content(key: str, data: memoryview | bytes) -> memoryview:

@@ -18,15 +18,26 @@ import numpy as np
 from fewpass.storage.codec import COMPRESSION
 
 
-def group_document(attributes: Mapping[str, Any] | None = None) -> bytes:
+def group_document(
+    attributes: Mapping[str, Any] | None = None, arrays: Mapping[str, Any] | None = None
+) -> bytes:
     """Return the ``zarr.json`` of a group.
+
+    `arrays`: contents of the documents of its arrays by name, which then have none of their own.
 
     Raises
     ------
     TypeError, ValueError
         The attributes are not JSON, or contain a number that is not finite.
     """
-    return _as_text({"attributes": dict(attributes or {}), "zarr_format": 3, "node_type": "group"})
+    consolidated = {}
+    if arrays is not None:
+        inline = {"kind": "inline", "must_understand": False, "metadata": dict(arrays)}
+        consolidated = {"consolidated_metadata": inline}
+    return _as_text(
+        {"attributes": dict(attributes or {}), "zarr_format": 3, **consolidated}
+        | {"node_type": "group"}
+    )
 
 
 @lru_cache(maxsize=64)
@@ -35,26 +46,30 @@ def array_document(shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dt
 
     Missing chunks read as NaN, 0 or false.
     """
-    return _as_text({
+    return _as_text(array_content(shape, chunks, dtype))
+
+
+def array_content(
+    shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dtype[Any]
+) -> dict[str, Any]:
+    """Return what the ``zarr.json`` of an array says."""
+    return {
         "shape": list(shape),
         "data_type": dtype.name,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
         "fill_value": {"f": "NaN", "b": False}.get(dtype.kind, 0),
         "codecs": [_as_bytes(dtype), _by_blosc(dtype), {"name": "crc32c"}],
         "attributes": {},
         "zarr_format": 3,
         "node_type": "array",
         "storage_transformers": [],
-    })  # fmt: skip
+    }
 
 
-def vector_document(length: int, dtype: np.dtype[Any]) -> bytes:
-    """Return the ``zarr.json`` of an array (length,) in one chunk.
-
-    Every chunk of a sparse set has three such arrays, of its own length.
-    """
-    return array_document((length,), (max(1, length),), dtype)
+def vector_content(length: int, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return what the ``zarr.json`` of an array (length,) in one chunk says."""
+    return array_content((length,), (max(1, length),), dtype)
 
 
 def _as_bytes(dtype: np.dtype[Any]) -> dict[str, Any]:

@@ -21,13 +21,6 @@ ScalingKind = Literal["none", "maxabs", "rms", "unit-rows", "standard"]
 
 #: Decoded bytes of a chunk when nobody says otherwise: reading is fastest at 8 to 16 MB.
 CHUNK_BYTES = 8 << 20
-#: A set should have this many chunks, so that windows of several chunks can be drawn at random.
-FEWEST_CHUNKS = 64
-#: Chunks are not made smaller than this for the sake of FEWEST_CHUNKS: files have a price, too.
-SMALLEST_CHUNK_BYTES = 16 << 10
-#: Nor than this in codes, which are a tenth of the rows that they become: so a table of some
-#: thousand rows is one or a few files.
-SMALLEST_CHUNK_CODES = 512 << 10
 LEAST_MEMORY = 128_000_000
 
 #: Settings that say how to run, not what comes out.
@@ -113,7 +106,7 @@ class IngestPlan(Described):
     memory: ByteSize = 1 << 30
     """Memory limit, such as 256MB, in addition to what the libraries take."""
     chunk_bytes: Annotated[ByteSize, Field(ge=1024)] | None = None
-    """Size of a chunk in memory [default: 8 MiB, or 1/64 of a small set]."""
+    """Size of a chunk in memory [default: 8 MiB]."""
     spill: str | None = None
     """Local folder for unfinished work [default: inside a local data set, else the temporary
     folder]."""

@@ -277,7 +277,7 @@ def test_a_run_with_a_link_touches_nothing_outside(linked, run, outside):
 
 def test_a_data_set_with_a_linked_chunk_is_damaged(tmp_path):
     dataset = make(tmp_path / "data", n=300, d=4)
-    chunk = next(p for p in (tmp_path / "data").rglob("0") if p.is_file())
+    chunk = next(p for p in (tmp_path / "data").rglob("c.*") if p.is_file())
     chunk.rename(tmp_path / "elsewhere")
     chunk.symlink_to(tmp_path / "elsewhere")
     damaged = list(Dataset.open(dataset.folder.url).verify())

@@ -402,8 +402,8 @@ def test_a_commit_misses_what_was_lost(tmp_path):
     weights = WeightStats(total=1, maximum=1)
     with pytest.raises(ValueError, match=r"1 chunks with 2 rows .* 2 with 4 were expected"):
         writer.commit(records[:1], targets=labels, weights=weights)
-    folder.delete("X/c/1/0")
-    with pytest.raises(Damaged, match=f"{tmp_path}/X/c/1/0 is missing"):
+    folder.delete("X/c.1.0")
+    with pytest.raises(Damaged, match=rf"{tmp_path}/X/c\.1\.0 is missing"):
         writer.commit(records, targets=labels, weights=weights)
     writer.write_chunk(1, cut(table, 2, 4))
     writer.commit(records, targets=labels, weights=weights)

@@ -218,8 +218,8 @@ def test_data_sets_and_snapshots_live_anywhere(folder):
     found = np.concatenate([dataset.read_chunk(k).X for k in range(3)])
     np.testing.assert_array_equal(found, table.X)
     assert not list(dataset.verify())
-    folder.child("set").delete("target/c/1")
-    assert [f"{folder.url}/set/target/c/1 is missing" in s for s in dataset.verify()] == [True]
+    folder.child("set").delete("target/c.1")
+    assert [f"{folder.url}/set/target/c.1 is missing" in s for s in dataset.verify()] == [True]
     store = SnapshotStore(folder.child("snapshots"))
     for step in range(3):
         store.save({"step": step}, {"w": np.full(4, float(step))})

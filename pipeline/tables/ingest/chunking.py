@@ -7,12 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.settings.ingest_plan import (
-    FEWEST_CHUNKS,
-    SMALLEST_CHUNK_BYTES,
-    SMALLEST_CHUNK_CODES,
-    IngestPlan,
-)
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.prefetch import prefetch_span
 from fewpass.solvers.kernels.shapes import Floats
@@ -82,19 +77,10 @@ class ChunkOrder(NamedTuple):
         return tables[0] if len(tables) == 1 else concatenate(tables)
 
 
-def rows_per_chunk(plan: IngestPlan, n_rows: int, n_bytes: int, n_codes: int | None) -> int:
-    """Rows of every chunk but the last, for `n_rows` rows of `n_bytes` decoded bytes together.
-
-    They are stored as `n_codes` codes each; None: as they are.
-    """
+def rows_per_chunk(plan: IngestPlan, n_rows: int, n_bytes: int) -> int:
+    """Rows of every chunk but the last, for `n_rows` rows of `n_bytes` decoded bytes together."""
     per_row = max(n_bytes / max(n_rows, 1), 1.0)
-    size = float(plan.chunk_limit)
-    if plan.chunk_bytes is None:
-        smallest: float = SMALLEST_CHUNK_BYTES
-        if n_codes:
-            smallest = SMALLEST_CHUNK_CODES / (8 * n_codes) * per_row
-        size = min(size, max(n_bytes / FEWEST_CHUNKS, smallest))
-    return max(1, min(int(size / per_row), n_rows))
+    return max(1, min(int(plan.chunk_limit / per_row), n_rows))
 
 
 def cut_into_chunks(buckets: Iterable[Selection], chunk_rows: int) -> Iterator[ChunkOrder]:

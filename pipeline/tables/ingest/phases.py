@@ -321,6 +321,8 @@ class _Ingest:
         target_map = TargetMap(partitioned.encoder, self._like_targets())
         writer = self._writer(partitioned, target.folder, buckets)
         name = ("training", "test")[number]
+        pair = SetPair(*self.targets) if number == TRAINING else None
+        target.mark(self._stats(partitioned) | {"rows": name} | (pair.facts() if pair else {}))
         stored = StoredAs(target_map, scaler, order, self.expansion)
         maker = ChunkMaker(writer, stored, self.work_dir, name)
         memory = _memory_for_writing(self.plan, partitioned)
@@ -332,8 +334,6 @@ class _Ingest:
             writer.write_columns({column: numbers})
         writer.write_columns(scaler.columns())
         writer.write_column_order(order)
-        pair = SetPair(*self.targets) if number == TRAINING else None
-        target.mark(self._stats(partitioned) | {"rows": name} | (pair.facts() if pair else {}))
         writer.commit(
             records,
             targets=rows.targets(target_map.targets(number)),
@@ -361,7 +361,7 @@ class _Ingest:
             of_rows = 1 + kind.has_weight + kind.has_offset
             row_bytes = self.expansion.row_bytes(dtype) + 8 * of_rows + kind.retained_bytes
             n_bytes = buckets.n_rows * row_bytes
-        rows = rows_per_chunk(self.plan, buckets.n_rows, n_bytes, self.codes)
+        rows = rows_per_chunk(self.plan, buckets.n_rows, n_bytes)
         width = partitioned.n_features
         return DatasetWriter(
             folder, layout, width, buckets.n_rows, rows, dtype, kind.has_weight,

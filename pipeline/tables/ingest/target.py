@@ -16,7 +16,7 @@ from fewpass.storage.manifest import FORMAT, GENERATIONS, KEY
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.set_generations import OBJECTS
 
-#: Written first, stays: which plan this data set is made by, and what the manifest does not say.
+#: Written before any object, stays: which plan this data set is made by, and what no manifest says.
 MARKER = INGEST_KEY
 GROUP = "zarr.json"
 #: Everything of a data set; nothing else in the folder is ever deleted.
@@ -123,14 +123,14 @@ class IngestTarget:
 
     def clear(self) -> None:
         """Remove the data set that is there, its manifest first, whole or not."""
-        # Without a digest the marker says: this place is ours. It may not say that the data set
-        # still there is made by the new plan.
-        self._write_marker("", {})
-        self.folder.delete(KEY)
+        if self.folder.exists(KEY):
+            # Without a digest the marker says: this place is ours. It may not say that the data set
+            # still there is made by the new plan.
+            self._write_marker("", {})
+            self.folder.delete(KEY)
         for name in _OURS:
             self.folder.delete_tree(name)
             self.folder.delete(name)
-        self.mark({})
 
     def mark(self, facts: dict[str, Any]) -> None:
         """Write the marker: the digest and `facts`."""

@@ -18,7 +18,6 @@ from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import INSIDE
-from fewpass.storage.new_file import sync_folder
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 
@@ -169,7 +168,6 @@ class WorkDir:
                 return
             (self.path / "lock").unlink()
             self.path.rmdir()
-            sync_folder(self.path.parent)  # else a power cut brings it back
         if self._made_parent:
             with suppress(OSError):  # there is something in it by now
                 self.path.parent.rmdir()

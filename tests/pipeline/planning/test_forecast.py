@@ -466,7 +466,7 @@ def test_windows_of_one_chunk_are_told_of_where_they_cost_passes(tmp_path, as_js
 
 def test_a_damaged_chunk_is_told_and_not_skipped(tmp_path, capsys):
     dataset = make(tmp_path / "d")
-    victim = next((tmp_path / "d").rglob("c/0/0"))
+    victim = next((tmp_path / "d").rglob("c.0.0"))
     victim.write_bytes(victim.read_bytes()[:-1])
     assert cli.main(["plan", dataset.folder.url]) == 1
     assert str(victim) in capsys.readouterr().err

@@ -78,7 +78,7 @@ def test_new_rows_are_dealt_among_the_others(table):
     stored = {key for key in Folder(str(place / "D/X")).list() if "c/" in key}
     names = {(place / "D/X" / key).stat().st_ino for key in stored}
     here = dataset.generation_folder
-    linked = [here.local_path(f"X/c/{k}/0").stat().st_ino in names for k in range(dataset.n_chunks)]
+    linked = [here.local_path(f"X/c.{k}.0").stat().st_ino in names for k in range(dataset.n_chunks)]
     full = 400 // dataset.manifest.chunk_rows
     assert sum(linked) == full
     assert linked != sorted(linked, reverse=True)  # not all behind the old ones

@@ -1,7 +1,5 @@
 """Columns by frequency: stored in another order, and nobody outside notices."""
 
-import json
-
 import numpy as np
 import pytest
 import zarr
@@ -30,11 +28,10 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.column_copy import load_columns
 from fewpass.storage.column_order import ColumnOrder, by_frequency
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Damaged, Folder, NotADataset
-from fewpass.storage.seal import seal
+from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.table import SparseTable, concatenate
 from fewpass.storage.writer import DatasetWriter
-from testing.datasets import make, random_table
+from testing.datasets import random_table
 from testing.interruptions import cut_and_resumed, trained_model
 from tests.conftest import ROUNDING
 
@@ -170,7 +167,7 @@ def test_counts_do_not_depend_on_how_rows_come(rows):
 
 def test_rows_and_statistics_leave_in_the_order_of_the_source(pair):
     a, b = pair["source"], pair["frequency"]
-    assert (a.manifest.version, b.manifest.version) == (1, 2)
+    assert (a.column_order.source is None, b.column_order.source is None) == (True, False)
     for k in range(a.n_chunks):
         same_table(a.read_chunk(k), b.read_chunk(k))
     assert {*a.manifest.columns} == {*b.manifest.columns} - {"source"}
@@ -186,7 +183,6 @@ def test_what_lies_on_disk_is_by_popularity(pair):
     """As somebody reads it who has Zarr, SciPy and docs/format.md."""
     dataset = pair["frequency"]
     group = zarr.open_group(str(dataset.folder.local_path()), mode="r")
-    assert group.attrs["version"] == 2
     source = group["columns/source"][:]
     parts = []
     for _, chunk in sorted(group["rows"].groups()):
@@ -247,23 +243,11 @@ def test_sets_that_gain_nothing_keep_their_columns(tmp_path):
                               column_order=order, options={"n_features": X.shape[1]})  # fmt: skip
             sets.append(ingest(plan).fingerprint)
             dataset = Dataset.open(plan.dataset)
-            assert dataset.manifest.version == 1
             assert dataset.column_order.source is None
         assert sets[0] == sets[1]
     np.savez(tmp_path / "dense.npz", X=np.eye(5, D), y=np.arange(5) % 2)
     ingest(IngestPlan(sources=(str(tmp_path / "dense.npz"),), dataset=str(tmp_path / "dense")))
-    assert Dataset.open(str(tmp_path / "dense")).manifest.version == 1
-
-
-def test_a_set_from_before_there_were_orders(tmp_path):
-    """A manifest of the first version says nothing of an order, and reads as it always did."""
-    dataset = make(tmp_path / "set", n=50, d=D, layout="sparse", chunk_rows=20)
-    document = json.loads((tmp_path / "set" / "manifest.json").read_text())
-    assert document["version"] == 1
-    assert "source" not in document["columns"]
-    assert not (tmp_path / "set" / "columns" / "source").exists()
-    same_table(dataset.read_chunk(1), dataset.read_stored(1))
-    same_table(matrix(dataset)[1], random_table(50, D, layout="sparse"))
+    assert Dataset.open(str(tmp_path / "dense")).column_order.source is None
 
 
 def ordered_set(place, source):
@@ -294,18 +278,6 @@ def test_an_order_of_another_kind_is_refused(tmp_path):
     writer = DatasetWriter(Folder(str(tmp_path)), "sparse", 3, 1, 1, "float32", has_weight=False)
     with pytest.raises(ValueError, match="order of 4 columns"):
         writer.write_column_order(ColumnOrder(np.arange(4)))
-
-
-def test_a_version_that_does_not_fit_is_refused(tmp_path, pair):
-    """The second version has an order, the third a schema, then codes, a change, pages, parts."""
-    for name in ORDERS:
-        raw = pair[name].folder.read("manifest.json")
-        document = {k: v for k, v in json.loads(raw).items() if k != "fingerprint"}
-        others = [3 - document["version"], 3, 4, 5, 6, 7]
-        for version, error in (*((v, Damaged) for v in others), (8, NotADataset)):
-            Folder(str(tmp_path)).write("manifest.json", seal(document | {"version": version}))
-            with pytest.raises(error):
-                Dataset.open(str(tmp_path))
 
 
 # -- models -----------------------------------------------------------------------------------------

@@ -17,13 +17,14 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.pipeline.tables.ingest import buckets, partition, phases, rows_in_memory
+from fewpass.pipeline.tables.ingest import buckets, partition, rows_in_memory
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder, NotADataset
 from fewpass.storage.local_files import LocalFiles
 from fewpass.storage.table import concatenate
+from fewpass.storage.writer import DatasetWriter
 
 ROWS = Budget.of(1 << 30).rows  # bytes, of the default
 
@@ -209,11 +210,11 @@ def test_an_ingest_killed_with_its_rows_in_memory_begins_again(tmp_path, monkeyp
     source = write_libsvm(tmp_path / "rows.svm", X, y)
     expected = ingest(plan(source, tmp_path / "quiet", chunk_bytes="2kB")).fingerprint
 
-    def die(*_):
+    def die(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(phases._Ingest, "_stats", die)
+        patch.setattr(DatasetWriter, "commit", die)
         ingest(plan(source, tmp_path / "set", chunk_bytes="2kB"))
     left = {path.name for path in (tmp_path / "set" / ".ingest").iterdir()}
     assert left == {"lock", "chunks-training.jsonl"}
@@ -531,10 +532,10 @@ def decompressed(path, folder):
     return target
 
 
-def test_chunks_have_their_size_or_are_64(tmp_path):
+def test_chunks_have_their_size_or_all_rows_are_one(tmp_path):
     X, y = sparse_rows(2000, 120)
     source = write_csv(tmp_path / "rows.csv", X, y)
     result = ingest(plan(source, tmp_path / "set"))
-    assert result.chunk_rows == (16 << 10) // (120 * 4 + 8)
+    assert (result.chunks, result.chunk_rows) == (1, 2000)
     result = ingest(plan(source, tmp_path / "large", chunk_bytes="100kB"))
     assert result.chunk_rows == 100_000 // (120 * 4 + 8)

@@ -66,8 +66,7 @@ def test_rows_are_those_that_values_would_have_been(source, tmp_path, monkeypatc
         for name in mine.manifest.columns:
             np.testing.assert_allclose(mine.column(name), other.column(name), rtol=1e-12)
         sizes = [
-            sum(of.length for one in each.manifest.chunks.objects.values() for of in one if of)
-            for each in (mine, other)
+            each.manifest.chunks.bytes_of(each.manifest.chunks.objects) for each in (mine, other)
         ]
         assert 3 * sizes[0] < sizes[1]
 
@@ -92,15 +91,14 @@ def test_rows_like_those_are_codes_too(source, stored, tmp_path):
 
 
 def test_few_rows_are_few_chunks(source, tmp_path):
-    """By the bytes of their codes, unless somebody gives the size of chunks, or memory is little."""
+    """As many rows as fit into a chunk, unless somebody gives its size, or memory is little."""
     ingest(plan(source, tmp_path / "usual", chunk_bytes=None))
     assert Dataset.open(str(tmp_path / "usual")).n_chunks == 1
     many = IngestPlan(sources=["x"], dataset="d")
-    assert rows_per_chunk(many, 5_000, 5_000 * 1_500, 30) == 2_184
-    assert rows_per_chunk(many, 10**6, 1_500 * 10**6, 30) == (8 << 20) // 1_500
+    assert rows_per_chunk(many, 5_000, 5_000 * 1_500) == 5_000
+    assert rows_per_chunk(many, 10**6, 1_500 * 10**6) == (8 << 20) // 1_500
     little = many.model_copy(update={"memory": 128_000_000})
-    assert 1_500 * rows_per_chunk(little, 5_000, 5_000 * 1_500, 30) <= little.chunk_limit
-    assert rows_per_chunk(many, 5_000, 5_000 * 1_500, None) == 78
+    assert 1_500 * rows_per_chunk(little, 5_000, 5_000 * 1_500) <= little.chunk_limit
 
 
 def test_any_zarr_reader_has_the_codes(stored):

@@ -17,6 +17,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Weights
+from fewpass.storage.column_file import makers_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Labels, Shuffle
@@ -40,7 +41,7 @@ def write_rows(folder: Path, chunks: int, columns: int) -> Dataset:
     records = [writer.write_chunk(k, table) for k in range(chunks)]
     statistics = ColumnStatistics("sparse", columns)
     statistics.add(table)
-    writer.write_columns(statistics.columns(columns))
+    writer.write_columns(makers_of(statistics.columns(columns)))
     counts = tuple((np.bincount(table.target.astype(int), minlength=2) * chunks).tolist())
     labels = Labels(labels=(-1.0, 1.0), counts=counts)
     writer.commit(records, targets=labels, weights=None, shuffle=Shuffle(seed=0))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fewpass.storage import column_schema, hashed_names
+from fewpass.storage import column_file, column_schema, hashed_names
 from fewpass.storage.manifest import FORMAT, FORMAT_VERSION, RETAINED_BYTES, Layout, Manifest
 from fewpass.storage.table import index_dtype
 from fewpass.storage.zarr_documents import array_document, group_document, vector_content
@@ -62,15 +62,16 @@ def chunk_document(shape: tuple[int, int], nnz: int, dtype: np.dtype[Any]) -> by
 
 
 def root_keys(manifest: Manifest) -> list[str]:
-    """Return the keys of `root_documents`, and of schema and names, if there are any.
+    """Return the keys of `root_documents`, and of columns, schema and names, if there are any.
 
     A view, which has no rows of its own, is no Zarr group.
     """
     names = [key for key in (column_schema.KEY, hashed_names.KEY) if key in manifest.objects]
+    names += [column_file.KEY] if manifest.columns else []
     if manifest.is_view:
         return names
     rows = "X" if manifest.layout == "dense" else "codes" if manifest.coded else "rows"
-    nodes = [rows, "columns", *manifest.row_parts, *(["retained"] if manifest.retained else [])]
+    nodes = [rows, *manifest.row_parts, *(["retained"] if manifest.retained else [])]
     return ["zarr.json", *(f"{node}/zarr.json" for node in nodes), *names]
 
 
@@ -83,11 +84,10 @@ def root_documents(
     codes: int | None = None,
     n_retained: int = 0,
 ) -> dict[str, bytes]:
-    """Return the Zarr metadata of everything outside chunks, except columns."""
+    """Return the Zarr metadata of everything outside chunks."""
     n_rows, n_features = shape
     documents = {
         "zarr.json": group_document({"format": FORMAT, "version": FORMAT_VERSION}),
-        "columns/zarr.json": group_document(),
     }
     if layout == "dense":
         documents["X/zarr.json"] = array_document(shape, (chunk_rows, n_features), dtype)

@@ -20,7 +20,7 @@ from fewpass.storage.chunk_table import ManifestPart
 from fewpass.storage.codec import checksum
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.objects import DtypeName, StoredObject, require_length
+from fewpass.storage.objects import StoredObject, require_length
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import DenseTable, SparseTable, Table, concatenate, index_dtype
 
@@ -36,7 +36,7 @@ Arrays = dict[str, NDArray[Any]]  # by name; see `shapes`
 class RawArray(ManifestPart):
     """One file: the numbers of an array in C order, little endian."""
 
-    dtype: DtypeName
+    dtype: Literal["float32", "float64", "int32", "int64"]
     shape: tuple[Annotated[int, Field(ge=0)], ...]
     crc32c: Annotated[int, Field(ge=0, lt=1 << 32)]  # of the whole file
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from fewpass.storage.column_file import COLUMN_ORDER, read_column
+from fewpass.storage.column_file import KEY as COLUMNS
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.column_schema import Groups, Schema
@@ -16,8 +18,8 @@ from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import KEY as NAMES
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.hashed_names import read as read_names
-from fewpass.storage.manifest import COLUMN_ORDER, Manifest
-from fewpass.storage.objects import RESTORE, get, get_array
+from fewpass.storage.manifest import Manifest
+from fewpass.storage.objects import RESTORE, get
 from fewpass.storage.row_expansion import RowExpansion, expansion_of
 
 
@@ -57,7 +59,7 @@ class DatasetColumns:
         source = self._column(COLUMN_ORDER)
         if not is_order(source, self.n_features):
             raise Damaged(
-                f"columns/{COLUMN_ORDER} of {self.folder.url} is no order of its "
+                f"{COLUMN_ORDER} in {self.generation_folder.address(COLUMNS)} is no order of its "
                 f"{self.n_features} columns. Do not use this data set; ingest the source again."
             )
         return ColumnOrder(source)
@@ -158,5 +160,5 @@ class DatasetColumns:
         return self._column(name)
 
     def _column(self, name: str) -> NDArray[Any]:
-        layout, objects = self.manifest.columns[name], self.manifest.objects
-        return get_array(self.generation_folder, f"columns/{name}", layout, objects)
+        stored, records = self.manifest.objects[COLUMNS], self.manifest.columns
+        return read_column(self.generation_folder, stored, records, name, self.n_features)

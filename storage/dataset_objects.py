@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from fewpass.storage.array_layout import SPARSE_PARTS, chunk_templates, root_keys
+from fewpass.storage.column_file import KEY as COLUMNS
+from fewpass.storage.column_file import file_bytes
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Manifest
-from fewpass.storage.objects import StoredObject, fault, require_keys
+from fewpass.storage.objects import StoredObject, fault
 
 #: Objects of a chunk that it has only if it has values.
 MAY_LACK = (SPARSE_PARTS["data"], SPARSE_PARTS["indices"])
@@ -15,15 +17,17 @@ MAY_LACK = (SPARSE_PARTS["data"], SPARSE_PARTS["indices"])
 
 def require_objects(manifest: Manifest) -> None:
     """Require every array of every chunk, except values of rows without any."""
-    columns = {f"columns/{name}": layout for name, layout in manifest.columns.items()}
-    require_keys(columns, manifest.objects)
-    inside = tuple(f"{prefix}/" for prefix in columns)
-    outside = {key for key in manifest.objects if not key.startswith(inside)}
     templates = chunk_templates(
         manifest.layout, manifest.row_parts, coded=manifest.coded, retained=bool(manifest.retained)
     )
-    if outside != set(root_keys(manifest)) or [*manifest.chunks.objects] != templates:
+    if (
+        manifest.objects.keys() != set(root_keys(manifest))
+        or [*manifest.chunks.objects] != templates
+    ):
         raise ValueError("it names other objects than its layout has")
+    length = file_bytes(manifest.columns, manifest.n_features)
+    if manifest.columns and length != manifest.objects[COLUMNS].length:
+        raise ValueError("its columns do not fit into their file")
     if not manifest.chunks.lack_only(MAY_LACK):
         raise ValueError("it has chunks without the objects they need")
 

@@ -7,7 +7,7 @@ all bytes of a `write`, or is unchanged.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,8 +168,12 @@ class Folder:
             Whether it survives a power cut once this returns (the default).  Writing is cheaper
             without; `sync` makes many objects durable at once.
         """
+        self.write_pieces(key, data, durable=durable)
+
+    def write_pieces(self, key: str, pieces: Iterable[Buffer], *, durable: bool) -> None:
+        """Write an object atomically as `write`, of buffers that are made one after the other."""
         with self.naming_errors(key):
-            self._files.write(_checked(key), *data, durable=durable)
+            self._files.write(_checked(key), pieces, durable=durable)
 
     def write_part(self, key: str, start: int, data: Buffer) -> None:
         """Write a part of a file that processes write together, from byte `start` on.

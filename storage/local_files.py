@@ -152,10 +152,10 @@ class LocalFiles:
         parts = [*self._inside, *key.split("/")[:-1]]
         return itertools.accumulate(parts, "{}/{}".format)
 
-    def write(self, key: str, *data: Buffer, durable: bool) -> None:
+    def write(self, key: str, pieces: Iterable[Buffer], *, durable: bool) -> None:
         """Write a file next to it, then rename that."""
         with NewFile(self.path(key), make_folders=True) as file:
-            for part in data:
+            for part in pieces:
                 _write_all(file.fileno(), memoryview(part).cast("B"))
             file.put_in_place(replace=True, durable=durable)
         if durable:

@@ -12,7 +12,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from fewpass.storage import column_schema
 from fewpass.storage.chunk_table import ChunkTable, Digest, ManifestPart, Natural, Positive
-from fewpass.storage.objects import ArrayLayout, StoredObject
+from fewpass.storage.column_file import COLUMN_ORDER, StoredColumns
+from fewpass.storage.objects import StoredObject
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import index_dtype
 
@@ -23,7 +24,6 @@ GENERATIONS: Final = "generations"
 #: Bytes of a kept column in a row: UTF-8, then zeros.
 RETAINED_BYTES: Final = 64
 KEY = "manifest.json"
-COLUMN_ORDER: Final = "source"  # the array below columns/ with the order of the stored columns
 
 Layout = Literal["dense", "sparse"]
 
@@ -87,7 +87,7 @@ class Scaling(ManifestPart):
     """Scaling of the features before they were stored."""
 
     kind: Literal["none", "maxabs", "rms", "unit-rows", "standard"] = "none"
-    digest: str = ""  # of columns/scale and columns/shift; empty for none and unit-rows
+    digest: str = ""  # of the columns' scale and shift; empty for none and unit-rows
 
 
 class Shuffle(ManifestPart):
@@ -153,7 +153,7 @@ class Manifest(ManifestPart):
     sources: tuple[SourceRecord, ...]
     bad_rows: dict[str, Natural]  # rows skipped at ingest, by source
     versions: dict[str, str]
-    columns: dict[str, ArrayLayout]  # statistics and order of the columns, below columns/
+    columns: dict[str, StoredColumns]  # statistics and order of the columns, as they are stored
     objects: dict[str, StoredObject]  # all objects outside chunks, except this manifest
     chunks: ChunkTable
     parts: tuple[PartRecord, ...] = ()  # the sets whose chunks a view has
@@ -173,10 +173,8 @@ class Manifest(ManifestPart):
             self._orders_columns(self.columns[COLUMN_ORDER])
         return self
 
-    def _orders_columns(self, order: ArrayLayout) -> None:
-        expected = (self.index_dtype.name, (self.n_features,))
-        actual = (order.dtype, order.shape)
-        if self.layout == "dense" or self.coded or actual != expected:
+    def _orders_columns(self, order: StoredColumns) -> None:
+        if self.layout == "dense" or self.coded or order.dtype != self.index_dtype.name:
             raise ValueError("its columns are in an order that they cannot have")
 
     def _are_full(self) -> bool:

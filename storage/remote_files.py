@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
@@ -102,20 +103,24 @@ class RemoteFiles:
     def prefetch(self, key: str) -> None:
         """Do nothing: fetching twice would cost more than waiting."""
 
-    def write(self, key: str, *data: Buffer, durable: bool) -> None:  # noqa: ARG002  a put is durable
+    def write(self, key: str, pieces: Iterable[Buffer], *, durable: bool) -> None:  # noqa: ARG002  a put is durable
         """Put an object; a large one goes up piece by piece, so that there is no copy of it."""
-        store, views = self._writable(), [memoryview(part).cast("B") for part in data]
-        if sum(map(len, views)) <= PIECE_BYTES:
-            store.pipe_file(self._path(key), b"".join(views))
+        store, parts = self._writable(), _in_pieces(pieces)
+        first, size = list[memoryview](), 0
+        for part in parts:
+            first, size = [*first, part], size + len(part)
+            if size > PIECE_BYTES:
+                break
+        else:
+            store.pipe_file(self._path(key), b"".join(first))
             return
         with stored_stream(store, self._path(key)) as target:
-            for view in views:
-                for start in range(0, len(view), PIECE_BYTES):
-                    target.write(view[start : start + PIECE_BYTES])
+            for part in itertools.chain(first, parts):
+                target.write(part)
 
     def write_part(self, key: str, start: int, data: Buffer) -> None:
         """Put the part as an object of its own, named by its first byte."""
-        self.write(f"{key}/{start:012d}", data, durable=True)
+        self.write(f"{key}/{start:012d}", [data], durable=True)
 
     def read_part(self, key: str, start: int, out: memoryview) -> int:
         """Fill `out` from the object of the part; return how many bytes came."""
@@ -140,7 +145,7 @@ class RemoteFiles:
         before = b""
         with contextlib.suppress(FileNotFoundError):
             before = self.read(key)
-        self.write(key, before + data, durable=True)
+        self.write(key, [before + data], durable=True)
 
     def size(self, key: str) -> int:
         """Return the size of the object in bytes."""
@@ -183,6 +188,14 @@ class RemoteFiles:
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}" if key else self._root
+
+
+def _in_pieces(buffers: Iterable[Buffer]) -> Iterator[memoryview]:
+    """Yield the bytes of buffers in pieces of at most 16 MiB."""
+    for buffer in buffers:
+        view = memoryview(buffer).cast("B")
+        for start in range(0, len(view), PIECE_BYTES):
+            yield view[start : start + PIECE_BYTES]
 
 
 def _copy(data: bytes, buffers: Sequence[memoryview]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fewpass.storage.column_file import KEY as COLUMNS
 from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import KEY as NAMES
@@ -24,7 +25,7 @@ from fewpass.storage.manifest import (
 
 #: Everything of a generation; in the folder of a data set nothing else is ever deleted.
 OBJECTS: Final = (
-    "X", "rows", "codes", "target", "weight", "offset", "retained", "columns", "by-column",
+    "X", "rows", "codes", "target", "weight", "offset", "retained", COLUMNS, "by-column",
     "zarr.json", SCHEMA, NAMES,
 )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from fewpass.storage.array_layout import root_documents
 from fewpass.storage.chunk_form import ChunkForm
 from fewpass.storage.chunk_records import measured_record
 from fewpass.storage.chunk_table import ChunkRecord, ChunkTable
+from fewpass.storage.column_file import KEY as COLUMNS
+from fewpass.storage.column_file import Column, Records, write_columns
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.column_schema import Schema
@@ -19,7 +21,6 @@ from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import KEY as NAMES
 from fewpass.storage.hashed_names import HashedNames, written
 from fewpass.storage.manifest import (
-    COLUMN_ORDER,
     KEY,
     ChangeRecord,
     Labels,
@@ -35,7 +36,7 @@ from fewpass.storage.manifest import (
     read_manifest,
     row_parts,
 )
-from fewpass.storage.objects import ArrayLayout, StoredObject, put, put_array, require_length
+from fewpass.storage.objects import StoredObject, put, require_length
 from fewpass.storage.table import Table
 
 
@@ -92,7 +93,7 @@ class DatasetWriter:
         self._form = ChunkForm(
             layout, n_features, chunk_rows, dtype, parts, codes, len(self.retained)
         )
-        self._columns: dict[str, ArrayLayout] = {}
+        self._columns: Records = {}
         self._objects: dict[str, StoredObject] = {}
 
     @property
@@ -140,42 +141,35 @@ class DatasetWriter:
                 self.folder.link(key.format(chunk=k), other, key.format(chunk=number))
         return record
 
-    def write_columns(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Write statistics of the features: arrays of `n_features` numbers, stored as float64.
+    def write_columns(
+        self, columns: Mapping[str, Column], order: ColumnOrder | None = None
+    ) -> None:
+        """Write statistics of the features, and the order of the stored columns.
+
+        Parameters
+        ----------
+        columns
+            Each makes `n_features` numbers, stored as float64; called one after the other.
+        order
+            Of the stored columns [default: the source's].
 
         Raises
         ------
         ValueError
-            An array has another length.
+            An array has another length; the order is of other columns, or the set is dense, which
+            has no other order.
         """
-        for name, values in columns.items():
-            if values.shape != (self.n_features,):
-                raise ValueError(
-                    f"Column statistic {name!r} has shape {values.shape}, where "
-                    f"({self.n_features},) was expected. Hand over one number per feature."
-                )
-            self._put_column(name, np.ascontiguousarray(values, np.float64))
-
-    def write_column_order(self, order: ColumnOrder) -> None:
-        """Write the order of the stored columns, unless it is the source's order.
-
-        Raises
-        ------
-        ValueError
-            The order is of other columns, or the set is dense, which has no other order.
-        """
-        if order.source is None:
-            return
-        if self.layout == "dense" or not is_order(order.source, self.n_features):
+        order = order or ColumnOrder()
+        source = order.source
+        if source is not None and not (
+            self.layout == "sparse" and is_order(source, self.n_features)
+        ):
             raise ValueError(
-                f"An order of {order.source.size} columns was given for a {self.layout} set of "
+                f"An order of {source.size} columns was given for a {self.layout} set of "
                 f"{self.n_features}. Give one of all columns of a sparse set."
             )
-        self._put_column(COLUMN_ORDER, order.source)
-
-    def _put_column(self, name: str, array: NDArray[Any]) -> None:
-        self._columns[name] = ArrayLayout.of(array)
-        self._objects.update(put_array(self.folder, f"columns/{name}", array))
+        stored, self._columns = write_columns(self.folder, columns, order, self.n_features)
+        self._objects[COLUMNS] = stored
 
     def commit(
         self,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
+from fewpass.storage.column_file import makers_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Labels, Shuffle, Values, WeightStats
@@ -56,7 +57,7 @@ def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True, classes
     ]
     columns = ColumnStatistics(layout, d)
     columns.add(table)
-    writer.write_columns(columns.columns(d))
+    writer.write_columns(makers_of(columns.columns(d)))
     y = table.target
     if targets == "labels":
         counts = tuple(np.bincount(y.astype(int), minlength=classes).tolist())

@@ -18,9 +18,10 @@ from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.sizes import counted, format_bytes
 from fewpass.pipeline.tables.encoding.schema import columns_in_words
 from fewpass.storage import column_copy, kinds
+from fewpass.storage.column_file import COLUMN_ORDER
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.manifest import COLUMN_ORDER, Labels, Manifest
+from fewpass.storage.manifest import Labels, Manifest
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
 from fewpass.storage.snapshot_file import SUFFIX
 

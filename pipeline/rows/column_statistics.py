@@ -9,7 +9,8 @@ cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,13 +128,16 @@ class ColumnStatistics:
         mean += columns["deviation"]
         return self._variance(mean)
 
-    def each_sourced(self, order: ColumnOrder, n_features: int) -> Iterator[tuple[str, Vector]]:
-        """Yield name and numbers of every statistic, in the source's order of columns.
+    def sourced(self, order: ColumnOrder, n_features: int) -> dict[str, Callable[[], Vector]]:
+        """Return what makes every statistic in the source's order of columns, by name.
 
-        One at a time: there may be millions of each.
+        To be called one after the other: there may be millions of each.
         """
-        for name in NAMES:
-            yield name, order.sourced(self.column(name, n_features))
+
+        def made(name: str) -> Vector:
+            return order.sourced(self.column(name, n_features))
+
+        return {name: partial(made, name) for name in NAMES}
 
     def _variance(self, deviation: Vector) -> Vector:
         # rounding may leave a little less than nothing

@@ -16,10 +16,12 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numcodecs import blosc
+from safetensors.numpy import load_file
 
 from fewpass.storage.chunk_records import measured_record
 from fewpass.storage.chunk_table import ChunkRecord, record_type
 from fewpass.storage.codec import HEADER_BYTES, TRAILER_BYTES, decode_into, encode
+from fewpass.storage.column_file import makers_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.manifest import Labels, SourceRecord, WeightStats
@@ -65,7 +67,8 @@ def write(folder, table, chunk_rows, order=None):
         rows = cut(table, start, min(start + chunk_rows, table.n_rows))
         record = writer.write_chunk(k, rows)
         records[k] = ChunkRecord.of_json(json.loads(json.dumps(record)))
-    writer.write_columns({"count": np.arange(width(table)), "mean": np.ones(width(table))})
+    d = width(table)
+    writer.write_columns(makers_of({"count": np.arange(d), "mean": np.ones(d)}))
     positive = int(table.target.sum())
     weighted = table.weight is not None
     return writer.commit(
@@ -133,7 +136,8 @@ def test_rows_come_back_to_us_and_to_plain_zarr(
     group = zarr.open_group(path, mode="r")
     for name in ("target", "weight") if weight else ("target",):
         np.testing.assert_array_equal(group[name][:], getattr(table, name))
-    np.testing.assert_array_equal(group["columns/count"][:], dataset.column("count"))
+    columns = load_file(path / "columns.safetensors")
+    np.testing.assert_array_equal(columns["count"], dataset.column("count"))
     if layout == "dense":
         assert group["X"].dtype == dtype
         np.testing.assert_array_equal(group["X"][:], table.X)
@@ -449,7 +453,9 @@ def change_record(m, **fields):
         lambda m: change_record(m, sum_square=np.inf),
         lambda m: change_record(m, length=0),
         lambda m: m.update(parts=[{"way": "..", "fingerprint": "0" * 64, "n_chunks": 3}]),
-        lambda m: m["columns"]["count"].update(shape=[1 << 40]),
+        lambda m: m.update(n_features=1 << 40),
+        lambda m: m["columns"].update(more=["float64", 0]),
+        lambda m: m["columns"].clear(),
         lambda m: m["norms"].update(max_square="large"),
         lambda m: m["objects"].update({"../../etc/passwd": [1, 1]}),
         lambda m: m["objects"].pop("target/zarr.json"),
@@ -504,7 +510,7 @@ def test_tables_that_do_not_fit_are_refused(tmp_path):
         with pytest.raises(ValueError, match="Chunk 0 has values that are not finite"):
             writer.write_chunk(0, cut(table, 0, 3)._replace(X=X))
     with pytest.raises(ValueError, match=r"'mean' has shape \(4,\), where \(5,\)"):
-        writer.write_columns({"mean": np.ones(4)})
+        writer.write_columns(makers_of({"mean": np.ones(4)}))
     assert Folder(str(tmp_path)).list() == []
 
 
@@ -559,7 +565,7 @@ def test_a_stranger_can_check_everything_with_the_page_on_formats_alone(tmp_path
     for key, (length, crc32c) in objects.items():
         data = files[key].read_bytes()
         assert len(data) == length
-        if not key.endswith(".json"):
+        if not key.endswith((".json", ".safetensors")):
             assert int.from_bytes(data[-4:], "little") == crc32c
             data = data[:-4]
         assert google_crc32c.value(data) == crc32c

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
+from safetensors.numpy import load
 from zarr.buffer import cpu
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 from zarr.storage import MemoryStore
 
 from fewpass.storage.array_layout import chunk_document
+from fewpass.storage.column_file import makers_of
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
@@ -46,9 +48,7 @@ def write_dataset(folder, layout):
     writer = DatasetWriter(folder, layout, D, N, CHUNK_ROWS, dtype, has_weight=True)
     chunks = [cut(table, start, min(start + CHUNK_ROWS, N)) for start in range(0, N, CHUNK_ROWS)]
     records = [writer.write_chunk(k, rows) for k, rows in enumerate(chunks)]
-    writer.write_columns(STATISTICS)
-    if layout == "sparse":
-        writer.write_column_order(ColumnOrder(SOURCE))
+    writer.write_columns(makers_of(STATISTICS), ColumnOrder(SOURCE if layout == "sparse" else None))
     values = Values(mean=0.75, variance=0.25, minimum=0.0, maximum=1.5)
     schema = Schema(names=("a", "b", "c"), types=("number",) * D) if layout == "sparse" else None
     writer.commit(
@@ -89,19 +89,20 @@ def as_zarr(folder):
 
 
 def require_all_is_zarr(folder):
-    """What `write_all` wrote, read by zarr-python and by nobody else."""
+    """What `write_all` wrote, read by zarr-python and safetensors, and by nobody else."""
     for layout in LAYOUTS:
         group, table = as_zarr(folder.child(layout)), table_of(layout)
         np.testing.assert_array_equal(group["target"][:], table.target)
         np.testing.assert_array_equal(group["weight"][:], table.weight)
         assert sorted(group.attrs) == ["format", "version"]
+        columns = load(folder.child(layout).read("columns.safetensors"))
         for name, values in STATISTICS.items():
-            np.testing.assert_array_equal(group[f"columns/{name}"][:], values)
+            np.testing.assert_array_equal(columns[name], values)
         if layout == "dense":
             assert group["X"].dtype == np.float32
             np.testing.assert_array_equal(group["X"][:], table.X)
             continue
-        np.testing.assert_array_equal(group["columns/source"][:], SOURCE)
+        np.testing.assert_array_equal(columns["source"], SOURCE)
         chunks = [chunk for _, chunk in sorted(group["rows"].groups())]
         found = [
             sp.csr_matrix((c["data"][:], c["indices"][:], c["indptr"][:]), c.attrs["shape"])

@@ -36,6 +36,7 @@ from fewpass.pipeline.tables.ingest.progress import FileRows, IngestResult
 from fewpass.pipeline.tables.ingest.reading import in_dtype_of, source_of, taken_of
 from fewpass.pipeline.tables.readers.seen_files import NothingNew, SeenFiles
 from fewpass.pipeline.tables.readers.source import Source
+from fewpass.storage.column_file import makers_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import KEY, ChangeRecord, Manifest, TakenFile
 from fewpass.storage.part_chunks import differing
@@ -197,7 +198,7 @@ class _Append:
         rows = RowSummary.of_manifest(one).joined(RowSummary.of_manifest(added.manifest))
         retain(before.folder, one, before.folder.read(KEY))
         change = ChangeRecord(parent=one.fingerprint, rows=added.n_rows, **record)
-        columns = joined_columns([before, added]).items()
+        columns = makers_of(joined_columns([before, added]))
         return made.commit(records, rows, columns, change, added.manifest)
 
     def _digest(self, files: list[TakenFile]) -> str:

@@ -8,12 +8,10 @@ the old generation, and the next change removes what was written of a new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.rows.row_summary import RowSummary, joined_bad_rows
@@ -21,14 +19,13 @@ from fewpass.pipeline.settings.change_plans import ChangePlan
 from fewpass.pipeline.tables.ingest.set_pair import IngestRecord, record_of, test_rows_of
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir, all_owned, work_dirs_of
 from fewpass.storage.chunk_table import ChunkRecord
+from fewpass.storage.column_file import Column
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import ChangeRecord, Manifest, place_of_generation
 from fewpass.storage.set_generations import prune_generations, roll_back
 from fewpass.storage.writer import DatasetWriter
-
-ColumnsByName = Iterable[tuple[str, NDArray[np.float64]]]
 
 
 class Change(NamedTuple):
@@ -126,7 +123,7 @@ class NextGeneration:
         )  # fmt: skip
 
     def commit(
-        self, records: Sequence[ChunkRecord], rows: RowSummary, columns: ColumnsByName,
+        self, records: Sequence[ChunkRecord], rows: RowSummary, columns: Mapping[str, Column],
         change: ChangeRecord, added: Manifest | None = None,
     ) -> Dataset:  # fmt: skip
         """Write the statistics, and replace the manifest; remove generations not retained.
@@ -138,19 +135,16 @@ class NextGeneration:
         rows
             Statistics of all rows.
         columns
-            Names and statistics of columns, in the source's order.
+            What makes the statistics of columns, in the source's order.
         change
             What made this generation of the one before.
         added
             Of a data set whose rows came in addition.
         """
         before, one, writer = self.before, self.before.manifest, self.writer
-        for name, numbers in columns:
-            writer.write_columns({name: numbers})
-        for name in ("scale", "shift"):
-            if name in one.columns:
-                writer.write_columns({name: before.column(name)})
-        writer.write_column_order(before.column_order)
+        scaling = [name for name in ("scale", "shift") if name in one.columns]
+        same: dict[str, Column] = {name: partial(before.column, name) for name in scaling}
+        writer.write_columns({**columns, **same}, before.column_order)
         every = [one] if added is None else [one, added]
         writer.commit(
             records,

@@ -49,7 +49,7 @@ def rewrite_without(before: Dataset, gone: list[Rows], threads: int, progress: S
     made.commit(
         records,
         left.rows,
-        left.columns.each_sourced(before.column_order, before.n_features),
+        left.columns.sourced(before.column_order, before.n_features),
         change,
     )
 

@@ -17,6 +17,8 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.row_summary import RowSummary, joined_bad_rows, joined_columns
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.storage.chunk_table import ChunkTable
+from fewpass.storage.column_file import COLUMN_ORDER, makers_of, write_columns
+from fewpass.storage.column_file import KEY as COLUMNS
 from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
@@ -24,7 +26,6 @@ from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import KEY as NAMES
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import (
-    COLUMN_ORDER,
     KEY,
     Labels,
     Manifest,
@@ -33,13 +34,13 @@ from fewpass.storage.manifest import (
     norms,
     read_manifest,
 )
-from fewpass.storage.objects import ArrayLayout, StoredObject, get, put, put_array
+from fewpass.storage.objects import StoredObject, get, put
 from fewpass.storage.part_chunks import FORM, differing
 
 #: What lies beside the manifest of a view.
-_OWN: Final = ("columns", "by-column", SCHEMA, NAMES)
-#: Arrays below columns/ that say what a value means, and so are the same in all parts.
-_SHARED_COLUMNS: tuple[str, ...] = ("scale", "shift", COLUMN_ORDER)
+_OWN: Final = (COLUMNS, "by-column", SCHEMA, NAMES)
+#: Arrays by column that say what a value means, and so are the same in all parts.
+_SCALING: Final = ("scale", "shift")
 
 
 def make_view(
@@ -120,7 +121,7 @@ def _without_nulls(schema: Schema | None) -> Any:
 
 def _differences(one: Manifest, first: Manifest, *, same_schema: bool) -> Iterator[str]:
     """Yield the differences of a part from the first, columns first: others follow of these."""
-    own, asked = _shared_objects(one), _shared_objects(first)
+    own, asked = _shared(one), _shared(first)
     different = sorted(key for key in own.keys() | asked.keys() if own.get(key) != asked.get(key))
     if SCHEMA in different and same_schema:
         different.remove(SCHEMA)
@@ -145,11 +146,11 @@ def _meaning(manifest: Manifest) -> str:
     return "of numbers"
 
 
-def _shared_objects(manifest: Manifest) -> Mapping[str, StoredObject]:
-    """Return the objects that are the same in all parts, by key."""
-    below = tuple(f"columns/{name}/" for name in _SHARED_COLUMNS)
-    every = manifest.objects.items()
-    return {key: one for key, one in every if key in (SCHEMA, NAMES) or key.startswith(below)}
+def _shared(manifest: Manifest) -> Mapping[str, Any]:
+    """Return the records of what is the same in all parts, by key or name."""
+    objects, columns = manifest.objects, manifest.columns
+    said = {key: objects[key] for key in (SCHEMA, NAMES) if key in objects}
+    return said | {name: columns[name] for name in (*_SCALING, COLUMN_ORDER) if name in columns}
 
 
 def _view_at(folder: Folder) -> Manifest | None:
@@ -198,12 +199,15 @@ def _write(folder: Folder, sets: Sequence[Dataset], parts: tuple[PartRecord, ...
     chunks = ChunkTable.joined([one.manifest.chunks for one in sets])
     rows = reduce(RowSummary.joined, (RowSummary.of_manifest(one.manifest) for one in sets))
     objects = dict[str, StoredObject]()
-    for key, stored in _shared_objects(first).items():
-        objects[key] = put(folder, key, get(sets[0].generation_folder, key, stored))
-    columns = {name: first.columns[name] for name in _SHARED_COLUMNS if name in first.columns}
-    for name, numbers in joined_columns(sets).items():
-        columns[name] = ArrayLayout.of(numbers)
-        objects |= put_array(folder, f"columns/{name}", numbers)
+    for key in (SCHEMA, NAMES):
+        if key in first.objects:
+            raw = get(sets[0].generation_folder, key, first.objects[key])
+            objects[key] = put(folder, key, raw)
+    numbers = joined_columns(sets)
+    numbers |= {name: sets[0].column(name) for name in _SCALING if name in first.columns}
+    objects[COLUMNS], columns = write_columns(
+        folder, makers_of(numbers), sets[0].column_order, first.n_features
+    )
     common = {name: getattr(first, name) for name in (*FORM, "scaling") if name != "has_offset"}
     seeds = [one.manifest.shuffle.seed for one in sets]
     manifest = Manifest(

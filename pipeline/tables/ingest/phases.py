@@ -73,6 +73,7 @@ from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.pipeline.tables.readers.source import ParsesCodes, Source
 from fewpass.storage.column_copy import has_columns
 from fewpass.storage.column_copy_writer import write_columns
+from fewpass.storage.column_file import makers_of
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
@@ -330,10 +331,8 @@ class _Ingest:
         records, columns, rows = write_chunks(
             maker, selections, self.threads, memory, self.ticker.wrote
         )
-        for column, numbers in columns.each_sourced(order, partitioned.n_features):
-            writer.write_columns({column: numbers})
-        writer.write_columns(scaler.columns())
-        writer.write_column_order(order)
+        statistics = columns.sourced(order, partitioned.n_features)
+        writer.write_columns(statistics | makers_of(scaler.columns()), order)
         writer.commit(
             records,
             targets=rows.targets(target_map.targets(number)),

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.rows.scaling import Scaler
+from fewpass.storage.column_file import StoredColumns
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.memory_dataset import MemoryDataset
-from fewpass.storage.objects import ArrayLayout
 from fewpass.storage.table import Table, take
 
 
@@ -25,10 +25,9 @@ class RowsOfSource(MemoryDataset):
         super().__init__(table, n_features, targets)
         self._source_schema, self._scaler, self.place = schema, scaler, place
         self._names = names
-        parts = scaler.columns()
-        layouts = {name: ArrayLayout.of(part) for name, part in parts.items()}
+        stored = dict.fromkeys(scaler.columns(), StoredColumns("float64", 0))
         self.manifest = self.manifest.model_copy(
-            update={"scaling": scaler.describe(), "columns": layouts} | measured
+            update={"scaling": scaler.describe(), "columns": stored} | measured
         )
 
     @property

@@ -15,7 +15,7 @@ from fewpass.storage.zarr_documents import array_document, group_document, vecto
 FLOAT64 = np.dtype(np.float64)
 INDPTR = np.dtype(np.int64)
 BYTES = np.dtype(np.uint8)
-ROWS = "rows/{chunk:06d}"
+ROWS = "rows-{chunk:06d}"
 ROWS_DOCUMENT = f"{ROWS}/zarr.json"
 RETAINED_KEY = "retained/c.{chunk}.0"
 
@@ -70,8 +70,8 @@ def root_keys(manifest: Manifest) -> list[str]:
     names += [column_file.KEY] if manifest.columns else []
     if manifest.is_view:
         return names
-    rows = "X" if manifest.layout == "dense" else "codes" if manifest.coded else "rows"
-    nodes = [rows, *manifest.row_parts, *(["retained"] if manifest.retained else [])]
+    rows = ["X"] if manifest.layout == "dense" else ["codes"] if manifest.coded else []
+    nodes = [*rows, *manifest.row_parts, *(["retained"] if manifest.retained else [])]
     return ["zarr.json", *(f"{node}/zarr.json" for node in nodes), *names]
 
 
@@ -94,8 +94,6 @@ def root_documents(
     elif codes is not None:
         document = array_document((codes, n_rows), (codes, chunk_rows), FLOAT64)
         documents["codes/zarr.json"] = document
-    else:
-        documents["rows/zarr.json"] = group_document()
     for name in row_parts:
         documents[f"{name}/zarr.json"] = array_document((n_rows,), (chunk_rows,), FLOAT64)
     if n_retained:

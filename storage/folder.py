@@ -7,7 +7,7 @@ all bytes of a `write`, or is unchanged.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -250,6 +250,11 @@ class Folder:
         """Return the keys of all objects below the folder `prefix`, at any depth, sorted."""
         with self.naming_errors(prefix):
             return sorted(self._files.list(_checked(prefix)))
+
+    def names(self) -> Sequence[str]:
+        """Return the names of objects, and of folders of some, that lie in this folder itself."""
+        with self.naming_errors(""):
+            return self._files.names()
 
     def delete(self, key: str) -> None:
         """Remove an object, if it exists."""

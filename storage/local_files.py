@@ -12,7 +12,7 @@ import itertools
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -240,6 +240,13 @@ class LocalFiles:
     def list(self, prefix: str) -> list[str]:
         """Return the files below `prefix`, except unfinished ones."""
         return [key for key in self._walk(prefix) if not _is_partial(key)]
+
+    def names(self) -> Sequence[str]:
+        """Return the names of files and directories in the root."""
+        try:
+            return os.listdir(self.path(""))  # noqa: PTH208 - names alone
+        except FileNotFoundError:
+            return ()
 
     def delete(self, key: str) -> None:
         """Remove the file."""

@@ -167,6 +167,15 @@ class RemoteFiles:
         start = len(self._root) + 1
         return [path[start:] for path in paths if path[: start - 1] == self._root]
 
+    def names(self) -> Sequence[str]:
+        """Return the names of objects, and what others begin with up to a slash."""
+        self._fs.invalidate_cache()
+        try:
+            paths = self._fs.ls(self._root, detail=False)
+        except FileNotFoundError:
+            return ()
+        return [path.rstrip("/").rpartition("/")[2] for path in paths]
+
     def delete(self, key: str) -> None:
         """Delete an object."""
         with contextlib.suppress(FileNotFoundError):

@@ -9,6 +9,7 @@ trainings under way; its manifest is kept, too.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from fewpass.storage.column_file import KEY as COLUMNS
@@ -23,11 +24,13 @@ from fewpass.storage.manifest import (
     read_manifest,
 )
 
-#: Everything of a generation; in the folder of a data set nothing else is ever deleted.
+#: Everything of a generation but sparse rows.
 OBJECTS: Final = (
-    "X", "rows", "codes", "target", "weight", "offset", "retained", COLUMNS, "by-column",
+    "X", "codes", "target", "weight", "offset", "retained", COLUMNS, "by-column",
     "zarr.json", SCHEMA, NAMES,
 )  # fmt: skip
+#: Folders of its chunks of sparse rows.
+SPARSE_ROWS: Final = re.compile(r"rows-\d{6,}")
 
 
 def earlier_key(number: int) -> str:
@@ -95,6 +98,12 @@ def _remove(folder: Folder, number: int) -> None:
     if number > 1:
         folder.delete_tree(place_of_generation(number))
         return
-    for name in OBJECTS:
-        folder.delete_tree(name)
-        folder.delete(name)
+    delete_objects(folder)
+
+
+def delete_objects(folder: Folder) -> None:
+    """Remove all objects of the generation that lies in a folder, and nothing else there."""
+    for name in folder.names():
+        if name in OBJECTS or SPARSE_ROWS.fullmatch(name):
+            folder.delete_tree(name)
+            folder.delete(name)

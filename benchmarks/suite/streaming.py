@@ -167,7 +167,7 @@ def zarr_chunks(dataset: str) -> Iterator[tuple[Any, np.ndarray]]:
     rows = target.chunks[0]
     for k in range(-(-target.shape[0] // rows)):
         part = slice(k * rows, (k + 1) * rows)
-        X = group["X"][part] if "X" in group else sparse_chunk(group["rows"][f"{k:06d}"])
+        X = group["X"][part] if "X" in group else sparse_chunk(group[f"rows-{k:06d}"])
         yield X, target[part]
 
 
@@ -223,7 +223,7 @@ def read_sparse(dataset: str, k: int) -> Any:
     import zarr
 
     group: Any = zarr.open_group(dataset, mode="r")
-    return sparse_chunk(group["rows"][f"{k:06d}"])
+    return sparse_chunk(group[f"rows-{k:06d}"])
 
 
 class FileRead:

@@ -30,7 +30,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "data set: ingest of a table": (
         "set/manifest.json", "set/X/c.1.0", "set/target/c.0", "set/columns.safetensors", "set/zarr.json",
     ),
-    "data set: ingest of text": ("set/rows/000001/indices/c.0", "set/rows/000001"),
+    "data set: ingest of text": ("set/rows-000001/indices/c.0", "set/rows-000001"),
     "column copy: sparse": (
         "set/by-column/manifest.json", "set/by-column/target", "set/by-column/rows",
     ),

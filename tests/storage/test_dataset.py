@@ -142,7 +142,7 @@ def test_rows_come_back_to_us_and_to_plain_zarr(
         assert group["X"].dtype == dtype
         np.testing.assert_array_equal(group["X"][:], table.X)
     else:
-        blocks = [group[f"rows/{k:06d}"] for k in range(dataset.n_chunks)]
+        blocks = [group[f"rows-{k:06d}"] for k in range(dataset.n_chunks)]
         assert {b.attrs["encoding-type"] for b in blocks} == {"csr_matrix"}
         matrices = [
             sp.csr_matrix((b["data"][:], b["indices"][:], b["indptr"][:]), b.attrs["shape"])

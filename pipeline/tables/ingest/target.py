@@ -14,13 +14,11 @@ from fewpass.storage.kinds import INGEST_KEY, INSIDE, begins_as_ours, head_of, i
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import FORMAT, GENERATIONS, KEY
 from fewpass.storage.seal import seal, unseal
-from fewpass.storage.set_generations import OBJECTS
+from fewpass.storage.set_generations import delete_objects
 
 #: Written before any object, stays: which plan this data set is made by, and what no manifest says.
 MARKER = INGEST_KEY
 GROUP = "zarr.json"
-#: Everything of a data set; nothing else in the folder is ever deleted.
-_OURS = (*OBJECTS, GENERATIONS)
 
 
 class IngestTarget:
@@ -128,9 +126,8 @@ class IngestTarget:
             # still there is made by the new plan.
             self._write_marker("", {})
             self.folder.delete(KEY)
-        for name in _OURS:
-            self.folder.delete_tree(name)
-            self.folder.delete(name)
+        delete_objects(self.folder)
+        self.folder.delete_tree(GENERATIONS)
 
     def mark(self, facts: dict[str, Any]) -> None:
         """Write the marker: the digest and `facts`."""

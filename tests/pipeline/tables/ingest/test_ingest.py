@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import threading
+from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -530,6 +532,29 @@ def decompressed(path, folder):
     target = folder / path.stem
     target.write_bytes(lzma.decompress(path.read_bytes()))
     return target
+
+
+@pytest.mark.parametrize(("fraction", "files", "syncs"), [(0.0, 12, 20), (0.3, 24, 40)])
+def test_a_small_set_is_few_files_and_each_is_synced_once(
+    tmp_path, monkeypatch, fraction, files, syncs
+):
+    source = write_libsvm(tmp_path / "rows.svm", *sparse_rows(600, 40))
+    synced, sync = [], os.fsync
+
+    def noted(file):
+        synced.append(Path(f"/proc/self/fd/{file}").resolve())
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    place = tmp_path / "sets"
+    ingest(plan(source, place / "set", test_fraction=fraction))
+    sets = {place / "set", place / "set-test"} if fraction else {place / "set"}
+    assert len([path for path in place.rglob("*") if path.is_file()]) <= files
+    assert len(synced) <= syncs
+    inside = Counter(path for path in synced if path not in sets and path != place)
+    assert inside and set(inside.values()) == {1}
+    inodes = {path for path in place.rglob("*") if path.is_file() and path.suffix == ".0"}
+    assert inodes <= inside.keys()
 
 
 def test_chunks_have_their_size_or_all_rows_are_one(tmp_path):

@@ -47,7 +47,7 @@ def plan_of(source, dataset):
     return IngestPlan(sources=(str(source),), dataset=str(dataset), chunk_bytes=4096)
 
 
-def killed_after_dealing(plan, monkeypatch, of=phases._Ingest, moment="_write"):
+def killed_after_dealing(plan, monkeypatch, moment="_write", of=phases._Ingest):
     """Leave what an ingest leaves that dies when all rows are partitioned; return that folder's files."""
 
     def die(*_, **__):
@@ -148,12 +148,12 @@ def test_a_damaged_list_of_chunks_is_done_again(tmp_path, small, monkeypatch):
     source = rows(tmp_path / "rows.svm")
     quiet = ingest(plan_of(source, tmp_path / "quiet"))
     plan = plan_of(source, tmp_path / "set")
-    files = killed_after_dealing(plan, monkeypatch, DatasetWriter, "commit")
+    files = killed_after_dealing(plan, monkeypatch, "commit", DatasetWriter)
     (chunks,) = [path for path in files if path.name == "chunks-training.jsonl"]
     whole, random = chunks.read_bytes(), np.random.default_rng(2)
     for _ in range(20):
         chunks.write_bytes(one_bit(whole, random))
-        killed_after_dealing(plan, monkeypatch, DatasetWriter, "commit")
+        killed_after_dealing(plan, monkeypatch, "commit", DatasetWriter)
     result = ingest(plan)
     assert (result.fingerprint, result.partitioned_again) == (quiet.fingerprint, None)
 

@@ -190,7 +190,7 @@ def test_a_gather_adds_every_row_once_with_the_same_bits_on_any_workers(tmp_path
 
 def test_a_damaged_chunk_stops_training_by_its_name(tmp_path):
     dataset = make(tmp_path / "set")
-    victim = next((tmp_path / "set/X/c").glob("3/0"))
+    victim = tmp_path / "set/X/c.3.0"
     content = bytearray(victim.read_bytes())
     content[100] ^= 1
     victim.write_bytes(content)

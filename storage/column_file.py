@@ -1,30 +1,30 @@
-"""The numbers of a data set by column, statistics and stored order, in one safetensors file.
+"""The numbers of a data set by column, statistics and stored order, in one file.
 
-Arrays lie end to end and are written and read one by one: there may be millions of columns.  The
-manifest has the type and the checksum of each, in the order of the file.
+Each array is a sequence of frames, encoded as chunks are, and arrays lie end to end: they are
+written and read one by one, as there may be millions of columns.  The manifest has type and frames
+of each, in the order of the file.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from fewpass.storage.codec import checksum
+from fewpass.storage import codec
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.objects import RESTORE, StoredObject, missing, require_length
 
-KEY: Final = "columns.safetensors"
+KEY: Final = "columns.bin"
 COLUMN_ORDER: Final = "source"  # the array with the order of the stored columns
-#: Names of the types in the file.
+FRAME_ITEMS: Final = 1 << 21  # 16 MiB of float64
+MOST_COMPRESSION: Final = 256  # times; LZ4 cannot do more than 255
+
 Dtype = Literal["float64", "int32", "int64"]
-CODES: Final[dict[Dtype, str]] = {"float64": "F64", "int32": "I32", "int64": "I64"}
 
 #: Makes the numbers (d,) of every column.
 Column = Callable[[], NDArray[Any]]
@@ -34,7 +34,20 @@ class StoredColumns(NamedTuple):
     """Record of an array of the file."""
 
     dtype: Dtype
-    crc32c: Annotated[int, Field(ge=0, lt=1 << 32)]  # of its bytes
+    frames: tuple[StoredObject, ...]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the array in the file."""
+        return sum(frame.length for frame in self.frames)
+
+    def may_hold(self, n_features: int) -> bool:
+        """Whether the frames can have a number for each column."""
+        counts, itemsize = [*map(len, _parts(n_features))], np.dtype(self.dtype).itemsize
+        return len(counts) == len(self.frames) and all(
+            count * itemsize <= MOST_COMPRESSION * frame.length
+            for count, frame in zip(counts, self.frames, strict=True)
+        )
 
 
 Records = dict[str, StoredColumns]
@@ -45,14 +58,11 @@ def makers_of(columns: Mapping[str, NDArray[Any]]) -> dict[str, Column]:
     return {name: partial(np.asarray, numbers) for name, numbers in columns.items()}
 
 
-def file_bytes(records: Mapping[str, StoredColumns], n_features: int) -> int:
-    """Return the length of the file with these arrays."""
-    dtypes = {name: record.dtype for name, record in records.items()}
-    return len(_header(dtypes, n_features)) + n_features * _row_bytes(records)
-
-
-def _row_bytes(records: Mapping[str, StoredColumns]) -> int:
-    return sum(np.dtype(record.dtype).itemsize for record in records.values())
+def require_fitting(records: Records, n_features: int, file_bytes: int) -> None:
+    """Refuse records that are not those of a file of this length; ValueError."""
+    whole = sum(record.n_bytes for record in records.values()) == file_bytes
+    if not whole or not all(record.may_hold(n_features) for record in records.values()):
+        raise ValueError("its columns do not fit into their file")
 
 
 def write_columns(
@@ -67,7 +77,7 @@ def write_columns(
     columns
         Statistics, stored as float64; called one after the other.
     order
-        Of the stored columns, which comes last unless it is the source's: of smaller items.
+        Of the stored columns, which comes last unless it is the source's.
 
     Raises
     ------
@@ -81,40 +91,36 @@ def write_columns(
         every[COLUMN_ORDER] = partial(np.asarray, order.source)
         dtypes[COLUMN_ORDER] = "int32" if order.source.itemsize == 4 else "int64"
 
-    def counted(data: memoryview) -> memoryview:
+    def pieces() -> Iterator[bytes]:
         nonlocal length, whole
-        length, whole = length + len(data), checksum(data, whole)
-        return data
-
-    def pieces() -> Iterator[memoryview]:
-        yield counted(memoryview(_header(dtypes, n_features)))
         for name, make in every.items():
-            data = _as_stored(name, make(), dtypes[name], n_features)
-            records[name] = StoredColumns(dtypes[name], checksum(data))
-            yield counted(data)
+            records[name] = StoredColumns(dtypes[name], ())
+            for frame in _encoded(name, make(), dtypes[name], n_features):
+                stored = StoredObject(
+                    len(frame), codec.checksum(memoryview(frame)[: -codec.TRAILER_BYTES])
+                )
+                records[name] = StoredColumns(dtypes[name], (*records[name].frames, stored))
+                length, whole = length + len(frame), codec.checksum(frame, whole)
+                yield frame
 
     folder.write_pieces(KEY, pieces(), durable=False)
     return StoredObject(length, whole), records
 
 
-def _as_stored(name: str, numbers: NDArray[Any], dtype: Dtype, n_features: int) -> memoryview:
+def _encoded(name: str, numbers: NDArray[Any], dtype: Dtype, n_features: int) -> Iterator[bytes]:
     if numbers.shape != (n_features,):
         raise ValueError(
             f"Column statistic {name!r} has shape {numbers.shape}, where ({n_features},) was "
             "expected. Hand over one number per feature."
         )
-    return np.ascontiguousarray(numbers, np.dtype(dtype).newbyteorder("<")).view(np.uint8).data
+    for part in _parts(n_features):
+        yield codec.encode(numbers[part.start : part.stop].astype(dtype, copy=False))
 
 
-def _header(dtypes: Mapping[str, Dtype], n_features: int) -> bytes:
-    arrays, start = dict[str, Any](), 0
-    for name, dtype in dtypes.items():
-        end = start + n_features * np.dtype(dtype).itemsize
-        places = {"shape": [n_features], "data_offsets": [start, end]}
-        arrays[name], start = {"dtype": CODES[dtype], **places}, end
-    text = json.dumps(arrays).encode()
-    padded = text + b" " * (-len(text) % 8)
-    return len(padded).to_bytes(8, "little") + padded
+def _parts(n_features: int) -> Iterator[range]:
+    """Yield the columns of each frame of an array."""
+    starts = range(0, n_features, FRAME_ITEMS)
+    return (range(start, min(start + FRAME_ITEMS, n_features)) for start in starts)
 
 
 def read_column(
@@ -129,21 +135,22 @@ def read_column(
     Raises
     ------
     Damaged
-        The file is missing or has another length, or the array another checksum.
+        The file is missing or has another length, or a frame another checksum.
     """
     require_length(folder, KEY, stored)  # before memory is taken
-    names = [*records]
-    after = {other: records[other] for other in names[names.index(name) :]}
-    first = stored.length - n_features * _row_bytes(after)
-    column = np.empty(n_features, records[name].dtype)
-    try:
-        folder.read_range_into(KEY, first, column.view(np.uint8).data)
-    except FileNotFoundError as error:
-        raise missing(folder, KEY) from error
-    actual, expected = checksum(column.view(np.uint8)), records[name].crc32c
-    if actual != expected:
-        raise Damaged(
-            f"{folder.address(KEY)} is damaged: the checksum of {name} is {actual:08x}, where "
-            f"{expected:08x} was expected. {RESTORE}"
-        )
+    names, record = [*records], records[name]
+    start = sum(records[other].n_bytes for other in names[: names.index(name)])
+    column = np.empty(n_features, record.dtype)
+    for part, frame in zip(_parts(n_features), record.frames, strict=True):
+        try:
+            raw = folder.read_range(KEY, start, frame.length)
+            codec.decode_into(raw, column[part.start : part.stop], 0, frame.crc32c)
+        except FileNotFoundError as error:
+            raise missing(folder, KEY) from error
+        except ValueError as error:
+            raise Damaged(
+                f"{folder.address(KEY)} is damaged: {name} is not as it was written ({error}). "
+                f"{RESTORE}"
+            ) from error
+        start += frame.length
     return column

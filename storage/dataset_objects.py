@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fewpass.storage.array_layout import SPARSE_PARTS, chunk_templates, root_keys
 from fewpass.storage.column_file import KEY as COLUMNS
-from fewpass.storage.column_file import file_bytes
+from fewpass.storage.column_file import require_fitting
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Manifest
 from fewpass.storage.objects import StoredObject, fault
@@ -25,9 +25,9 @@ def require_objects(manifest: Manifest) -> None:
         or [*manifest.chunks.objects] != templates
     ):
         raise ValueError("it names other objects than its layout has")
-    length = file_bytes(manifest.columns, manifest.n_features)
-    if manifest.columns and length != manifest.objects[COLUMNS].length:
-        raise ValueError("its columns do not fit into their file")
+    if manifest.columns:
+        file_bytes = manifest.objects[COLUMNS].length
+        require_fitting(manifest.columns, manifest.n_features, file_bytes)
     if not manifest.chunks.lack_only(MAY_LACK):
         raise ValueError("it has chunks without the objects they need")
 

@@ -14,7 +14,7 @@ from fewpass.storage import codec
 from fewpass.storage.folder import Damaged, Folder
 
 MOST_ITEMS = 1 << 48
-WHOLE = (".json", ".safetensors")  # ends of keys of objects that end in no checksum
+WHOLE = (".json", ".bin")  # ends of keys of objects that end in no checksum
 RESTORE = "Restore it from a copy, or make it again from its source."
 
 Length = Annotated[int, Field(ge=0)]

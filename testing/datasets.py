@@ -1,6 +1,9 @@
 """Small data sets, written chunk by chunk without going through ingest."""
 
+import json
+
 import numpy as np
+from numcodecs import blosc
 
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.storage.column_file import makers_of
@@ -80,3 +83,16 @@ def make(url, n=4000, d=30, chunk_rows=60, *, shuffled=True, **kind):
     return write(
         url, table, d, chunk_rows, targets=kind.get("targets", "labels"), shuffled=shuffled
     )
+
+
+def column_by_page(folder, name):
+    """Return an array by column as somebody reads it who has docs/format.md and blosc."""
+    data, start = folder.read("columns.bin"), 0
+    for other, (dtype, frames) in json.loads(folder.read("manifest.json"))["columns"].items():
+        parts = []
+        for length, _ in frames:
+            parts.append(blosc.decompress(data[start : start + length - 4]))
+            start += length
+        if other == name:
+            return np.frombuffer(b"".join(parts), dtype)
+    raise KeyError(name)

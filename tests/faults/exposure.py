@@ -28,7 +28,7 @@ from tests.faults.verdict import Verdict, broken, fault_of, names, same
 #: Objects and folders by what they belong to; the last of what a glob finds.
 PLACES: dict[str, tuple[str, ...]] = {
     "data set: ingest of a table": (
-        "set/manifest.json", "set/X/c.1.0", "set/target/c.0", "set/columns.safetensors", "set/zarr.json",
+        "set/manifest.json", "set/X/c.1.0", "set/target/c.0", "set/columns.bin", "set/zarr.json",
     ),
     "data set: ingest of text": ("set/rows-000001/indices/c.0", "set/rows-000001"),
     "column copy: sparse": (

@@ -42,9 +42,10 @@ def is_partitioned(plan: IngestPlan) -> bool:
 
 
 def remove_leftovers(plan: IngestPlan) -> None:
-    """Remove what an ingest left that was killed after its data set was complete."""
-    folder = Folder(plan.dataset, plan.storage_options)
-    for work_dir in work_dirs_of([folder], plan.spill):
+    """Remove what an ingest left that was killed, or lost power, after its sets were complete."""
+    urls = [url for url in (plan.dataset, plan.test_url) if url is not None]
+    folders = [Folder(url, plan.storage_options) for url in urls]
+    for work_dir in work_dirs_of(folders, plan.spill):
         if work_dir.path.is_dir():
             with work_dir.owned():
                 work_dir.clear()

@@ -25,7 +25,7 @@ class RowsOfSource(MemoryDataset):
         super().__init__(table, n_features, targets)
         self._source_schema, self._scaler, self.place = schema, scaler, place
         self._names = names
-        stored = dict.fromkeys(scaler.columns(), StoredColumns("float64", 0))
+        stored = dict.fromkeys(scaler.columns(), StoredColumns("float64", ()))
         self.manifest = self.manifest.model_copy(
             update={"scaling": scaler.describe(), "columns": stored} | measured
         )

@@ -80,7 +80,7 @@ def test_rows_and_statistics_are_those_of_one_ingest(tmp_path, kind):
     require_equal_statistics(view, whole)
     np.testing.assert_array_equal(view.column_order.source, whole.column_order.source)
     assert view.schema == whole.schema
-    assert set(view.folder.names()) <= {"manifest.json", "columns.safetensors", "schema.json"}
+    assert set(view.folder.names()) <= {"manifest.json", "columns.bin", "schema.json"}
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])

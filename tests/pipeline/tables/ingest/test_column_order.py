@@ -5,7 +5,6 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import load_file
 from scipy.sparse import csr_matrix, random_array, vstack
 
 from fewpass.pipeline.passes.threads import InProcess
@@ -33,7 +32,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.table import SparseTable, concatenate
 from fewpass.storage.writer import DatasetWriter
-from testing.datasets import random_table
+from testing.datasets import column_by_page, random_table
 from testing.interruptions import cut_and_resumed, trained_model
 from tests.conftest import ROUNDING
 
@@ -185,7 +184,7 @@ def test_what_lies_on_disk_is_by_popularity(pair):
     """As somebody reads it who has Zarr, SciPy and docs/format.md."""
     dataset = pair["frequency"]
     group = zarr.open_group(str(dataset.folder.local_path()), mode="r")
-    source = load_file(dataset.folder.local_path("columns.safetensors"))["source"]
+    source = column_by_page(dataset.folder, "source")
     parts = []
     for k in range(group["target"].nchunks):
         chunk = group[f"rows-{k:06d}"]

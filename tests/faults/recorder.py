@@ -50,10 +50,12 @@ class Recorder:
         if stat.S_ISDIR(found.st_mode):
             path = f"/proc/self/fd/{descriptor}"
             with os.scandir(path) as entries:
-                names = {e.name: e.inode() for e in entries}
+                listed = [(e.name, e.inode(), e.is_dir(follow_symlinks=False)) for e in entries]
+            names = {name: inode for name, inode, _ in listed}
             for name, inode in names.items():
                 self._hold(inode, f"{path}/{name}")
-            line = {"folder": found.st_ino, "names": names}
+            folders = [inode for _, inode, is_folder in listed if is_folder]
+            line = {"folder": found.st_ino, "names": names, "folders": folders}
         else:
             self._hold(found.st_ino, f"/proc/self/fd/{descriptor}")
             self._copy(descriptor, found)
@@ -85,11 +87,13 @@ def cut(root: Path, place: Path, seed: int | None) -> None:
     that was not fsynced is there or not, which file systems may do, too.
     """
     names = dict[int, dict[str, int]]()
+    folders = set[int]()
     for line in (place / "log").read_text().splitlines():
         told = json.loads(line)
         if "folder" in told:
             names[told["folder"]] = told["names"]
-    left = _Left(names, place, random.Random(seed) if seed is not None else None)
+            folders.update(told["folders"])
+    left = _Left(names, folders, place, random.Random(seed) if seed is not None else None)
     fresh = root.with_name(f"{root.name}.after")
     left.folder(root, root.stat().st_ino, fresh)
     shutil.rmtree(root)
@@ -100,9 +104,13 @@ class _Left:
     """What is left of one folder, and of those below it."""
 
     def __init__(
-        self, names: dict[int, dict[str, int]], place: Path, chance: random.Random | None
+        self,
+        names: dict[int, dict[str, int]],
+        folders: set[int],
+        place: Path,
+        chance: random.Random | None,
     ) -> None:
-        self._names, self._place, self._chance = names, place, chance
+        self._names, self._folders, self._place, self._chance = names, folders, place, chance
         self._now = dict[int, Path]()
 
     def folder(self, now: Path | None, inode: int, to: Path) -> None:
@@ -120,7 +128,7 @@ class _Left:
                 )
 
     def _entry(self, now: Path | None, inode: int, to: Path) -> None:
-        if inode in self._names or (now is not None and now.is_dir()):
+        if inode in self._folders or (now is not None and now.is_dir()):
             self.folder(now, inode, to)
             return
         kept, current = self._place / str(inode), now.read_bytes() if now else b""

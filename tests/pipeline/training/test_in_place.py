@@ -13,7 +13,6 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.storage import objects
 from testing.datasets import wide_table, write
 from testing.interruptions import trained
 from testing.jobs import job_of
@@ -68,8 +67,7 @@ def test_a_pass_that_explodes_begins_again(dataset, tmp_path):
     assert mine.result.weights_sha256 == other.result.weights_sha256
 
 
-def test_arrays_stay_within_what_is_told(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr(objects, "CHUNK_BYTES", 1 << 18)  # else one chunk is all of an array
+def test_arrays_stay_within_what_is_told(dataset, tmp_path):
     plan = plan_for(dataset, passes=1)
     trained(plan, tmp_path / "first")  # what compiling takes is no array of columns
     plan = plan_for(dataset, passes=1, solver={"kind": "asgd", "gamma0": 0.1})

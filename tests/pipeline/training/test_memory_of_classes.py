@@ -15,7 +15,6 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training import chosen_lam, walk
 from fewpass.pipeline.training.lam_sample import bytes_of, sample_of, wanted_rows
 from fewpass.pipeline.training.prepared import planned
-from fewpass.storage import objects
 from testing.datasets import wide_table, write
 from testing.interruptions import trained
 from testing.jobs import job_of
@@ -36,7 +35,6 @@ def as_if_large(monkeypatch):
     monkeypatch.setattr(walk, "SPAN_SECONDS", 1e-9)
     monkeypatch.setattr(reduce, "SPAN_VALUES", 1.0)
     monkeypatch.setattr(reduce.os, "cpu_count", lambda: 32)
-    monkeypatch.setattr(objects, "CHUNK_BYTES", 1 << 18)
 
 
 def peak_of(plan, folder):

@@ -83,7 +83,7 @@ def plan_windows(
     if streams > n_chunks:
         raise BadInput(
             f"{streams} streams need as many chunks, but the data set has {n_chunks}. "
-            f"Use `streams={n_chunks}` or fewer."
+            "Use fewer streams, or ingest with smaller chunks (`chunk_bytes`)."
         )
     smallest = Budget.windows * (together or streams) * chunk_bytes(manifest, row_state_size)
     fitting = (budget.rows - state_bytes) // smallest

@@ -169,5 +169,5 @@ def test_a_budget_that_is_too_small_is_refused_with_the_one_that_is_not(tmp_path
 
 def test_more_streams_than_chunks_are_refused(tmp_path):
     manifest = make(tmp_path / "set", n=200, chunk_rows=50).manifest
-    with pytest.raises(BadInput, match="`streams=4` or fewer"):
+    with pytest.raises(BadInput, match="Use fewer streams"):
         plan_windows(manifest, budget=Budget.of(1 << 30), state_bytes=0, streams=5, seed=0)

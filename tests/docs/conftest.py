@@ -2,6 +2,7 @@
 
 import pytest
 
+from fewpass.pipeline.settings import ingest_plan
 from testing.demo_folder import after_the_demo, copied
 
 
@@ -13,6 +14,7 @@ def demo(tmp_path_factory):
 
 @pytest.fixture
 def folder(demo, tmp_path, monkeypatch):
-    """Where a page's commands run."""
+    """Where a page's commands run, on a demo of few rows in chunks that are as small."""
+    monkeypatch.setattr(ingest_plan, "CHUNK_BYTES", 1 << 16)
     monkeypatch.chdir(copied(demo, tmp_path))
     return tmp_path

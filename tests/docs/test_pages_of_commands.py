@@ -21,7 +21,11 @@ from fewpass.flows import cli
 from testing.prefect_server import free_port
 from tests.conftest import PROJECT
 
-FEWPASS = "from fewpass.flows.cli import main; import sys; sys.exit(main())"
+#: The command, with chunks as small as the demo is here.
+FEWPASS = (
+    "from fewpass.pipeline.settings import ingest_plan; ingest_plan.CHUNK_BYTES = 1 << 16; "
+    "from fewpass.flows.cli import main; import sys; sys.exit(main())"
+)
 
 
 def sessions(page):

@@ -12,7 +12,8 @@ from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.held_out_rows import split_asked
 from fewpass.pipeline.tables.readers.opening import is_table
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
-from fewpass.pipeline.tables.readers.source import HashesNames, Source, notes_of
+from fewpass.pipeline.tables.readers.source import Source
+from fewpass.pipeline.tables.readers.table_source import TableSource
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.hashed_names import HashedNames
@@ -83,13 +84,11 @@ def first_look(plan: IngestPlan) -> FirstLook:
     """
     if not is_table(plan.sources, plan.options, plan.storage_options):
         return FirstLook({}, ())
-    from fewpass.pipeline.tables.readers.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
-
     like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
     counted = plan.options.model_copy(update={"idf": "sample"})  # kinds do not depend on it
     source = source_of(plan.model_copy(update={"options": counted}), like)
-    kinds = source.kinds if isinstance(source, EncodedSource) else {}
-    return FirstLook(kinds, tuple(notes_of(source)))
+    kinds = source.kinds if isinstance(source, TableSource) else {}
+    return FirstLook(kinds, source.notes)
 
 
 def in_dtype_of(like: Dataset | None, plan: IngestPlan) -> IngestPlan:
@@ -114,7 +113,7 @@ def hashed_names_of(source: Source) -> HashedNames:
 
     To be asked before rows are read: standard input has its beginning until then.
     """
-    return source.hashed_names() if isinstance(source, HashesNames) else {}
+    return source.hashed_names()
 
 
 def stamps(source: Source) -> list[Any]:

@@ -26,7 +26,7 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
 from fewpass.pipeline.tables.readers.column_roles import (
     LOOK_BYTES,
     SAMPLE_BYTES,
@@ -44,6 +44,7 @@ from fewpass.pipeline.tables.readers.sampling import FirstSample, sampled
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableRows
 from fewpass.pipeline.tables.readers.split_column import SplitColumn, threshold_of
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
+from fewpass.storage.column_schema import EncodingRecord
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.additive.choosing import Formed
@@ -121,6 +122,16 @@ class FittedTable:
         if self.options.idf == "exact":
             self.recipe = with_exact_idf(self.recipe, self.rows, self.columns.features)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the recipe was fitted to the sample, not taken over."""
+        return recipe_in(self.expected.schema) is None
+
+    @property
+    def encoding(self) -> EncodingRecord:
+        """The recipe as a schema has it."""
+        return encoding_of(self.recipe, self.ids)
+
     # -- held-out rows -----------------------------------------------------------------------------
 
     @property
@@ -195,7 +206,7 @@ class FittedTable:
     def _leave_out_ids(self, sample: Any, n_rows: int | None) -> None:
         """Take columns that name or count the rows for columns that are dropped."""
         crossed = {name: "hash" for pair in self.options.cross for name in pair.split(",")}
-        asked = {**self.rows.kinds, **crossed, **self.options.column}
+        asked = {**crossed, **self.options.column}
         self._leave_out(ids_in(sample.select(self._feature_names()), asked, n_rows))
 
     def _leave_out(self, why: dict[str, str]) -> None:
@@ -220,9 +231,8 @@ class FittedTable:
         self._require_named()
         self._require_columns(rows)
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
-        kinds = {**self.rows.kinds, **options.column}
         rules = RecipeRules(
-            options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses,
+            options.hash_bits, options.bins, options.ranks, kinds=options.column, crosses=crosses,
             n_rows=n_rows, classes=self.roles.n_classes(rows), null_values=options.null_values,
         )  # fmt: skip
         recipe = fitted(rows.select(self._feature_names()), rules)
@@ -288,7 +298,7 @@ class FittedTable:
         asked = asked_form(self.options)._replace(
             memory=expected.budget.memory, unasked=self.options.encode == "auto",
             plain=self._is_plain, one_pass=expected.one_pass,
-            wanted=(*self.rows.kinds, *self.options.column),
+            wanted=tuple(self.options.column),
         )  # fmt: skip
         release_freed_memory()  # of the recipe, beside which forms are tried
         self.formed = with_form(recipe, cells, targets, asked, expected.seed)

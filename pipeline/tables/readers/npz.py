@@ -34,8 +34,7 @@ from fewpass.pipeline.tables.readers.dense_rows import (
 )
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.rejection import shown
-from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece
-from fewpass.storage.column_schema import Schema
+from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece, Source
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
 _CSR_PARTS = ("data", "indices", "indptr", "shape", "format")
@@ -58,17 +57,15 @@ class _Rows(NamedTuple):
     weight: NDArray[Any] | None
 
 
-class NpzSource:
+class NpzSource(Source):
     """NPZ archives as dense or sparse rows; see `Source` for the methods.
 
     In sparse rows, indices are sorted, equal ones added up, and zeros left out.
     """
 
-    schema: Schema | None = None
     extensions: ClassVar[tuple[str, ...]] = (".npz",)
     magic: ClassVar[bytes | tuple[bytes, ...]] = b"PK\x03\x04"
-    packed: ClassVar[bool] = True
-    left_out: tuple[str, ...] = ()
+    packed = True
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -89,7 +86,7 @@ class NpzSource:
         require_same({kind for kind, _ in looks}, "contents", addresses)
         kind = looks[0][0]
         self.layout = kind.layout
-        self.n_features: int | None = kind.n_features
+        self.n_features = kind.n_features
         self.has_weight = kind.has_weight
         self._bytes = sum(size for _, size in looks)
 

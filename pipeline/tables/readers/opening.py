@@ -67,7 +67,7 @@ def open_source(
         addresses[0] = with_head(addresses[0], expected.longest_line)
         addresses, options = as_seen(addresses, options, expected.longest_line)
     if word not in FORMATS:
-        from fewpass.pipeline.tables.readers.table_source import open_table  # noqa: PLC0415 - kernels
+        from fewpass.pipeline.tables.readers.table_opening import open_table  # noqa: PLC0415 - kernels
 
         return open_table(word, addresses, options, expected)
     _require_no_table(word, addresses[0].name, options, expected)

@@ -48,6 +48,12 @@ class RowRoles(NamedTuple):
     numbers: Mapping[int, Written]  # of weights, offsets and exposures, by column
 
     @classmethod
+    def plain(cls, columns: TableColumns, *, are_words: bool) -> RowRoles:
+        """Return the roles of plain numbers, whose targets may be words."""
+        weight: dict[int, Written] = {} if columns.weight is None else {columns.weight: "plain"}
+        return cls(columns, None if are_words else "plain", weight)
+
+    @classmethod
     def of(cls, columns: TableColumns, where: str, sample: Any) -> RowRoles:
         """Look at a sample of the file `where`; BadInput where a role holds no single values."""
         roles = cls(columns, _written_by_most(columns, where, sample), written := {})

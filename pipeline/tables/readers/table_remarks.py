@@ -59,7 +59,7 @@ def _kind(table: FittedTable, recipe: AnyColumn, cells: Any) -> Kind:
     name, asked = recipe.name, table.options.column
     if asked.get(name) == "number":
         return as_asked(name, "number", cells).kind
-    if name in asked or name in table.rows.kinds:
+    if name in asked:
         return infer(name, cells).kind
     if isinstance(recipe, Bins):
         return "number"

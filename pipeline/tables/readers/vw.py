@@ -50,6 +50,7 @@ class VowpalWabbitSource(SparseText):
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".vw",)
+    hashes_names: ClassVar[bool] = True
     meaningless = (*SparseText.meaningless, "zero_based")
     refusal = "Vowpal Wabbit's text has no such setting, but `{}` was given. Leave it out."
 

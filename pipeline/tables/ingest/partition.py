@@ -236,7 +236,7 @@ class Partitioner:
         self.n_beyond += parsed.n_beyond
         self.max_index = max(self.max_index, parsed.max_index)
         target = self.encoder.encode(
-            parsed.table.target, parsed.labels, prepared.where, parsed.written
+            parsed.table.target, parsed.labels, prepared.where, parsed.texts
         )
         if self._is_in_memory() and not self._fits(prepared):
             self._move_to_buckets()

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_same
 from fewpass.pipeline.tables.encoding.plain_types import plain_type
-from fewpass.pipeline.tables.readers.as_written import AsWritten
 from fewpass.pipeline.tables.readers.columns import TableColumns
-from fewpass.solvers.bad_input import MOST_WHOLE
-
-#: What may be no float: padded with zeros, or of more digits than every float gives back.
-_PERHAPS = r"^\s*[-+]?(?:0\d|[\d.]{16})"
-_DIGITS, _BITS = 15, 64
 
 
 def require_numbers(name: str, schema: Any, first: Any, columns: TableColumns) -> bool:
@@ -57,34 +49,3 @@ def _is_number(kind: Any) -> bool:
 def _is_text(kind: Any) -> bool:
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
-
-
-def in_cells(cells: Any) -> AsWritten | None:
-    """Return which cells (n,) of an Arrow array no float may be; None where all are floats."""
-    kind, types = cells.type, pa.types
-    if types.is_integer(kind) and kind.bit_width == _BITS:
-        perhaps = _beyond(cells)
-    elif types.is_decimal(kind) and kind.precision > _DIGITS:
-        perhaps = pc.is_valid(cells)
-    elif types.is_string(kind) or types.is_large_string(kind):
-        perhaps = pc.match_substring_regex(cells, _PERHAPS)
-    else:
-        return None
-    rows = np.flatnonzero(np.asarray(perhaps.fill_null(fill_value=False), np.bool_))
-    return AsWritten(rows, lambda: _texts(cells.take(pa.array(rows)))) if rows.size else None
-
-
-def _beyond(cells: Any) -> Any:
-    """Say which whole numbers floats may not be: an Arrow array."""
-    far = pc.greater(cells, pa.scalar(MOST_WHOLE, cells.type))
-    if not pa.types.is_signed_integer(cells.type):
-        return far
-    return pc.or_(far, pc.less(cells, pa.scalar(-MOST_WHOLE, cells.type)))
-
-
-def _texts(cells: Any) -> list[str]:
-    """Return cells as text; decimals without the zeros behind their last digit."""
-    texts: list[str] = pc.utf8_trim_whitespace(pc.cast(cells, pa.large_string())).to_pylist()
-    if pa.types.is_decimal(cells.type):
-        return [text.rstrip("0").rstrip(".") if "." in text else text for text in texts]
-    return texts

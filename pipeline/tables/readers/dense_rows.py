@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.as_written import AsWritten
+from fewpass.pipeline.tables.readers.label_texts import LabelTexts
 from fewpass.pipeline.tables.readers.rejection import Fault, without_bad_rows
 from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, numbered
 from fewpass.storage.table import DenseTable, SparseTable, Table
@@ -23,7 +23,7 @@ class Targets(NamedTuple):
 
     values: NDArray[np.float64]  # (n,)
     labels: tuple[str, ...] | None
-    written: AsWritten | None = None  # see `Parsed`
+    texts: LabelTexts | None = None  # see `Parsed`
 
 
 def refuse_text_settings(options: SourceOptions, kind: str) -> None:
@@ -66,15 +66,15 @@ def checked(
     BadInput
         The first bad row, unless the options say to skip such rows.
     """
-    labels, written = (targets.labels, targets.written) if targets else (None, None)
+    labels, texts = (targets.labels, targets.texts) if targets else (None, None)
     faults = [*faults_of_features(table, titles, options), *_of_target(table, options)]
     where = numbered(piece, table.n_rows)
     good = without_bad_rows(
-        table, faults, piece.file, options.on_bad_row, "row", where, written=written
+        table, faults, piece.file, options.on_bad_row, "row", where, texts=texts
     )
     return Parsed(
         good.table, labels, _widest(good.table), good.skipped, good.n_skipped,
-        written=good.written,
+        texts=good.texts,
     )  # fmt: skip
 
 

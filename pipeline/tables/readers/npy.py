@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.array_stream import checked_matrix, opened_npy, require_same
-from fewpass.pipeline.tables.readers.as_written import in_array
 from fewpass.pipeline.tables.readers.columns import choose
 from fewpass.pipeline.tables.readers.dense_rows import (
     Targets,
@@ -74,8 +73,7 @@ class NpySource(Source):
         X = narrowed(block[:, list(columns.features)], self._options.dtype)
         targets = Targets(np.full(len(X), np.nan), None)
         if columns.label is not None:
-            labels = block[:, columns.label]
-            targets = Targets(labels.astype(np.float64), None, in_array(labels))
+            targets = Targets(block[:, columns.label].astype(np.float64), None)
         table = DenseTable(X, targets.values, _column(block, columns.weight))
         titles = [columns.title(k) for k in columns.features]
         return checked(piece, table, targets, titles, self._options)

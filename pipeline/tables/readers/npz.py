@@ -25,7 +25,6 @@ from fewpass.pipeline.tables.readers.array_stream import (
     require_row_size,
     require_same,
 )
-from fewpass.pipeline.tables.readers.as_written import in_array
 from fewpass.pipeline.tables.readers.dense_rows import (
     Targets,
     checked,
@@ -268,7 +267,7 @@ def _targets(target: NDArray[Any] | None, n_rows: int) -> Targets:
     if target is None:
         return Targets(np.full(n_rows, np.nan), None)
     if target.dtype.kind not in "US":
-        return Targets(target.astype(np.float64), None, in_array(target))
+        return Targets(target.astype(np.float64), None)
     words, codes = np.unique(target, return_inverse=True)
     texts = (
         w.decode("utf-8", "backslashreplace") if isinstance(w, bytes) else w for w in words.tolist()

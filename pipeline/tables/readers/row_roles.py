@@ -20,10 +20,10 @@ from fewpass.pipeline.tables.encoding.cells import (
     words_of,
 )
 from fewpass.pipeline.tables.encoding.inference import infer
-from fewpass.pipeline.tables.readers.arrow_numbers import in_cells
 from fewpass.pipeline.tables.readers.column_roles import name_of
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import Targets
+from fewpass.pipeline.tables.readers.label_texts import LabelTexts
 from fewpass.pipeline.tables.readers.rejection import Fault
 
 MOST_CLASSES = 1000  # more are numbers
@@ -178,4 +178,4 @@ def _word_targets(cells: Any) -> Targets:
 def _number_targets(cells: Any, how: Written) -> tuple[Targets, NDArray[np.bool_] | None]:
     """Return numbers, and which cells (n,) hold none."""
     values, bad = read_numbers(cells, how)
-    return Targets(values, None, in_cells(cells) if how == "plain" else None), bad
+    return Targets(values, None, LabelTexts.of(cells) if how == "plain" else None), bad

@@ -17,9 +17,9 @@ from fewpass.storage.table import Table
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.tables.encoding.expansion import Expansion
-    from fewpass.pipeline.tables.readers.as_written import AsWritten
     from fewpass.pipeline.tables.readers.columns import TableColumns
     from fewpass.pipeline.tables.readers.finding import Address
+    from fewpass.pipeline.tables.readers.label_texts import LabelTexts
     from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
@@ -132,7 +132,7 @@ class Parsed(NamedTuple):
     n_skipped: int
     n_merged: int = 0  # values added to the one before, of the same index in the row
     n_beyond: int = 0  # values left out, whose index is beyond the features asked for
-    written: AsWritten | None = None  # targets that may be no floats; None: all are
+    texts: LabelTexts | None = None  # of targets that may be no floats; None: all are
     split: NDArray[np.float64] | None = None  # (n,) keys that rows are held out by, if asked for
     among: Among | None = None  # the rows that held-out ones are drawn from; None: these
     passed: tuple[Any, ...] = ()  # the columns that are handed on as they are, Arrow arrays (n,)

@@ -219,7 +219,7 @@ class TableSource(Source):
             faults = [*self._bad_features(encoded, table, own, piece, options), *roles.faults]
             good = without_bad_rows(
                 table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
-                cells.faults, targets.written,
+                cells.faults, targets.texts,
             )  # fmt: skip
         return self._good_rows(good, own, targets)
 
@@ -277,7 +277,7 @@ class TableSource(Source):
             passed = tuple(cells.take(good.rows) for cells in passed)
         return Parsed(
             good.table, targets.labels, (self.n_features or 0) - 1, good.skipped, good.n_skipped,
-            written=good.written, split=keys, among=among, passed=passed,
+            texts=good.texts, split=keys, among=among, passed=passed,
         )  # fmt: skip
 
 

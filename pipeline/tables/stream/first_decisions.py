@@ -35,7 +35,7 @@ def decided_targets(
     encoder = LabelEncoder(plan.source.task)
     for piece in pieces:
         parsed = piece.parsed
-        target = encoder.encode(parsed.table.target, parsed.labels, piece.where, parsed.written)
+        target = encoder.encode(parsed.table.target, parsed.labels, piece.where, parsed.texts)
         encoder.count(target, 0)
     counts = encoder.label_counts()
     classes = encoder.is_classification()

@@ -207,7 +207,7 @@ class FirstRows:
         size, group_sums, last = 0, GroupSums(), None
         for piece in self._rest:
             assert piece is not None, "nothing is passed over"
-            self._pieces.append(piece.without_text())
+            self._pieces.append(piece)
             y = piece.parsed.table.target
             if (words := piece.parsed.labels) is not None:
                 last = last or max(words, default=None)

@@ -20,7 +20,6 @@ from fewpass.pipeline.tables.encoding.cells import (
     words_of,
 )
 from fewpass.pipeline.tables.encoding.inference import infer
-from fewpass.pipeline.tables.readers.column_roles import name_of
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import Targets
 from fewpass.pipeline.tables.readers.label_texts import LabelTexts
@@ -60,7 +59,7 @@ class RowRoles(NamedTuple):
         numbers = [] if columns.weight is None else [(columns.weight, "weight")]
         numbers += [] if roles.offset_role is None else [roles.offset_role]
         for column, role in numbers:
-            name = name_of(columns, column)
+            name = columns.name_of(column)
             cells = as_array(sample.column(name)).drop_null()
             _require_single(columns, where, column, cells.type, role, "numbers")
             written[column] = infer(name, cells).written if is_text(cells.type) else "plain"
@@ -78,7 +77,7 @@ class RowRoles(NamedTuple):
         label = self.columns.label
         if label is None:
             return 1
-        count: int = pc.count_distinct(sample.column(name_of(self.columns, label))).as_py()
+        count: int = pc.count_distinct(sample.column(self.columns.name_of(label))).as_py()
         return count if 2 < count <= MOST_CLASSES else 1
 
     def values(self, own: CellsByColumn, n: int, *, label_required: bool) -> RoleValues:
@@ -144,14 +143,14 @@ def _written_by_most(columns: TableColumns, where: str, sample: Any) -> Written 
     label = columns.label
     if label is None:
         return "plain"
-    cells = as_array(sample.column(name_of(columns, label))).drop_null()
+    cells = as_array(sample.column(columns.name_of(label))).drop_null()
     if pa.types.is_dictionary(cells.type):
         return None
     _require_single(columns, where, label, cells.type, "label", "numbers or words")
     _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
     if bad is None:
         return "plain"
-    inferred = infer(name_of(columns, label), cells)
+    inferred = infer(columns.name_of(label), cells)
     if inferred.kind == "number":
         return inferred.written
     return "plain" if bad.mean() <= 0.5 else None

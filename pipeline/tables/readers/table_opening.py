@@ -17,7 +17,6 @@ from fewpass.pipeline.tables.readers.column_roles import (
     LOOK_BYTES,
     SAMPLE_BYTES,
     chosen_columns,
-    used_columns,
 )
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.csv_rows import CsvRows
@@ -75,7 +74,7 @@ def _by_sample(
         return not curves and encoded is None and are_numbers(rows, columns, first)
 
     drawn = table.sampled(is_enough)
-    gaps = drawn.gaps & {table.name_of(k) for k in columns.features}
+    gaps = drawn.gaps & {*columns.feature_names}
     plain = encoded is False
     if encoded is None and not gaps:
         plain = are_numbers(rows, columns, drawn.table)
@@ -167,7 +166,7 @@ def _looked_through(
     rows: CsvRows, columns: TableColumns, options: SourceOptions
 ) -> tuple[bool | None, Piece | None]:
     read, first = 0, None
-    for piece in rows.pieces(LOOK_BYTES, used_columns(columns)):
+    for piece in rows.pieces(LOOK_BYTES, columns.read):
         if not read and not getattr(piece.content, "lines", 1):  # the names of many columns
             continue
         plain = rows.plain_rows(piece, options)

@@ -31,7 +31,6 @@ from fewpass.pipeline.tables.encoding.id_numbers import (
 from fewpass.pipeline.tables.encoding.inference import FEW, as_asked, infer
 from fewpass.pipeline.tables.encoding.number_recipe import Bins
 from fewpass.pipeline.tables.encoding.recipe import AnyColumn
-from fewpass.pipeline.tables.readers.column_roles import name_of
 from fewpass.pipeline.tables.readers.fitted_table import FittedTable
 from fewpass.solvers.bad_input import MOST_WHOLE
 
@@ -53,7 +52,7 @@ def remarks_on(table: FittedTable, sample: Any) -> Iterator[str]:
         )
     rows = sample.slice(0, min(sample.num_rows, MOST_ROWS))
     for k, recipe in zip(table.columns.features, table.recipe.columns, strict=True):
-        name = name_of(table.columns, k)
+        name = table.columns.name_of(k)
         cells = as_array(rows.column(name))
         asked = table.options.column.get(name)
         kind = _kind(table, recipe, cells)

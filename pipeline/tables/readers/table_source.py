@@ -14,9 +14,6 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.column_roles import (
     LOOK_BYTES,
     chosen_columns,
-    name_of,
-    passed_columns,
-    used_columns,
 )
 from fewpass.pipeline.tables.readers.dense_rows import Targets, faults_of_features
 from fewpass.pipeline.tables.readers.library_errors import naming
@@ -86,17 +83,15 @@ class TableSource(Source):
         described: dict[str, Any] = {"reading": dict(rows.decided)}
         if fitted is None:
             columns = chosen_columns(rows, options, expected)
-            self._passed = passed_columns(columns, expected, rows.files[0].name)
-            self._used = list(dict.fromkeys([*used_columns(columns), *self._passed]))
-            self._cut_by, numbers = self._used, rows.as_numbers(columns, options)
+            self._cut_by, numbers = columns.read, rows.as_numbers(columns, options)
             self._are_words, types = numbers.are_words, numbers.types
             self.n_features, self.layout = len(columns.features), "dense"
         else:
-            columns, types, self._passed = fitted.columns, rows.types, fitted.passed
-            self._used, self._cut_by, self.recipe = fitted.used, fitted.cut_by, fitted.recipe
+            columns, types = fitted.columns, rows.types
+            self._cut_by, self.recipe = fitted.cut_by, fitted.recipe
             self.n_features, self.layout = self.recipe.n_outputs, self.recipe.layout
             described["encoding"] = fitted.encoding
-        self._columns = columns
+        self._columns, self._used = columns, columns.read
         self.left_out, self.has_weight = columns.left_out, columns.weight is not None
         self.has_offset = columns.offset is not None or columns.exposure is not None
         self.schema = columns.schema(types).model_copy(update=described)
@@ -160,7 +155,7 @@ class TableSource(Source):
         rows, row_bytes = self._few
         n, name = rows.num_rows, self.files[0].name
         with naming(name, name):
-            encoded = encode(self.recipe, [*columns_of(rows, self._feature_names)])
+            encoded = encode(self.recipe, [*columns_of(rows, self._columns.feature_names)])
         target, weight = np.zeros(n), np.zeros(n) if self.has_weight else None
         roles = target, weight, target if self.has_offset else None
         return self._table_of(encoded, self._options, roles), n * row_bytes
@@ -181,14 +176,10 @@ class TableSource(Source):
 
     def columns_of_names(self, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Yield columns of features as they are written, Arrow arrays (n,), piece by piece."""
-        places = dict(zip(self._feature_names, self._columns.features, strict=True))
+        places = dict(zip(self._columns.feature_names, self._columns.features, strict=True))
         used = [places[name] for name in names]
         for piece in self._rows.pieces(PIECE_BYTES, used):
             yield self._rows.cells(piece, used).columns
-
-    @property
-    def _feature_names(self) -> list[str]:
-        return [name_of(self._columns, k) for k in self._columns.features]
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         return self._rows.pieces(piece_bytes, self._cut_by)
@@ -200,9 +191,9 @@ class TableSource(Source):
         plain = self._rows.plain_rows(piece, options) if self.recipe is None else None
         if plain is None:
             return self._by_cells(piece, options)
-        if not self._passed:
+        if not self._columns.passed:
             return plain
-        return plain._replace(passed=self._rows.cells(piece, self._passed).columns)
+        return plain._replace(passed=self._rows.cells(piece, self._columns.passed).columns)
 
     def _by_cells(self, piece: Piece, options: SourceOptions) -> Parsed:
         from fewpass.pipeline.tables.encoding.applying import as_they_are, encode  # noqa: PLC0415 - Arrow
@@ -259,7 +250,7 @@ class TableSource(Source):
         """Say what helps where a column's cell is not what the column holds."""
         columns = self._columns
         if self.recipe is not None:
-            name = name_of(columns, column)
+            name = columns.name_of(column)
             return f"Correct it, or say that it holds words (`column={name}=category`),"
         may_be_header = piece.first_line == 1 and self._rows.names is None
         drop = f"Leave the column out ({columns.advice(column)}) or encode it as numbers,"
@@ -267,7 +258,7 @@ class TableSource(Source):
 
     def _good_rows(self, good: GoodRows, own: Mapping[int, Any], targets: Targets) -> Parsed:
         """Return rows, with the keys they are held out by and the cells that are handed on."""
-        keys, passed, among = None, tuple(own[k] for k in self._passed), None
+        keys, passed, among = None, tuple(own[k] for k in self._columns.passed), None
         if self._fitted is not None and self._fitted.split is not None:
             at, column = self._fitted.split
             keys = column.keys(own[at])

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.readers.column_roles import name_of
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.source import Piece
 
@@ -78,7 +77,7 @@ class UnlikeCells:
         return next(examples[k] for examples in of_pieces if k in examples)
 
     def _name(self, k: int) -> str:
-        return name_of(self._columns, self._columns.features[k])
+        return self._columns.name_of(self._columns.features[k])
 
     def _title(self, k: int) -> str:
         return f"C{self._columns.title(self._columns.features[k])[1:]}"

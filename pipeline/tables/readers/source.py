@@ -204,6 +204,11 @@ class Source:
         return self.remarks
 
     @property
+    def kinds(self) -> dict[str, str]:
+        """What every column is taken for, as the setting `column` has it; drops included."""
+        return {}
+
+    @property
     def cell_notes(self) -> tuple[str, ...]:
         """What cells of the rows read so far hold that the recipe was not made for."""
         return ()

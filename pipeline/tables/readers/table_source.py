@@ -110,7 +110,6 @@ class TableSource(Source):
 
     @property
     def kinds(self) -> dict[str, str]:
-        """What every column is taken for, as the setting `column` has it; drops included."""
         if self.recipe is None or self._fitted is None:
             return {}
         asked = self._options.column

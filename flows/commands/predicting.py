@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 #: Facts that are left out where there is nothing to say.
-OPTIONAL = ("left_out", "beyond", "files", "done_before", "table")
+OPTIONAL = ("left_out", "beyond", "files", "done_before", "table", "notes")
 
 
 def predict(
@@ -116,6 +116,8 @@ def _show_result(terminal: Terminal, result: PredictionResult, *, piped: bool) -
 
     if result.left_out:
         terminal.say(left_out_sentence(result.left_out), style="yellow")
+    for note in result.notes:
+        terminal.say(note, style="yellow")
     table = facts_table("Predictions", _shown(result))
     if piped:
         terminal.show(table)

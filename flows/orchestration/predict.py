@@ -67,6 +67,7 @@ def _sentences(result: PredictionResult, place: str) -> Iterator[str]:
         yield left_out_sentence(result.left_out)
     if result.beyond:
         yield f"Ignored {counted(result.beyond, 'value')} beyond the model's features"
+    yield from result.notes
 
 
 def _of_files(result: PredictionResult) -> str:

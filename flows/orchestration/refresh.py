@@ -163,7 +163,7 @@ def _show(result: RefreshResult) -> None:
         get_run_logger().info(one.message)
     if result.generation is None:
         return
-    text = f"{as_markdown(result.message)}"
+    text = "\n\n".join(map(as_markdown, (result.message, *result.notes)))
     show_text(result.store, "decision", text, f"last decision in {result.store}")
     if result.model is not None and result.state == "published":
         show_run(RunFolder(result.model))

@@ -29,7 +29,7 @@ from fewpass.pipeline.scoring.scoring_budget import piece_bytes, scoring_budget
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
-from fewpass.pipeline.tables.readers.as_written import labelled
+from fewpass.pipeline.tables.readers.label_texts import labelled
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.solvers.losses import Problem
@@ -219,7 +219,7 @@ def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.i
     """
     target = parsed.table.target
     if parsed.labels is None:
-        codes, labels = labelled(target, parsed.written, padded=padded)
+        codes, labels = labelled(target, parsed.texts, padded=padded)
         return labels, codes
     values, places = np.unique(target, return_inverse=True)
     return [parsed.labels[int(value)] for value in values.tolist()], places

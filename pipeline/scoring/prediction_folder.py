@@ -192,6 +192,7 @@ def _summary(
         output, rows, columns, sum(one.seconds for one in results),
         max((one.peak_memory_bytes for one in results), default=0), left_out,
         sum(one.beyond for one in results), n_files, n_files - len(results),
+        notes=tuple(dict.fromkeys(note for one in results for note in one.notes)),
     )  # fmt: skip
 
 

@@ -59,6 +59,7 @@ class PredictionResult(NamedTuple):
     files: int = 0  # that were made of the files of a folder; 0 where one was made of all
     done_before: int = 0  # of these, by an earlier call
     table: str | None = None  # in a database, which `output` is
+    notes: tuple[str, ...] = ()  # on cells that the model's columns were not made for
 
 
 class PredictionProgress(NamedTuple):
@@ -173,7 +174,10 @@ def write_rows(
         rows, beyond = _written(target, given, out.on_progress)
     seconds, peak = time.perf_counter() - began, peak_memory_bytes()
     shown, name = (out.table.shown, out.table.name) if out.table else (out.url, None)
-    return PredictionResult(shown, rows, columns, seconds, peak, given.left_out, beyond, table=name)
+    return PredictionResult(
+        shown, rows, columns, seconds, peak, given.left_out, beyond, table=name,
+        notes=() if given.source is None else given.source.cell_notes,
+    )  # fmt: skip
 
 
 def _origins(model: Model, files: Sequence[SourceFile], query: str | None) -> list[Origin]:
@@ -226,6 +230,7 @@ class _GivenRows(NamedTuple):
     left_out: tuple[str, ...]  # columns that the model does not have
     whole: int  # what `done` of the batches adds up to, for files an estimate
     files: tuple[SourceFile, ...]
+    source: Source | None = None  # of files
 
 
 def _rows_of_files(
@@ -240,7 +245,7 @@ def _rows_of_files(
     source = open_like(compute.model, inputs, options, budget, out.passed)
     whole, left_out = source.estimated_bytes(), source.left_out
     batches = _of_files(compute, source, out.passed, size, threads)
-    return _GivenRows(batches, left_out, whole, source.files)
+    return _GivenRows(batches, left_out, whole, source.files, source)
 
 
 def _rows_of_dataset(

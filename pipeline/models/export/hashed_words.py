@@ -14,7 +14,7 @@ from fewpass.pipeline.tables.encoding.cells import as_array, hashable
 from fewpass.pipeline.tables.encoding.recipe import Recipe, joined
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm
 from fewpass.pipeline.tables.readers import Expected, open_source
-from fewpass.pipeline.tables.readers.encoded import EncodedSource
+from fewpass.pipeline.tables.readers.table_source import TableSource
 
 #: Words, ascending, by the columns that they are of: one, or two that are crossed.
 WordsOfColumns = Mapping[tuple[str, ...], Sequence[str]]
@@ -33,7 +33,7 @@ def hashed_words(recipe: Recipe, record: RunRecord, files: Sequence[str]) -> Wor
     hashed = [one for one in recipe.described() if isinstance(one.terms[0], HashTerm)]
     options = SourceOptions(label_required=False, n_features=record.n_features)
     source = open_source(files, options, None, Expected(record.columns))
-    assert isinstance(source, EncodedSource), "so were the rows that the model learnt from"
+    assert isinstance(source, TableSource), "so were the rows that the model learnt from"
     names = sorted({name for one in hashed for name in one.columns})
     seen: dict[tuple[str, ...], set[str]] = {one.columns: set() for one in hashed}
     for cells in source.columns_of_names(names) if names else ():

@@ -24,6 +24,7 @@ from fewpass.pipeline.models.refresh.night_scores import Scores
 from fewpass.pipeline.models.refresh.past_nights import HALF, PUBLISHED, Past
 from fewpass.pipeline.models.refresh.store_events import Judged
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, last_runs
+from fewpass.pipeline.models.refresh.taking import TakenFiles
 from fewpass.pipeline.models.refresh.window_models import is_other_recipe, models_of, training_plan
 from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
@@ -40,7 +41,11 @@ class Judge(NamedTuple):
     store: Store
     generation: Generation
 
-    def event(self, left_out: Sequence[str]) -> Judged:
+    def event(self, taken: TakenFiles) -> Judged:
+        """Return the verdict, with the notes on the rows that were taken."""
+        return self._verdict_on(taken.left_out).model_copy(update={"notes": taken.notes})
+
+    def _verdict_on(self, left_out: Sequence[str]) -> Judged:
         """Return the verdict; `left_out` are columns that the first generation does not have."""
         one, past = self.generation, self.generation.before
         number, files = one.number, tuple(file.name for file in one.files)

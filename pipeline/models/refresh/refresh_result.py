@@ -54,6 +54,8 @@ class RefreshResult(BaseModel):
         What came of each.
     refused, growing
         Files that were not taken: unreadable ones, and those that still change.
+    notes
+        On the rows of the generation: what somebody should look at.
     earlier
         Results of other generations that the same refresh finished.
     """
@@ -80,6 +82,7 @@ class RefreshResult(BaseModel):
     gates: tuple[GateFact, ...] = ()
     refused: tuple[RefusedFile, ...] = ()
     growing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     earlier: tuple[RefreshResult, ...] = ()
 
 
@@ -125,6 +128,7 @@ def result_of(store: Store, generation: Generation, growing: Sequence[FileState]
         gates=learnt.gates if learnt else (),
         refused=store.refused,
         growing=tuple(file.name for file in growing),
+        notes=judged.notes,
     )
 
 

@@ -49,6 +49,7 @@ from fewpass.pipeline.models.refresh.store_state import (
 from fewpass.pipeline.models.refresh.taking import (
     AllRefused,
     NotReplaced,
+    TakenFiles,
     cannot_open,
     reading_of,
 )
@@ -203,16 +204,16 @@ class _Refresh:
 
         Return nothing where its files cannot replace the rows of a night.
         """
-        left_out: tuple[str, ...] = ()
+        taken = TakenFiles(())
         if generation.files:
             try:
-                left_out = self.work.take(self.plan, self.store, generation).left_out
+                taken = self.work.take(self.plan, self.store, generation)
             except NotReplaced:
                 self._read()
                 return []
         self._read()
         while self._newest.judged is None:
-            self._append(Judge(*self._facts).event(left_out))
+            self._append(Judge(*self._facts).event(taken))
         if self._newest.night in self.store.past.used and not self._newest.waits_to_replace:
             self._append(NightLearner(*self._facts).event())
         else:

@@ -99,6 +99,7 @@ class Judged(StoreEvent):
     usual: float | None = None
     usual_error: float | None = None
     explained: bool | None = None  # of an odd night, whether a model of its own explains it
+    notes: tuple[str, ...] = ()  # on its rows: what somebody should look at
 
 
 class GateFact(BaseModel):

@@ -54,6 +54,7 @@ class TakenFiles(NamedTuple):
 
     refused: tuple[RefusedFile, ...]  # by this call
     left_out: tuple[str, ...] = ()  # columns that the first generation does not have
+    notes: tuple[str, ...] = ()  # what somebody should look at
 
 
 class _Trial(NamedTuple):
@@ -94,9 +95,11 @@ def take(
     """
     refused: list[RefusedFile] = []
     left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     while not Folder(generation.data).exists(KEY):
         try:
-            left_out = make(ingest_plan(plan, store, generation)).left_out
+            made = make(ingest_plan(plan, store, generation))
+            left_out, notes = made.left_out, made.notes
         except Exception as error:
             bad = _refused_of(plan, store, generation, error)
             if not bad:
@@ -106,7 +109,7 @@ def take(
             generation = _without(store, generation, bad)
             refused += bad
     remove_leftovers(ingest_plan(plan, store, generation))
-    return TakenFiles(tuple(refused), left_out)
+    return TakenFiles(tuple(refused), left_out, notes)
 
 
 def ingest_plan(plan: RefreshPlan, store: Store, generation: Generation) -> IngestPlan:

@@ -146,6 +146,7 @@ class _Append:
                 "skipped_rows": ingested.skipped_rows,
                 "left_out": ingested.left_out,
                 "taken_before": self.seen.left_out,
+                "notes": (*self.change.notes, *source.cell_notes),
             }
         )
 
@@ -171,8 +172,7 @@ class _Append:
 
     def _refuse_words(self, source: Source, n_rows: int) -> None:
         """Refuse words where the data set has numbers: single ones count as missing, not most."""
-        counts: dict[str, int] = getattr(source, "words_for_numbers", dict)()
-        for name, times in counts.items():
+        for name, times in source.words_for_numbers().items():
             if 2 * times > n_rows:
                 raise BadInput(
                     f"Column {shown_name(name)} holds words in {times:,} of the {n_rows:,} new "

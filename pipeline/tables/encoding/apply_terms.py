@@ -68,6 +68,7 @@ class Entries(NamedTuple):
 
     slots: tuple[Slot | Ragged, ...]  # in the order of their output columns
     bad: Mask | None = None  # (n,) cells that are not what the column holds; None: none
+    missing: Mask | None = None  # (n,) of numbers
 
 
 def single_reads(read: Any) -> tuple[Any, ...]:
@@ -120,7 +121,7 @@ def entries_of(one: ColumnTerms, read: Sequence[ReadCells]) -> Entries:
         else:
             ragged, bad = _RAGGED[type(term)](term, x.values)
             slots.append(ragged._replace(column=ragged.column + term.at))
-    return Entries(tuple(slots), bad)
+    return Entries(tuple(slots), bad, x.missing)
 
 
 def _of_value(term: ValueTerm, x: ReadCells) -> Iterator[Slot]:

@@ -18,7 +18,7 @@ from fewpass.pipeline.tables.encoding.apply_terms import (
     read_cells,
     single_reads,
 )
-from fewpass.pipeline.tables.encoding.cells import Mask, as_array
+from fewpass.pipeline.tables.encoding.cells import Mask, as_array, unclipped_numbers
 from fewpass.pipeline.tables.encoding.column_recipe import Slot
 from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_of, has_codes
 from fewpass.pipeline.tables.encoding.inference import FEW
@@ -46,6 +46,7 @@ class Encoded(NamedTuple):
     parts: tuple[Slot | Ragged, ...]  # in the order of the output columns
     bad: tuple[tuple[int, Mask], ...] = ()  # columns of the recipe with cells (n,) that do not fit
     words: tuple[tuple[int, Mask], ...] = ()  # columns of numbers with words (n,) read as missing
+    gaps: tuple[tuple[int, Mask], ...] = ()  # with cells (n,) missing that have no column for it
 
     def dense(self, dtype: Any) -> NDArray[Any]:
         """Return the rows (n, d)."""
@@ -123,6 +124,7 @@ class EncodedByCodes(NamedTuple):
     codes: Floats  # (n, m)
     bad: tuple[tuple[int, Mask], ...]  # as those of `Encoded`
     words: tuple[tuple[int, Mask], ...]
+    gaps: tuple[tuple[int, Mask], ...]
 
     @property
     def n_rows(self) -> int:
@@ -146,6 +148,27 @@ class EncodedByCodes(NamedTuple):
         return self.expansion.csr(np.ascontiguousarray(self.codes.T), dtype)
 
 
+class PlainNumbers(NamedTuple):
+    """Rows of numbers as they are."""
+
+    X: Floats  # (n, d), NaN where a cell is missing
+    bad: tuple[tuple[int, Mask], ...]  # as those of `Encoded`
+    words: tuple[tuple[int, Mask], ...] = ()
+    gaps: tuple[tuple[int, Mask], ...] = ()
+
+    def dense(self, dtype: Any) -> NDArray[Any]:
+        """Return the rows (n, d); what is too large for the type becomes infinite."""
+        with np.errstate(over="ignore"):
+            return np.array(self.X, dtype, order="C")
+
+
+def as_they_are(cells: Sequence[Any]) -> PlainNumbers:
+    """Return rows, given as an Arrow array (n,) for each column, as the numbers that they hold."""
+    read = [unclipped_numbers(column) for column in cells]
+    bad = ((k, one.bad) for k, one in enumerate(read) if one.bad is not None)
+    return PlainNumbers(np.column_stack([one.values for one in read]), tuple(bad))
+
+
 def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded | EncodedByCodes:
     """Encode rows, given as an Arrow array (n,) for each column of the recipe.
 
@@ -161,24 +184,24 @@ def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded | EncodedByCodes:
 
 def in_codes(recipe: Recipe, expansion: Expansion, cells: Sequence[Any]) -> EncodedByCodes:
     """Encode rows of a recipe that has codes."""
-    codes, faults = np.empty((len(cells[0]), expansion.n_codes)), _CellFaults([], [])
+    codes, faults = np.empty((len(cells[0]), expansion.n_codes)), _CellFaults([], [], [])
     for k, (column, of) in enumerate(zip(recipe.columns, cells, strict=True)):
         with _naming(column, of):
-            faults.note(k, column, expansion.read_into(codes, k, of))
-    return EncodedByCodes(expansion, codes, tuple(faults.bad), tuple(faults.words))
+            read = expansion.read_into(codes, k, of)
+            faults.note(k, column, read.bad, read.missing)
+    return EncodedByCodes(expansion, codes, *map(tuple, faults))
 
 
 def by_terms(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
     """Encode rows of any recipe, term by term."""
-    reader, faults = _ColumnReader(recipe, cells), _CellFaults([], [])
+    reader, faults = _ColumnReader(recipe, cells), _CellFaults([], [], [])
     parts: list[Slot | Ragged] = []
     for k, one in enumerate(terms_of(recipe)):
         entries = reader.entries(one)
         parts += entries.slots
         if k < len(recipe.columns):
-            faults.note(k, recipe.columns[k], entries.bad)
-    shape = len(cells[0]), recipe.n_outputs
-    return Encoded(*shape, tuple(parts), tuple(faults.bad), tuple(faults.words))
+            faults.note(k, recipe.columns[k], entries.bad, entries.missing)
+    return Encoded(len(cells[0]), recipe.n_outputs, tuple(parts), *map(tuple, faults))
 
 
 class _ColumnReader:
@@ -213,13 +236,18 @@ class _CellFaults(NamedTuple):
 
     bad: list[tuple[int, Mask]]
     words: list[tuple[int, Mask]]  # read as missing numbers
+    gaps: list[tuple[int, Mask]]  # missing numbers, where none was missing in the sample
 
-    def note(self, k: int, column: AnyColumn, mask: Mask | None) -> None:
+    def note(self, k: int, column: AnyColumn, bad: Mask | None, missing: Mask | None) -> None:
         """Note the cells of the k-th column."""
-        if mask is None:
+        if isinstance(column, Number) and missing is not None and not column.has_missing:
+            gaps = missing if bad is None else missing & ~bad
+            if gaps.any():
+                self.gaps.append((k, gaps))
+        if bad is None:
             return
         are_missing = isinstance(column, Number) and column.takes_words
-        (self.words if are_missing and not _are_mostly_words(mask) else self.bad).append((k, mask))
+        (self.words if are_missing and not _are_mostly_words(bad) else self.bad).append((k, bad))
 
 
 def _are_mostly_words(words: Mask) -> bool:

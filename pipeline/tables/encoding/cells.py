@@ -111,6 +111,18 @@ def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...
     return read
 
 
+def unclipped_numbers(cells: Any) -> Read:
+    """Read numbers as they are, typed or as text, infinite ones as well."""
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    numbers = cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells
+    try:
+        values = pc.cast(numbers, pa.float64(), safe=False)
+    except pa.ArrowInvalid:
+        return read_numbers(cells)
+    return Read(np.array(values.to_numpy(zero_copy_only=False), np.float64))
+
+
 @lru_cache(maxsize=512)
 def numbers_among(words: tuple[str, ...], written: Written) -> tuple[float, ...]:
     """Return the numbers that words are."""

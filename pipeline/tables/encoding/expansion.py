@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.encoding.apply_terms import read_cells
+from fewpass.pipeline.tables.encoding.apply_terms import ReadCells, read_cells
 from fewpass.pipeline.tables.encoding.category_recipe import Category
-from fewpass.pipeline.tables.encoding.cells import Floats, Mask
+from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.expanding import expand_rows
 from fewpass.pipeline.tables.encoding.expansion_steps import StepsInMaking
@@ -76,14 +76,14 @@ class Expansion:
         item = np.dtype(dtype).itemsize + index_dtype(self.n_outputs).itemsize
         return 8 + int(self.most * item)
 
-    def read_into(self, codes: Floats, k: int, cells: Any) -> Mask | None:
-        """Read the k-th column's codes of rows, codes (n, m); return the cells that do not fit."""
+    def read_into(self, codes: Floats, k: int, cells: Any) -> ReadCells:
+        """Read the k-th column's codes of rows, codes (n, m); return what its cells hold."""
         (name,), how = self._described[k].columns, self._described[k].read
         read = read_cells(how, cells)
         for place, code in enumerate(self._codes):
             if code.column == name:
                 codes[:, place] = code.of(read)
-        return read.bad
+        return read
 
     def expand(
         self, codes: Floats, indptr: NDArray[np.int64], indices: NDArray[Any], data: NDArray[Any]

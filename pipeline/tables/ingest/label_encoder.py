@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.tables.encoding.labels_or_amounts import look_like_labels
-from fewpass.pipeline.tables.readers.as_written import AsWritten, is_number
+from fewpass.pipeline.tables.readers.label_texts import LabelTexts, is_number
 from fewpass.pipeline.tables.readers.source import LONGEST_LABEL
+from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.storage.manifest import Values
 
 Vector = NDArray[np.float64]
@@ -73,7 +74,7 @@ class LabelEncoder:
         target: Vector,
         labels: tuple[str, ...] | None,
         where: str,
-        written: AsWritten | None = None,
+        texts: LabelTexts | None = None,
     ) -> Vector:
         """Targets of one piece in codes that hold for all pieces; see `Parsed`."""
         changed = any(self.n_rows) and bool(self.words) != (labels is not None)
@@ -84,16 +85,16 @@ class LabelEncoder:
             )
         if labels is None:
             may_be_labels = self.task != "regression" and self.numbers is not None
-            return self._with_names(target, written) if written and may_be_labels else target
+            return self._with_names(target, texts) if texts and may_be_labels else target
         self._refuse_words(labels)
         for label in labels:
             self._add(label, where)
         codes = np.array([self.words[label] for label in labels], np.float64)
         return codes[target.astype(np.int64)]
 
-    def _with_names(self, target: Vector, written: AsWritten) -> Vector:
+    def _with_names(self, target: Vector, texts: LabelTexts) -> Vector:
         """Put the codes of names in place of the numbers that they were read as."""
-        rows, names = written.names()
+        rows, names = texts.names()
         if not rows.size:
             return target
         target = target.copy()
@@ -191,6 +192,18 @@ class LabelEncoder:
             and self.whole
             and look_like_labels(self.numbers, sum(self.n_rows), has_names=bool(self.names))
         )
+
+    def refuse_beyond_floats(self) -> None:
+        """Refuse whole numbers so large that several of them are one float; BadInput."""
+        named = {*self.names.values()}
+        beyond = [value for value in self.numbers or () if abs(value) > MOST_WHOLE]
+        if large := [value for value in beyond if value not in named]:
+            raise BadInput(
+                f"The label {label_text(large[0])} is beyond 2^53, from where on several whole "
+                "numbers are one float, so that labels may have become one. Write them as words, "
+                "number them, or write the rows as a table (CSV, Parquet); of amounts say "
+                "`task=regression`."
+            )
 
     def labels(self, *, as_words: bool) -> dict[float, Any]:
         """Return the label of each code, these ascending: a word, or a number.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.rows.scaling import FEWEST_ROWS, MOST_ROWS, Measured, measured, resolved
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.number_source import NumberSource
-from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source, add_notes
+from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.table_source import TableSource
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable, SparseTable, Table, cut, n_bytes
 
@@ -61,9 +61,7 @@ def laid_out(
     """
     source = _laid_out(open_, options, layout, scale)
     if not is_encoded(source):
-        lost = note_on_lost_digits(source, open_, options)
-        if lost:
-            add_notes(source, lost)
+        source.remarks += note_on_lost_digits(source, open_, options)
     return source
 
 
@@ -132,7 +130,7 @@ def _is_better_dense(first: SparseTable, width: int) -> bool:
     return resolved("auto", filled(few, width), encoded=False) == "standard"
 
 
-class FilledSource:
+class FilledSource(Source):
     """Rows of a sparse source as dense ones; see `Source` for the methods.
 
     Parameters
@@ -143,13 +141,11 @@ class FilledSource:
         Width of the rows.
     """
 
-    extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     layout: Literal["dense", "sparse"] = "dense"
 
     def __init__(self, rows: Source, n_features: int) -> None:
         self._rows, self._width = rows, n_features
-        self.n_features: int | None = n_features
+        self.n_features = n_features
         self.files, self.packed, self.schema = rows.files, rows.packed, rows.schema
         self.left_out, self.has_weight = rows.left_out, rows.has_weight
         first, n_text = first_rows(rows)
@@ -209,7 +205,7 @@ def note_on_lost_digits(
     if not lost.size:
         return ()
     helps = "Store them with `dtype=float64`"
-    if isinstance(source, HashesNames):
+    if source.hashes_names:
         helps = "Subtract from them what they have in common"
     elif source.schema is not None and source.schema.names is not None:
         helps += ", or encode the columns (`encode=always`)"
@@ -225,7 +221,7 @@ def note_on_lost_digits(
 def _titles(source: Source, columns: list[int]) -> Iterator[str]:
     """Yield what to call columns."""
     names: Any = {}
-    if isinstance(source, HashesNames):
+    if source.hashes_names:
         names = source.hashed_names()
     elif source.schema is not None and source.schema.feature_names is not None:
         names = dict(enumerate(source.schema.feature_names))
@@ -237,11 +233,11 @@ def _first_exactly(
     source: Source, open_: Callable[[SourceOptions], Source], options: SourceOptions
 ) -> Table | None:
     exactly = options.model_copy(update={"dtype": "float64"})
-    return _first(source if isinstance(source, NumberSource) else open_(exactly), exactly)
+    return _first(source if isinstance(source, TableSource) else open_(exactly), exactly)
 
 
 def _first(source: Source, options: SourceOptions) -> Table | None:
-    if isinstance(source, NumberSource):
+    if isinstance(source, TableSource):
         return source.first_rows(options)
     piece = next(iter(source.pieces(_LOOK_BYTES)), None)
     return None if piece is None else source.parse(piece).table

@@ -10,7 +10,7 @@ from fewpass.pipeline.rows.targets import label_text, similar_label
 from fewpass.pipeline.rows.units import advised_scaling, unlike_columns
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.encoding.labels_or_amounts import FEW_LABELS
-from fewpass.pipeline.tables.readers.source import Source, notes_of
+from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
 
@@ -32,7 +32,7 @@ def notes_on(
     whole
         The labels of all rows were counted.
     """
-    yield from notes_of(source)
+    yield from source.notes
     if isinstance(targets, Labels) and len(targets.labels) <= FEW_LABELS:
         yield from _of_one_row(targets) if whole else ()
         yield from _written_twice(targets)

@@ -35,11 +35,9 @@ from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
-    HashesNames,
     Parsed,
     Piece,
     Source,
-    has_offset,
 )
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES
@@ -106,7 +104,7 @@ class Partitioner:
     ) -> None:
         self.plan, self.source, self.report, self.retained = plan, source, report, retained
         dtype = plan.options.dtype
-        of_rows = (source.has_weight, has_offset(source), RETAINED_BYTES * len(retained))
+        of_rows = (source.has_weight, source.has_offset, RETAINED_BYTES * len(retained))
         self.kind = RowKind(source.layout, dtype, source.n_features, *of_rows)
         if codes is not None:
             self.kind = RowKind("dense", "float64", codes, *of_rows)
@@ -238,7 +236,7 @@ class Partitioner:
         self.n_beyond += parsed.n_beyond
         self.max_index = max(self.max_index, parsed.max_index)
         target = self.encoder.encode(
-            parsed.table.target, parsed.labels, prepared.where, parsed.written
+            parsed.table.target, parsed.labels, prepared.where, parsed.texts
         )
         if self._is_in_memory() and not self._fits(prepared):
             self._move_to_buckets()
@@ -339,7 +337,7 @@ class Partitioner:
         if need > self.plan.budget.rows:
             least = format_bytes(self.plan.memory + need - self.plan.budget.rows)
             schema = self.source.schema
-            hashed = isinstance(self.source, HashesNames) or (schema and schema.encoding)
+            hashed = self.source.hashes_names or (schema and schema.encoding)
             fewer = ", or hash to fewer columns (`hash_bits`)" if hashed else ""
             raise BadInput(
                 f"The statistics of {n_features} columns take {format_bytes(need)}, more than "

@@ -70,7 +70,7 @@ from fewpass.pipeline.tables.ingest.writing import (
     write_chunks,
 )
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
-from fewpass.pipeline.tables.readers.source import ParsesCodes, Source
+from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_copy import has_columns
 from fewpass.storage.column_copy_writer import write_columns
 from fewpass.storage.column_file import makers_of
@@ -198,7 +198,7 @@ class _Ingest:
 
     def _parsed_to_codes(self) -> Expansion | None:
         """Have rows parsed to codes where they are stored so; return what becomes of these."""
-        if self._scale not in ("auto", "none") or not isinstance(self.source, ParsesCodes):
+        if self._scale not in ("auto", "none"):
             return None
         return self.source.parse_codes()
 

@@ -10,9 +10,8 @@ from fewpass.pipeline.settings.source_options import SourceOptions, unusual
 from fewpass.pipeline.tables.ingest.layout import laid_out, laid_out_like
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.held_out_rows import split_asked
-from fewpass.pipeline.tables.readers.opening import is_table
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
-from fewpass.pipeline.tables.readers.source import HashesNames, Source, notes_of
+from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.hashed_names import HashedNames
@@ -77,19 +76,11 @@ class FirstLook(NamedTuple):
 
 
 def first_look(plan: IngestPlan) -> FirstLook:
-    """Look at the first rows, if they are of a table.
-
-    Raises BadInput where `ingest` does, before it has read all rows.
-    """
-    if not is_table(plan.sources, plan.options, plan.storage_options):
-        return FirstLook({}, ())
-    from fewpass.pipeline.tables.readers.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
-
+    """Look at the first rows; raises BadInput where `ingest` does, before it has read all rows."""
     like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
     counted = plan.options.model_copy(update={"idf": "sample"})  # kinds do not depend on it
     source = source_of(plan.model_copy(update={"options": counted}), like)
-    kinds = source.kinds if isinstance(source, EncodedSource) else {}
-    return FirstLook(kinds, tuple(notes_of(source)))
+    return FirstLook(source.kinds, source.notes)
 
 
 def in_dtype_of(like: Dataset | None, plan: IngestPlan) -> IngestPlan:
@@ -114,7 +105,7 @@ def hashed_names_of(source: Source) -> HashedNames:
 
     To be asked before rows are read: standard input has its beginning until then.
     """
-    return source.hashed_names() if isinstance(source, HashesNames) else {}
+    return source.hashed_names()
 
 
 def stamps(source: Source) -> list[Any]:

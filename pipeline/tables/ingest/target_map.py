@@ -42,6 +42,7 @@ class TargetMap:
                 encoder.task = "regression"
                 encoder.is_classification()
             return
+        encoder.refuse_beyond_floats()
         given: Any = () if like is None else like.labels  # type: ignore[union-attr]
         self._as_words = isinstance(given[0], str) if given else bool(encoder.names)
         counts = encoder.label_counts(as_words=self._as_words)

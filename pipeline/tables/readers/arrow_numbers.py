@@ -1,58 +1,22 @@
-"""Typed columns (Parquet) as rows of plain numbers, and their targets that may be no floats."""
+"""Typed columns (Parquet) that may be plain numbers, and cells of targets that may be no floats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_same
-from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.plain_types import plain_type
-from fewpass.pipeline.tables.readers.as_written import AsWritten
 from fewpass.pipeline.tables.readers.columns import TableColumns
-from fewpass.pipeline.tables.readers.dense_rows import Targets, checked, narrowed
-from fewpass.pipeline.tables.readers.source import Parsed, Piece, TableCells
-from fewpass.solvers.bad_input import MOST_WHOLE
-from fewpass.storage.table import DenseTable
-
-#: What may be no float: padded with zeros, or of more digits than every float gives back.
-_PERHAPS = r"^\s*[-+]?(?:0\d|[\d.]{16})"
-_DIGITS, _BITS = 15, 64
 
 
-class ArrowNumbers(NamedTuple):
-    """The cells of typed columns as numbers; see `PlainNumbers`.
+def require_numbers(name: str, schema: Any, first: Any, columns: TableColumns) -> bool:
+    """Return whether targets are words.
 
-    Features are numbers or booleans, targets numbers, booleans or words; nulls are missing values.
+    BadInput for other columns than the first file's, and for columns of no use as what they are.
     """
-
-    columns: TableColumns
-    types: Sequence[str]
-    cells: Callable[[Piece, Sequence[int]], TableCells]  # see `TableRows`
-
-    def parse(self, piece: Piece, options: SourceOptions) -> Parsed:
-        columns = self.columns
-        roles = [k for k in (columns.label, columns.weight) if k is not None]
-        used = [*columns.features, *roles]
-        own = dict(zip(used, self.cells(piece, used).columns, strict=True))
-        X = np.column_stack([_floats(own[k]) for k in columns.features])
-        targets = Targets(np.full(len(X), np.nan), None)
-        if columns.label is not None:
-            targets = _targets(own[columns.label])
-        weight = None if columns.weight is None else _floats(own[columns.weight])
-        table = DenseTable(narrowed(X, options.dtype), targets.values, weight)
-        titles = [columns.title(k) for k in columns.features]
-        return checked(piece, table, targets, titles, options)
-
-
-def require_numbers(name: str, schema: Any, first: Any, columns: TableColumns) -> None:
-    """Refuse other columns than the first file's, and columns of no use as what they are."""
     require_same(first.names, schema.names, name)
     types = [plain_type(schema.field(one).type) for one in first.names]
     for column in (*columns.features, columns.weight):
@@ -72,6 +36,7 @@ def require_numbers(name: str, schema: Any, first: Any, columns: TableColumns) -
         raise BadInput(
             f"{name}: the labels are words in one file and numbers in another. Write them alike."
         )
+    return label is not None and _is_text(types[label])
 
 
 def _is_number(kind: Any) -> bool:
@@ -84,53 +49,3 @@ def _is_number(kind: Any) -> bool:
 def _is_text(kind: Any) -> bool:
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
-
-
-def _floats(cells: Any) -> NDArray[np.float64]:
-    """Cells as floats, a null as NaN."""
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
-    numbers = cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells
-    floats = numbers.cast(pa.float64(), safe=False)
-    return np.array(floats.to_numpy(zero_copy_only=False), np.float64)
-
-
-def _targets(cells: Any) -> Targets:
-    if not _is_text(cells.type):
-        return Targets(_floats(cells), None, in_cells(cells))
-    is_coded = pa.types.is_dictionary(cells.type)
-    if is_coded and cells.dictionary.null_count:  # a code for what is missing
-        cells, is_coded = cells.dictionary_decode(), False
-    words = cells if is_coded else cells.dictionary_encode()
-    return Targets(_floats(words.indices), tuple(words.dictionary.to_pylist()))
-
-
-def in_cells(cells: Any) -> AsWritten | None:
-    """Return which cells (n,) of an Arrow array no float may be; None where all are floats."""
-    kind, types = cells.type, pa.types
-    if types.is_integer(kind) and kind.bit_width == _BITS:
-        perhaps = _beyond(cells)
-    elif types.is_decimal(kind) and kind.precision > _DIGITS:
-        perhaps = pc.is_valid(cells)
-    elif types.is_string(kind) or types.is_large_string(kind):
-        perhaps = pc.match_substring_regex(cells, _PERHAPS)
-    else:
-        return None
-    rows = np.flatnonzero(np.asarray(perhaps.fill_null(fill_value=False), np.bool_))
-    return AsWritten(rows, lambda: _texts(cells.take(pa.array(rows)))) if rows.size else None
-
-
-def _beyond(cells: Any) -> Any:
-    """Say which whole numbers floats may not be: an Arrow array."""
-    far = pc.greater(cells, pa.scalar(MOST_WHOLE, cells.type))
-    if not pa.types.is_signed_integer(cells.type):
-        return far
-    return pc.or_(far, pc.less(cells, pa.scalar(-MOST_WHOLE, cells.type)))
-
-
-def _texts(cells: Any) -> list[str]:
-    """Return cells as text; decimals without the zeros behind their last digit."""
-    texts: list[str] = pc.utf8_trim_whitespace(pc.cast(cells, pa.large_string())).to_pylist()
-    if pa.types.is_decimal(cells.type):
-        return [text.rstrip("0").rstrip(".") if "." in text else text for text in texts]
-    return texts

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -29,11 +28,18 @@ from fewpass.pipeline.tables.readers.arrow_files import (
     opened_parquet,
     parquet_batches,
 )
-from fewpass.pipeline.tables.readers.arrow_numbers import ArrowNumbers, require_numbers
+from fewpass.pipeline.tables.readers.arrow_numbers import require_numbers
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells, numbered
+from fewpass.pipeline.tables.readers.source import (
+    Expected,
+    NumberColumns,
+    Piece,
+    TableCells,
+    TableRows,
+    numbered,
+)
 from fewpass.storage.column_schema import Schema
 
 #: Bytes that a cell is taken to need where a file does not tell, and those of a number.
@@ -171,15 +177,11 @@ def _type_of(name: str, values: Iterable[Mapping[str, str | None]], like: Schema
     return _NUMBER if is_number else _TEXT
 
 
-class TypedRows:
+class TypedRows(TableRows):
     """Files of typed columns; see `TableRows` for the methods."""
 
     packed: ClassVar[bool] = True
-    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    decided: Mapping[str, Any] = MappingProxyType({})
-    unit: ClassVar[Literal["line", "row"]] = "row"
     names: tuple[str, ...]
-    n_rows: int | None = None
 
     def __init__(
         self,
@@ -252,10 +254,10 @@ class ParquetRows(TypedRows):
         self._stored = self.names = tuple(first.names)
         self.types = tuple(map(str, first.types))
 
-    def numbers(self, columns: TableColumns, _options: SourceOptions) -> ArrowNumbers:
+    def as_numbers(self, columns: TableColumns, _options: SourceOptions) -> NumberColumns:
         for address, schema in zip(self._addresses, self._schemas, strict=True):
-            require_numbers(address.name, schema, self._schemas[0], columns)
-        return ArrowNumbers(columns, self.types, self.cells)
+            are_words = require_numbers(address.name, schema, self._schemas[0], columns)
+        return NumberColumns(self.types, are_words)
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         table = plain_table(pa.Table.from_batches([piece.content]))

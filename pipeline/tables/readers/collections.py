@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,13 @@ from fewpass.pipeline.tables.readers.blocks import (
 )
 from fewpass.pipeline.tables.readers.collection_blocks import NO_OFFSETS, blocks_of
 from fewpass.pipeline.tables.readers.dense_rows import are_usual
-from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, SourceFile
-from fewpass.storage.column_schema import Schema
+from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, Source, SourceFile
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 PARQUET_CACHE = "_dataset_info_cache"  # operand of dask.dataframe.read_parquet
 
 
-class DaskSource:
+class DaskSource(Source):
     """Rows of Dask collections; see `Source` for the methods.
 
     Lines in messages are row numbers of the whole collection, from 1.
@@ -59,11 +58,7 @@ class DaskSource:
         When X, y and sample_weight do not fit each other, or hold what is no number.
     """
 
-    extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
-    packed: ClassVar[bool] = True  # how many bytes there are, nobody knows before
-
-    left_out: tuple[str, ...] = ()
+    packed = True  # how many bytes there are, nobody knows before
 
     def __init__(
         self, X: Any, y: Any, sample_weight: Any = None, offsets: Mapping[str, Any] = NO_OFFSETS
@@ -76,12 +71,12 @@ class DaskSource:
         self.has_offset = bool(offsets)
         first = self._first_look()
         self._first = first.rows(0, 1)
-        self.n_features: int | None = first.n_features
-        self.layout: Literal["dense", "sparse"] = "sparse" if first.is_sparse else "dense"
+        self.n_features = first.n_features
+        self.layout = "sparse" if first.is_sparse else "dense"
         self.has_weight = first.weight is not None
         self.dtype: Dtype = first.dtype
         self.target_dtype = np.asarray(first.y).dtype
-        self.schema: Schema | None = first.schema()
+        self.schema = first.schema()
         self._estimate = len(self._blocks) * int(first.row_bytes(self.dtype).sum())
 
     def _first_look(self) -> RowBlock:

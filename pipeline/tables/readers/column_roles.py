@@ -16,7 +16,10 @@ LOOK_BYTES, SAMPLE_BYTES = 1 << 20, 64 << 20
 
 
 def chosen_columns(rows: TableRows, options: SourceOptions, expected: Expected) -> TableColumns:
-    """Find label, weight and features; BadInput where `columns.choose` does."""
+    """Find label, weight, features, and other columns that are read.
+
+    BadInput where `columns.choose` has it, or where one that is asked for is not there.
+    """
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     dropped = tuple(name for name, kind in options.column.items() if kind == "drop")
     places = tuple(names.index(name) for name in dropped if name in names)
@@ -24,17 +27,17 @@ def chosen_columns(rows: TableRows, options: SourceOptions, expected: Expected) 
     if expected.schema is not None and expected.schema.encoding is not None:
         changed["n_features"] = None  # which counts what columns become
     options = options.model_copy(update=changed)
-    return choose(rows.names, len(rows.types), options, rows.files[0].name, expected)
+    where = rows.files[0].name
+    columns = choose(rows.names, len(rows.types), options, where, expected)
+    columns = columns._replace(passed=_passed_columns(columns, expected, where))
+    if expected.split is None:
+        return columns
+    return columns._replace(split=_position_of(columns, expected.split, where))
 
 
-def name_of(columns: TableColumns, k: int) -> str:
-    """Return what a column is called where it needs a name: x0, x1, ... without a header."""
-    return columns.names[k] if columns.names else f"x{k}"
-
-
-def position_of(columns: TableColumns, split: SplitBy, where: str) -> int:
+def _position_of(columns: TableColumns, split: SplitBy, where: str) -> int:
     """Return the column that rows are held out by; BadInput where it is not there."""
-    names = [name_of(columns, k) for k in range(columns.n_columns)]
+    names = [*map(columns.name_of, range(columns.n_columns))]
     at = split.column
     if isinstance(at, str) and at in names:
         at = names.index(at)
@@ -51,18 +54,13 @@ def position_of(columns: TableColumns, split: SplitBy, where: str) -> int:
     return at % len(names)
 
 
-def passed_columns(columns: TableColumns, expected: Expected, where: str) -> list[int]:
+def _passed_columns(columns: TableColumns, expected: Expected, where: str) -> tuple[int, ...]:
     """Return the columns whose cells are handed on; BadInput where one is not there."""
-    names = [name_of(columns, k) for k in range(columns.n_columns)]
+    names = [*map(columns.name_of, range(columns.n_columns))]
     for name in expected.passed:
         if name not in names:
             raise BadInput(
                 f"{where}: no column {shown_name(name)}, which `keep` or `by` names. The columns "
                 f"are: {', '.join(map(shown_name, names[:20]))}."
             )
-    return [names.index(name) for name in expected.passed]
-
-
-def used_columns(columns: TableColumns) -> list[int]:
-    """Return the columns that are read."""
-    return [*columns.features, *columns.single]
+    return tuple(names.index(name) for name in expected.passed)

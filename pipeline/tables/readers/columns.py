@@ -34,6 +34,23 @@ class TableColumns(NamedTuple):
     left_out: tuple[str, ...] = ()  # names of columns that the schema lacks
     offset: int | None = None
     exposure: int | None = None
+    passed: tuple[int, ...] = ()  # whose cells are handed on as they are
+    split: int | None = None  # that rows are held out by
+
+    def name_of(self, column: int) -> str:
+        """Return what a column is called where it needs a name: x0, x1, ... without a header."""
+        return self.names[column] if self.names else f"x{column}"
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return what the features are called."""
+        return [*map(self.name_of, self.features)]
+
+    @property
+    def read(self) -> list[int]:
+        """Return all columns that are read, features first."""
+        split = [] if self.split is None else [self.split]
+        return list(dict.fromkeys([*self.features, *self.single, *self.passed, *split]))
 
     @property
     def single(self) -> tuple[int, ...]:

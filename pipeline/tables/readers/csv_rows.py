@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,7 +35,14 @@ from fewpass.pipeline.tables.readers.lines import (
     text_pieces,
 )
 from fewpass.pipeline.tables.readers.rejection import shown
-from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
+from fewpass.pipeline.tables.readers.source import (
+    Expected,
+    NumberColumns,
+    Parsed,
+    Piece,
+    TableCells,
+    TableRows,
+)
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 
 #: Bytes of text that a piece has.
@@ -50,21 +56,14 @@ _QUOTES_ARE_TEXT = (
 _ADVICE = "Check the file and its delimiter (`delimiter`),"
 
 
-class CsvRows:
+class CsvRows(TableRows):
     """CSV files; see `TableRows` for the methods.
 
     Rows are counted from the first line on; blank lines are none.  A piece is what Arrow reads of a
-    block, or whole lines where `numbers` found plain numbers: then every line is a row.
+    block, or whole lines where `as_numbers` found plain numbers: then every line is a row.
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
-    packed: ClassVar[bool] = False
-    unit: ClassVar[Literal["line", "row"]] = "row"
-    has_folders: ClassVar[bool] = False
-    n_rows: int | None = None
-    index: ClassVar[tuple[str, ...]] = ()
-    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -88,9 +87,10 @@ class CsvRows:
         self._as_they_are = frozenset(expected.passed)
         self._places: dict[str, tuple[int, ...]] = {}  # of columns in files of another order
         seen = not first.quotes and options.quote != "none"
-        self.decided: dict[str, Any] = {"quote": "none"} if seen else {}
-        self.notes: tuple[str, ...] = (_QUOTES_ARE_TEXT,) if seen else ()
+        self.decided = {"quote": "none"} if seen else {}
+        self.notes = (_QUOTES_ARE_TEXT,) if seen else ()
         self._by_lines, self._is_encoded = False, True
+        self.plain: CsvNumbers | None = None  # the columns as plain numbers, where they are such
 
     def _head_of(self, text: bytes, address: Address) -> CsvHead:
         return head_of(text, address, self._options.delimiter)
@@ -112,12 +112,15 @@ class CsvRows:
     def use_stored_types(self) -> None:
         self._is_encoded = False
 
-    def numbers(self, columns: TableColumns, options: SourceOptions) -> CsvNumbers:
-        numbers = CsvNumbers(self, columns)
+    def as_numbers(self, columns: TableColumns, options: SourceOptions) -> NumberColumns:
+        self.plain = CsvNumbers(self, columns)
         _, content = self._behind_head(self.head, self._addresses[0])
         piece = Piece(self.files[0].name, 1, content, content.bytes.size)
-        self._by_lines = numbers.read_plain(piece, options) is not None
-        return numbers
+        self._by_lines = self.plain.rows_of(piece, options) is not None
+        return NumberColumns(self.plain.types, self.plain.are_words)
+
+    def plain_rows(self, piece: Piece, options: SourceOptions) -> Parsed | None:
+        return None if self.plain is None else self.plain.rows_of(piece, options)
 
     def place_of(self, file: str, column: int) -> int:
         """Return where a column stands in the rows of a file."""
@@ -236,8 +239,11 @@ class CsvRows:
         elif self._is_looked_at:
             arrow.refuse_swallowed(piece.file, batch, self.delimiter, self.n_cells)
         columns = [batch.cells.column(f"c{self.place_of(piece.file, k)}") for k in used]
-        if self._is_padded:
-            columns = [arrow.trimmed(one, self.nulls) for one in columns]
+        if self._is_padded or not self._is_encoded:
+            columns = [
+                one if self._is_raw(k) else arrow.trimmed(one, self.nulls)
+                for k, one in zip(used, columns, strict=True)
+            ]
         if self._has_own_nulls(len(batch.cells.columns)):
             columns = [
                 one if self._is_raw(k) else without(one, self.nulls)

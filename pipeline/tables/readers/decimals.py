@@ -231,16 +231,6 @@ def _no_number(text: Bytes, at: Position) -> tuple[int, float, Position]:
 
 
 @exact_part
-def may_be_a_name(text: Bytes, at: Position, behind: Position) -> bool:
-    """Say whether a number may be no double as it is written: zeros in front, or many digits."""
-    first = at
-    if text[first] == MINUS or text[first] == PLUS:
-        first += STEP
-    padded = text[first] == ZERO and ZERO <= text[first + STEP] <= NINE
-    return bool(padded or behind - first > np.uint64(PLAIN_DIGITS))
-
-
-@exact_part
 def decimal(text: Bytes, at: Position) -> tuple[int, float, Position]:
     """Read the number that begins at text[at].
 

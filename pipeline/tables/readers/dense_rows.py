@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.as_written import AsWritten
+from fewpass.pipeline.tables.readers.label_texts import LabelTexts
 from fewpass.pipeline.tables.readers.rejection import Fault, without_bad_rows
-from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, TableCells, numbered
+from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, numbered
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 _FILL = "Count missing values as zeros (`missing=zero`),"
@@ -23,7 +23,7 @@ class Targets(NamedTuple):
 
     values: NDArray[np.float64]  # (n,)
     labels: tuple[str, ...] | None
-    written: AsWritten | None = None  # see `Parsed`
+    texts: LabelTexts | None = None  # see `Parsed`
 
 
 def refuse_text_settings(options: SourceOptions, kind: str) -> None:
@@ -45,9 +45,6 @@ def checked(
     targets: Targets | None,
     titles: Sequence[str],
     options: SourceOptions,
-    *,
-    cells: TableCells | None = None,
-    faults: Sequence[Fault] = (),
 ) -> Parsed:
     """Refuse or drop the bad rows of a table, and hand on the rest.
 
@@ -63,25 +60,21 @@ def checked(
         (d,) columns as messages call them; unused for sparse rows.
     options
         How to read the source.
-    cells
-        What the rows were read from, where that has bad rows, too.
-    faults
-        What else is wrong with the rows.
 
     Raises
     ------
     BadInput
         The first bad row, unless the options say to skip such rows.
     """
-    labels, written = (targets.labels, targets.written) if targets else (None, None)
-    faults = [*faults, *_of_features(table, titles, options), *_of_target(table, options)]
-    where, others = (cells.lines, cells.faults) if cells else (numbered(piece, table.n_rows), ())
+    labels, texts = (targets.labels, targets.texts) if targets else (None, None)
+    faults = [*faults_of_features(table, titles, options), *_of_target(table, options)]
+    where = numbered(piece, table.n_rows)
     good = without_bad_rows(
-        table, faults, piece.file, options.on_bad_row, "row", where, others, written
+        table, faults, piece.file, options.on_bad_row, "row", where, texts=texts
     )
     return Parsed(
         good.table, labels, _widest(good.table), good.skipped, good.n_skipped,
-        written=good.written,
+        texts=good.texts,
     )  # fmt: skip
 
 
@@ -91,8 +84,10 @@ def _widest(table: Table) -> int:
     return int(table.indices.max(initial=-1))
 
 
-def _of_features(table: Table, titles: Sequence[str], options: SourceOptions) -> Iterator[Fault]:
-    """Faults of values, after missing ones became zeros where the options say so."""
+def faults_of_features(
+    table: Table, titles: Sequence[str], options: SourceOptions
+) -> Iterator[Fault]:
+    """Yield faults of values, after missing ones became zeros where the options say so."""
     values = table.X if isinstance(table, DenseTable) else table.data
     if options.missing == "zero":
         values[np.isnan(values)] = 0.0

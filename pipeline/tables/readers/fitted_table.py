@@ -26,15 +26,11 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
 from fewpass.pipeline.tables.readers.column_roles import (
     LOOK_BYTES,
     SAMPLE_BYTES,
     chosen_columns,
-    name_of,
-    passed_columns,
-    position_of,
-    used_columns,
 )
 from fewpass.pipeline.tables.readers.exact_idf import with_exact_idf
 from fewpass.pipeline.tables.readers.held_out_rows import held_out_at_random
@@ -44,6 +40,7 @@ from fewpass.pipeline.tables.readers.sampling import FirstSample, sampled
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableRows
 from fewpass.pipeline.tables.readers.split_column import SplitColumn, threshold_of
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
+from fewpass.storage.column_schema import EncodingRecord
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.additive.choosing import Formed
@@ -57,8 +54,6 @@ class FittedTable:
     ----------
     columns : TableColumns
         What each is used for; those that are left out are none of the features.
-    used, passed : list of int
-        The columns that are read, and those whose cells are handed on as they are.
     cut_by : list of int
         The columns that pieces are cut by.
     ids : dict
@@ -78,15 +73,13 @@ class FittedTable:
         self.ids: dict[str, str] = {}
         self.split: tuple[int, SplitColumn] | None = None
         self.formed: Formed | None = None
-        self.passed = passed_columns(self.columns, expected, self.name)
-        self.used = self._read_columns()
-        self._first_used = self.used
+        self._first_used = self.columns.read
 
     def sampled(self, is_enough: Callable[[Any], bool] | None = None) -> FirstSample:
-        """Draw rows of the columns `used`; see `sampling.sampled`."""
+        """Draw rows of the columns that are read; see `sampling.sampled`."""
         most = LOOK_BYTES if recipe_in(self.expected.schema) else SAMPLE_BYTES
         memory = self.expected.budget.sample
-        return sampled(self.rows, self.used, most, memory, self.drawn_by, is_enough)
+        return sampled(self.rows, self.columns.read, most, memory, self.drawn_by, is_enough)
 
     def require_encodable(self) -> None:
         """Refuse more columns than can be encoded within the budget."""
@@ -99,7 +92,7 @@ class FittedTable:
         Parameters
         ----------
         sample
-            Rows of the columns `used`.
+            Rows of the columns that are read.
         plain
             Whether columns are numbers, which without curves are left as they are.
 
@@ -121,6 +114,16 @@ class FittedTable:
         if self.options.idf == "exact":
             self.recipe = with_exact_idf(self.recipe, self.rows, self.columns.features)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the recipe was fitted to the sample, not taken over."""
+        return recipe_in(self.expected.schema) is None
+
+    @property
+    def encoding(self) -> EncodingRecord:
+        """The recipe as a schema has it."""
+        return encoding_of(self.recipe, self.ids)
+
     # -- held-out rows -----------------------------------------------------------------------------
 
     @property
@@ -136,7 +139,7 @@ class FittedTable:
         They decide where those of Arrow's files end, and so which rows are drawn: where some are,
         columns that were left out after a look at the sample are among them.
         """
-        return self.used if self.drawn_by is None else self._first_used
+        return self.columns.read if self.drawn_by is None else self._first_used
 
     @cached_property
     def threshold(self) -> float:
@@ -163,7 +166,7 @@ class FittedTable:
             return sample.table
         if self.split is not None:
             at, split = self.split
-            keys = split.keys(as_array(sample.table.column(name_of(self.columns, at))))
+            keys = split.keys(as_array(sample.table.column(self.columns.name_of(at))))
             return sample.table.filter(pa.array(keys < self.threshold))
         targets = map(self.roles.targets_in, sample.labels)
         held_out = [held_out_at_random(y, fraction, seed, k) for k, y in enumerate(targets)]
@@ -171,47 +174,29 @@ class FittedTable:
 
     # -- columns -----------------------------------------------------------------------------------
 
-    def _read_columns(self) -> list[int]:
-        """Return the columns that are read: those that are used, and that rows are held out by."""
-        at = self._split_position()
-        more = [*self.passed, *([] if at is None else [at])]
-        return list(dict.fromkeys([*used_columns(self.columns), *more]))
-
-    def _split_position(self) -> int | None:
-        split = self.expected.split
-        return None if split is None else position_of(self.columns, split, self.name)
-
     def _split_in(self, sample: Any) -> tuple[int, SplitColumn] | None:
         """Look at the column that rows are held out by, if there is one."""
         split = self.expected.split
         if split is None:
             return None
-        at = self._split_position()
+        at = self.columns.split
         assert at is not None, "rows are held out by it"
-        name = name_of(self.columns, at)
+        name = self.columns.name_of(at)
         cells = as_array(sample.column(name))
         return at, SplitColumn.of(name, split.how, cells, split.seed)
 
     def _leave_out_ids(self, sample: Any, n_rows: int | None) -> None:
         """Take columns that name or count the rows for columns that are dropped."""
         crossed = {name: "hash" for pair in self.options.cross for name in pair.split(",")}
-        asked = {**self.rows.kinds, **crossed, **self.options.column}
-        self._leave_out(ids_in(sample.select(self._feature_names()), asked, n_rows))
+        asked = {**crossed, **self.options.column}
+        self._leave_out(ids_in(sample.select(self.columns.feature_names), asked, n_rows))
 
     def _leave_out(self, why: dict[str, str]) -> None:
         """Take columns for ones that are dropped."""
         columns = self.columns
         self.ids |= why
-        features = tuple(k for k in columns.features if name_of(columns, k) not in self.ids)
+        features = tuple(k for k in columns.features if columns.name_of(k) not in self.ids)
         self.columns = columns._replace(features=features)
-        self.used = self._read_columns()
-
-    def name_of(self, column: int) -> str:
-        """Return what a column is called."""
-        return name_of(self.columns, column)
-
-    def _feature_names(self) -> list[str]:
-        return [name_of(self.columns, k) for k in self.columns.features]
 
     # -- the recipe --------------------------------------------------------------------------------
 
@@ -220,32 +205,31 @@ class FittedTable:
         self._require_named()
         self._require_columns(rows)
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
-        kinds = {**self.rows.kinds, **options.column}
         rules = RecipeRules(
-            options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses,
+            options.hash_bits, options.bins, options.ranks, kinds=options.column, crosses=crosses,
             n_rows=n_rows, classes=self.roles.n_classes(rows), null_values=options.null_values,
         )  # fmt: skip
-        recipe = fitted(rows.select(self._feature_names()), rules)
+        recipe = fitted(rows.select(self.columns.feature_names), rules)
         return self._with_form(recipe, sample) if self._tries_forms(recipe, n_rows) else recipe
 
     def _without_nulls(self, sample: Any) -> Any:
         """Return a sample with words for nothing null in columns that become features."""
         given, names = self.options.null_values, sample.column_names
         read = table_without_nulls(sample, NULL_VALUES if given is None else given)
-        own = {*self._feature_names()}
+        own = {*self.columns.feature_names}
         columns = [read[name] if name in own else sample[name] for name in names]
         return pa.table(columns, names=names)
 
     def _require_named(self) -> None:
         """Refuse settings of columns that are not there."""
-        names = [name_of(self.columns, k) for k in range(self.columns.n_columns)]
+        names = [*map(self.columns.name_of, range(self.columns.n_columns))]
         unknown = [name for name in self.options.column if name not in names]
         if unknown:
             raise BadInput(
                 f"{self.name}: no column {shown_name(unknown[0])}, which `column` names. "
                 f"The columns are: {', '.join(map(shown_name, names[:20]))}."
             )
-        of_features = {*self._feature_names(), *self.ids}
+        of_features = {*self.columns.feature_names, *self.ids}
         others = [
             name for name, kind in self.options.column.items()
             if kind != "drop" and name not in of_features
@@ -288,7 +272,7 @@ class FittedTable:
         asked = asked_form(self.options)._replace(
             memory=expected.budget.memory, unasked=self.options.encode == "auto",
             plain=self._is_plain, one_pass=expected.one_pass,
-            wanted=(*self.rows.kinds, *self.options.column),
+            wanted=tuple(self.options.column),
         )  # fmt: skip
         release_freed_memory()  # of the recipe, beside which forms are tried
         self.formed = with_form(recipe, cells, targets, asked, expected.seed)
@@ -302,7 +286,7 @@ class FittedTable:
         columns = self.columns
         if columns.label is None:
             return sample, None
-        cells = as_array(sample.column(name_of(columns, columns.label)))
+        cells = as_array(sample.column(columns.name_of(columns.label)))
         exposure = self._numbers(sample, columns.exposure)
         targets, has = targets_in(cells, self.roles.written, self.expected.task, exposure)
         sample = sample if has.all() else sample.filter(pa.array(has))
@@ -314,4 +298,4 @@ class FittedTable:
         """Return the numbers of a sample's column, if there is one."""
         if column is None:
             return None
-        return read_numbers(as_array(sample.column(name_of(self.columns, column))))[0]
+        return read_numbers(as_array(sample.column(self.columns.name_of(column))))[0]

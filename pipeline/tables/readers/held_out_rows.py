@@ -6,13 +6,13 @@ key (`split_column`), and rows of a key from some threshold on are held out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.source import Parsed, SplitBy
+from fewpass.pipeline.tables.readers.source import Parsed, Source, SplitBy
 
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -31,19 +31,19 @@ def split_asked(plan: IngestPlan | SourceReading, seed: int) -> SplitBy | None:
     return None if plan.test_group is None else SplitBy(plan.test_group, "group", seed)
 
 
-def threshold_in(source: Any, split: SplitBy | None, fraction: float) -> float | None:
+def threshold_in(source: Source, split: SplitBy | None, fraction: float) -> float | None:
     """Read a source once for the key from which on rows are held out; None where none is asked.
 
     BadInput where its format has no columns to hold out by, or where it can be read once only.
     """
     if split is None or not fraction:
         return None
-    if not hasattr(source, "threshold"):
+    threshold = source.threshold()
+    if threshold is None:
         raise BadInput(
             f"Rows are held out by a column (`{split.setting}`), and this format has none with a "
             "name. Leave it out."
         )
-    threshold: float = source.threshold()
     return threshold
 
 

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -33,7 +32,7 @@ from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, line_pieces, text_bytes
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, shown
-from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
+from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells, TableRows
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
@@ -60,7 +59,7 @@ _LEFT_OUT = (
 Fault = tuple[str, str]  # fact and advice
 
 
-class JsonRows:
+class JsonRows(TableRows):
     """JSON lines, an object in each, as typed columns; see `TableRows` for the methods.
 
     The first lines decide columns and types; other members of later lines are left out.
@@ -72,15 +71,7 @@ class JsonRows:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
-    packed: ClassVar[bool] = False
-    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "line"
-    has_folders: ClassVar[bool] = False
-    index: ClassVar[tuple[str, ...]] = ()
-    n_rows: int | None = None
-    notes: tuple[str, ...] = ()
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected

@@ -8,7 +8,6 @@ import numpy as np
 
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import libsvm_kernel as grammar
-from fewpass.pipeline.tables.readers.as_written import in_text
 from fewpass.pipeline.tables.readers.characters import COLON
 from fewpass.pipeline.tables.readers.libsvm_kernel import (
     LibsvmCounts,
@@ -127,8 +126,7 @@ def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
     faults = (_explain(piece, fault, options) for fault in space.bad[: counts.bad].tolist())
     skipped = refuse_or_list(faults, piece.file, options.on_bad_row)
     table, last = _table(space, counts), counts.max_index
-    written = in_text(piece.content.bytes, space.written[: counts.rows])
-    parsed = Parsed(table, None, last, skipped, counts.bad, counts.merged, written=written)
+    parsed = Parsed(table, None, last, skipped, counts.bad, counts.merged)
     return within(parsed, options.n_features) if cuts and options.n_features else parsed
 
 
@@ -153,7 +151,6 @@ def _parse(piece: WholeLines, rules: LibsvmRules, dtype: str) -> tuple[LibsvmSpa
         np.empty(values, index_dtype),
         np.empty(piece.lines + 1, np.int64),
         np.empty(piece.lines + 1),
-        np.empty(piece.lines + 1, np.int64),
         np.empty((LISTED, 3), np.int64),
     )
     parse = exactly(parse_rows, piece.bytes.size)

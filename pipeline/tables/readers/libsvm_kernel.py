@@ -37,7 +37,6 @@ from fewpass.pipeline.tables.readers.decimals import (
     STEP,
     Position,
     decimal,
-    may_be_a_name,
     plain_number,
 )
 from fewpass.solvers.kernels.dispatch import exact_part, kernel
@@ -83,7 +82,6 @@ class LibsvmSpace(NamedTuple):
     indices: NDArray[np.integer]  # (nnz,)
     indptr: NDArray[np.int64]  # (n + 1,)
     target: NDArray[np.float64]  # (n,)
-    written: NDArray[np.int64]  # (n,) where a label begins that may be no float; -1: it is one
     bad: NDArray[np.int64]  # (listed, 3) code, position, line within the text
 
 
@@ -190,7 +188,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
     space
         Overwritten.
     """
-    data, indices, indptr, target, written, bad_rows = space
+    data, indices, indptr, target, bad_rows = space
     first_index, width, unlabelled, missing_is_zero, stop, largest = rules
     rows, values, bad, merged, line, widest = 0, 0, 0, 0, -1, np.int64(-1)
     size = np.uint64(text.size)
@@ -204,14 +202,11 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
             at = _line_end(text, at) + STEP
             continue
         fault, token = 0, at
-        written[rows] = -1
         if unlabelled and _begins_with_index(text, at):
             target[rows] = np.nan
         else:
             status, target[rows], at = decimal(text, at)
             fault = _label_fault(text, status, at)
-            if may_be_a_name(text, token, at):
-                written[rows] = np.int64(token)
         last, entries = np.int64(-1), 0  # entries: values that are not 0
         while fault == 0:
             while _is_blank(text[at]):

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.array_stream import checked_matrix, opened_npy, require_same
-from fewpass.pipeline.tables.readers.as_written import in_array
 from fewpass.pipeline.tables.readers.columns import choose
 from fewpass.pipeline.tables.readers.dense_rows import (
     Targets,
@@ -25,20 +24,17 @@ from fewpass.pipeline.tables.readers.dense_rows import (
     refuse_text_settings,
 )
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece
-from fewpass.storage.column_schema import Schema
+from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece, Source
 from fewpass.storage.source_file import CutShort
 from fewpass.storage.table import DenseTable
 
 
-class NpySource:
+class NpySource(Source):
     """NPY matrices as dense rows; see `Source` for the methods."""
 
     extensions: ClassVar[tuple[str, ...]] = (".npy",)
     magic: ClassVar[bytes | tuple[bytes, ...]] = b"\x93NUMPY"
-    packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "dense"
-    left_out: tuple[str, ...] = ()
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -53,8 +49,8 @@ class NpySource:
         self._n_rows = sum(shape[0] for shape in shapes)
         name, width = addresses[0].name, shapes[0][1]
         self._columns = choose(None, width, options, name, expected, default_label=-1)
-        self.schema: Schema | None = self._columns.schema([looks[0][1]] * width)
-        self.n_features: int | None = len(self._columns.features)
+        self.schema = self._columns.schema([looks[0][1]] * width)
+        self.n_features = len(self._columns.features)
         self.has_weight = self._columns.weight is not None
 
     def estimated_bytes(self) -> int:
@@ -77,8 +73,7 @@ class NpySource:
         X = narrowed(block[:, list(columns.features)], self._options.dtype)
         targets = Targets(np.full(len(X), np.nan), None)
         if columns.label is not None:
-            labels = block[:, columns.label]
-            targets = Targets(labels.astype(np.float64), None, in_array(labels))
+            targets = Targets(block[:, columns.label].astype(np.float64), None)
         table = DenseTable(X, targets.values, _column(block, columns.weight))
         titles = [columns.title(k) for k in columns.features]
         return checked(piece, table, targets, titles, self._options)

@@ -25,7 +25,6 @@ from fewpass.pipeline.tables.readers.array_stream import (
     require_row_size,
     require_same,
 )
-from fewpass.pipeline.tables.readers.as_written import in_array
 from fewpass.pipeline.tables.readers.dense_rows import (
     Targets,
     checked,
@@ -34,8 +33,7 @@ from fewpass.pipeline.tables.readers.dense_rows import (
 )
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.rejection import shown
-from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece
-from fewpass.storage.column_schema import Schema
+from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece, Source
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
 _CSR_PARTS = ("data", "indices", "indptr", "shape", "format")
@@ -58,17 +56,15 @@ class _Rows(NamedTuple):
     weight: NDArray[Any] | None
 
 
-class NpzSource:
+class NpzSource(Source):
     """NPZ archives as dense or sparse rows; see `Source` for the methods.
 
     In sparse rows, indices are sorted, equal ones added up, and zeros left out.
     """
 
-    schema: Schema | None = None
     extensions: ClassVar[tuple[str, ...]] = (".npz",)
     magic: ClassVar[bytes | tuple[bytes, ...]] = b"PK\x03\x04"
-    packed: ClassVar[bool] = True
-    left_out: tuple[str, ...] = ()
+    packed = True
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -89,7 +85,7 @@ class NpzSource:
         require_same({kind for kind, _ in looks}, "contents", addresses)
         kind = looks[0][0]
         self.layout = kind.layout
-        self.n_features: int | None = kind.n_features
+        self.n_features = kind.n_features
         self.has_weight = kind.has_weight
         self._bytes = sum(size for _, size in looks)
 
@@ -271,7 +267,7 @@ def _targets(target: NDArray[Any] | None, n_rows: int) -> Targets:
     if target is None:
         return Targets(np.full(n_rows, np.nan), None)
     if target.dtype.kind not in "US":
-        return Targets(target.astype(np.float64), None, in_array(target))
+        return Targets(target.astype(np.float64), None)
     words, codes = np.unique(target, return_inverse=True)
     texts = (
         w.decode("utf-8", "backslashreplace") if isinstance(w, bytes) else w for w in words.tolist()

@@ -14,7 +14,7 @@ from fewpass.pipeline.tables.readers.encoding_choice import (
     is_wanted,
     names_offset,
 )
-from fewpass.pipeline.tables.readers.finding import Address, find
+from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.format_guess import format_of
 from fewpass.pipeline.tables.readers.lines import with_head
 from fewpass.pipeline.tables.readers.reader_classes import source_class
@@ -54,8 +54,10 @@ def open_source(
         (header, schema) that finds what cannot be used, or other columns than expected.
     """
     options = options or SourceOptions()
-    described = _described(specs, options, storage_options)
-    addresses = [address._replace(budget=expected.budget) for address in described]
+    addresses = [
+        address._replace(charset=options.charset, budget=expected.budget)
+        for address in find(specs, storage_options)
+    ]
     word = format_of(addresses, options)
     _require_own(word, addresses[0].name, options)
     if expected.seen is not None and not any(word in words for words in OWN_SETTINGS.values()):
@@ -67,7 +69,7 @@ def open_source(
         addresses[0] = with_head(addresses[0], expected.longest_line)
         addresses, options = as_seen(addresses, options, expected.longest_line)
     if word not in FORMATS:
-        from fewpass.pipeline.tables.readers.table_source import open_table  # noqa: PLC0415 - kernels
+        from fewpass.pipeline.tables.readers.table_opening import open_table  # noqa: PLC0415 - kernels
 
         return open_table(word, addresses, options, expected)
     _require_no_table(word, addresses[0].name, options, expected)
@@ -99,20 +101,6 @@ def _like_before(word: str, options: SourceOptions, schema: Schema) -> SourceOpt
     others = ("table_version",) if word == "csv" else _OF_TEXT
     reading = {name: value for name, value in schema.reading.items() if name not in others}
     return as_remembered(options, reading)
-
-
-def is_table(
-    specs: Sequence[str], options: SourceOptions, storage_options: dict[str, Any] | None = None
-) -> bool:
-    """Say whether files are of a format of tables; raises what `open_source` does."""
-    return format_of(_described(specs, options, storage_options), options) not in FORMATS
-
-
-def _described(
-    specs: Sequence[str], options: SourceOptions, storage_options: dict[str, Any] | None
-) -> list[Address]:
-    addresses = find(specs, storage_options)
-    return [address._replace(charset=options.charset) for address in addresses]
 
 
 def _require_own(word: str, name: str, options: SourceOptions) -> None:

@@ -91,8 +91,6 @@ class QueriedRows(TypedRows):
     A reader says what columns there are, and yields their rows as Arrow's record batches.
     """
 
-    extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     dialect: ClassVar[str]  # what the database is called
 
     def __init__(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.as_written import AsWritten
+from fewpass.pipeline.tables.readers.label_texts import LabelTexts
 from fewpass.pipeline.tables.readers.source import LISTED, BadRow
 from fewpass.storage.table import Table, take
 
@@ -34,7 +34,7 @@ class GoodRows(NamedTuple):
     table: Table
     skipped: tuple[BadRow, ...]  # the first of them
     n_skipped: int
-    written: AsWritten | None = None  # see `Parsed`
+    texts: LabelTexts | None = None  # see `Parsed`
     rows: NDArray[np.int64] | None = None  # which of the table they are; None: all
 
 
@@ -81,7 +81,7 @@ def without_bad_rows(
     unit: Literal["line", "row"],
     lines: Callable[[], NDArray[np.int64]],
     others: Sequence[tuple[int, str, str]] = (),
-    written: AsWritten | None = None,
+    texts: LabelTexts | None = None,
 ) -> GoodRows:
     """Refuse the first bad row of a table, or leave all of them out, with a list and their number.
 
@@ -95,15 +95,15 @@ def without_bad_rows(
         Returns where each row is, (n,).
     others
         Rows that are not in the table: line, fact, advice.
-    written
-        Targets of the table that may be no floats.
+    texts
+        Of targets that may be no floats.
     """
     bad = np.zeros(table.n_rows, np.bool_)
     for fault in faults:
         bad |= fault.rows
     rows = np.flatnonzero(bad)
     if not rows.size and not others:
-        return GoodRows(table, (), 0, written)
+        return GoodRows(table, (), 0, texts)
     reports = [(line, fact, f"{advice} {SKIP_ADVICE}") for line, fact, advice in others]
     where = lines() if rows.size else np.zeros(0, np.int64)
     for row in rows[: 1 if mode == "refuse" else LISTED].tolist():
@@ -115,7 +115,7 @@ def without_bad_rows(
     skipped = refuse_or_list(sorted(reports), file, mode, unit)
     n_skipped = rows.size + len(others)
     if not rows.size:
-        return GoodRows(table, skipped, n_skipped, written)
+        return GoodRows(table, skipped, n_skipped, texts)
     good = np.flatnonzero(~bad)
-    left = None if written is None else written.among(good)
+    left = None if texts is None else texts.subset(good)
     return GoodRows(take(table, good), skipped, n_skipped, left, good)

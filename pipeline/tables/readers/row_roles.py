@@ -20,10 +20,9 @@ from fewpass.pipeline.tables.encoding.cells import (
     words_of,
 )
 from fewpass.pipeline.tables.encoding.inference import infer
-from fewpass.pipeline.tables.readers.arrow_numbers import in_cells
-from fewpass.pipeline.tables.readers.column_roles import name_of
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import Targets
+from fewpass.pipeline.tables.readers.label_texts import LabelTexts
 from fewpass.pipeline.tables.readers.rejection import Fault
 
 MOST_CLASSES = 1000  # more are numbers
@@ -48,13 +47,19 @@ class RowRoles(NamedTuple):
     numbers: Mapping[int, Written]  # of weights, offsets and exposures, by column
 
     @classmethod
+    def plain(cls, columns: TableColumns, *, are_words: bool) -> RowRoles:
+        """Return the roles of plain numbers, whose targets may be words."""
+        weight: dict[int, Written] = {} if columns.weight is None else {columns.weight: "plain"}
+        return cls(columns, None if are_words else "plain", weight)
+
+    @classmethod
     def of(cls, columns: TableColumns, where: str, sample: Any) -> RowRoles:
         """Look at a sample of the file `where`; BadInput where a role holds no single values."""
         roles = cls(columns, _written_by_most(columns, where, sample), written := {})
         numbers = [] if columns.weight is None else [(columns.weight, "weight")]
         numbers += [] if roles.offset_role is None else [roles.offset_role]
         for column, role in numbers:
-            name = name_of(columns, column)
+            name = columns.name_of(column)
             cells = as_array(sample.column(name)).drop_null()
             _require_single(columns, where, column, cells.type, role, "numbers")
             written[column] = infer(name, cells).written if is_text(cells.type) else "plain"
@@ -72,7 +77,7 @@ class RowRoles(NamedTuple):
         label = self.columns.label
         if label is None:
             return 1
-        count: int = pc.count_distinct(sample.column(name_of(self.columns, label))).as_py()
+        count: int = pc.count_distinct(sample.column(self.columns.name_of(label))).as_py()
         return count if 2 < count <= MOST_CLASSES else 1
 
     def values(self, own: CellsByColumn, n: int, *, label_required: bool) -> RoleValues:
@@ -138,14 +143,14 @@ def _written_by_most(columns: TableColumns, where: str, sample: Any) -> Written 
     label = columns.label
     if label is None:
         return "plain"
-    cells = as_array(sample.column(name_of(columns, label))).drop_null()
+    cells = as_array(sample.column(columns.name_of(label))).drop_null()
     if pa.types.is_dictionary(cells.type):
         return None
     _require_single(columns, where, label, cells.type, "label", "numbers or words")
     _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
     if bad is None:
         return "plain"
-    inferred = infer(name_of(columns, label), cells)
+    inferred = infer(columns.name_of(label), cells)
     if inferred.kind == "number":
         return inferred.written
     return "plain" if bad.mean() <= 0.5 else None
@@ -172,4 +177,4 @@ def _word_targets(cells: Any) -> Targets:
 def _number_targets(cells: Any, how: Written) -> tuple[Targets, NDArray[np.bool_] | None]:
     """Return numbers, and which cells (n,) hold none."""
     values, bad = read_numbers(cells, how)
-    return Targets(values, None, in_cells(cells) if how == "plain" else None), bad
+    return Targets(values, None, LabelTexts.of(cells) if how == "plain" else None), bad

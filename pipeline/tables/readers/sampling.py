@@ -17,7 +17,6 @@ from fewpass.pipeline.tables.encoding.fitting import as_sample
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.readers.column_roles import (
     LOOK_BYTES,
-    name_of,
 )
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.library_errors import naming, parsing
@@ -129,7 +128,7 @@ def are_numbers(rows: TableRows, columns: TableColumns, sample: Any) -> bool:
     """
     with naming(rows.files[0].name, rows.files[0].name):
         for k in columns.features:
-            name = name_of(columns, k)
+            name = columns.name_of(k)
             cells = as_array(sample.column(name))
             if is_text(cells.type) and rows.types[k] != "text":
                 return False

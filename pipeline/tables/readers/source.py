@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    Protocol,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +17,9 @@ from fewpass.storage.table import Table
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.tables.encoding.expansion import Expansion
-    from fewpass.pipeline.tables.readers.as_written import AsWritten
     from fewpass.pipeline.tables.readers.columns import TableColumns
     from fewpass.pipeline.tables.readers.finding import Address
+    from fewpass.pipeline.tables.readers.label_texts import LabelTexts
     from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
@@ -140,32 +132,32 @@ class Parsed(NamedTuple):
     n_skipped: int
     n_merged: int = 0  # values added to the one before, of the same index in the row
     n_beyond: int = 0  # values left out, whose index is beyond the features asked for
-    written: AsWritten | None = None  # targets that may be no floats; None: all are
+    texts: LabelTexts | None = None  # of targets that may be no floats; None: all are
     split: NDArray[np.float64] | None = None  # (n,) keys that rows are held out by, if asked for
     among: Among | None = None  # the rows that held-out ones are drawn from; None: these
     passed: tuple[Any, ...] = ()  # the columns that are handed on as they are, Arrow arrays (n,)
 
 
-class Source(Protocol):
+class Source:
     """Files of one format, read as rows.
 
     The class says which names and first bytes a file of the format has, and whether it is
     compressed in itself: then the bytes as stored say nothing of how much there is to parse.
     """
 
-    extensions: ClassVar[tuple[str, ...]]  # lower case, with the dot
-    magic: ClassVar[bytes | tuple[bytes, ...]]  # what files begin with; b"" tells nothing
+    extensions: ClassVar[tuple[str, ...]] = ()  # lower case, with the dot
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""  # what files begin with; b"" tells nothing
+    hashes_names: ClassVar[bool] = False  # whether columns are hashes of names
 
+    packed: bool = False
     layout: Literal["dense", "sparse"]
     files: tuple[SourceFile, ...]
     n_features: int | None  # None: known only once all is read
-    schema: Schema | None  # None: rows of this format have no columns but the features
-    left_out: tuple[str, ...]  # names of columns that the schema lacks
-    has_weight: bool
-
-    @property
-    def packed(self) -> bool:
-        """Whether files are compressed in themselves."""
+    schema: Schema | None = None  # None: rows of this format have no columns but the features
+    left_out: tuple[str, ...] = ()  # names of columns that the schema lacks
+    has_weight: bool = False
+    has_offset: bool = False
+    remarks: tuple[str, ...] = ()  # what somebody should look at, before rows are read
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -177,9 +169,11 @@ class Source(Protocol):
         BadInput
             Options that do not fit the format, files that do not fit each other or `expected`.
         """
+        raise NotImplementedError
 
     def estimated_bytes(self) -> int:
         """Bytes that all rows would take in memory; for text an estimate from the first lines."""
+        raise NotImplementedError
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """Read the files in order, in pieces of about `piece_bytes`.
@@ -192,6 +186,7 @@ class Source(Protocol):
         BadInput
             An empty file, or a compressed one that ends early or is damaged.
         """
+        raise NotImplementedError
 
     def parse(self, piece: Piece) -> Parsed:
         """Turn a piece into rows; pure, and safe in several threads at once.
@@ -201,38 +196,38 @@ class Source(Protocol):
         BadInput
             The first bad row, unless the options say to skip such rows.
         """
+        raise NotImplementedError
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What somebody should look at, once rows were read."""
+        return self.remarks
 
-@runtime_checkable
-class HashesNames(Protocol):
-    """A source whose columns are hashes of names."""
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What every column is taken for, as the setting `column` has it; drops included."""
+        return {}
+
+    @property
+    def cell_notes(self) -> tuple[str, ...]:
+        """What cells of the rows read so far hold that the recipe was not made for."""
+        return ()
+
+    def words_for_numbers(self) -> dict[str, int]:
+        """Return how many cells of each column of numbers were words, of the rows read so far."""
+        return {}
+
+    def threshold(self) -> float | None:
+        """Return the key from which on rows are held out by a column; None: rows have no keys."""
+        return None
 
     def hashed_names(self) -> dict[int, str]:
         """Return the names of columns that the first lines have most often."""
-
-
-@runtime_checkable
-class ParsesCodes(Protocol):
-    """A source whose rows may be parsed to codes, of which their features follow."""
+        return {}
 
     def parse_codes(self) -> Expansion | None:
         """Parse rows to codes, where there are any, from now on; return what becomes of them."""
-
-
-def has_offset(source: Source) -> bool:
-    """Whether rows have offsets; readers of tables whose columns are encoded know of them."""
-    return getattr(source, "has_offset", False)
-
-
-def add_notes(source: Source, notes: Sequence[str]) -> None:
-    """Have a source of plain numbers say more that somebody should look at."""
-    own: Any = source
-    own.notes = (*notes_of(source), *notes)
-
-
-def notes_of(source: Source) -> Sequence[str]:
-    """Return what somebody should look at; readers of tables have such sentences."""
-    return getattr(source, "notes", ())
+        return None
 
 
 class TableCells(NamedTuple):
@@ -244,49 +239,49 @@ class TableCells(NamedTuple):
     faults: tuple[tuple[int, str, str], ...] = ()  # rows that are none: line, fact, advice
 
 
-class TableRows(Protocol):
+class NumberColumns(NamedTuple):
+    """Columns that are taken as plain numbers."""
+
+    types: tuple[str, ...]  # of all columns of the files
+    are_words: bool  # whether targets are words
+
+
+class TableRows:
     """Files of one format of tables, before their columns become numbers.
 
     Like `Source`, a class says which names and first bytes a file of its format has.
     """
 
-    extensions: ClassVar[tuple[str, ...]]
-    magic: ClassVar[bytes | tuple[bytes, ...]]
-    packed: ClassVar[bool]
-    unit: ClassVar[Literal["line", "row"]]  # what rows are counted in
+    extensions: ClassVar[tuple[str, ...]] = ()
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
+    packed: ClassVar[bool] = False
+    unit: ClassVar[Literal["line", "row"]] = "row"  # what rows are counted in
 
     files: tuple[SourceFile, ...]
     names: tuple[str, ...] | None  # of the columns; None: the files name none
     types: tuple[str, ...]  # of the columns, as the format calls them
-    n_rows: int | None  # where the files say how many there are
-
-    @property
-    def kinds(self) -> Mapping[str, str]:
-        """What columns hold, as the setting `column` has it, where the files say so."""
-
-    @property
-    def decided(self) -> Mapping[str, Any]:
-        """Settings inferred from the first rows, with which later files are read."""
-
-    @property
-    def index(self) -> tuple[str, ...]:
-        """Columns that are the index of a frame, and no features."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What somebody should look at, once rows were read."""
-
-    @property
-    def has_folders(self) -> bool:
-        """Whether some columns are names of folders, which no reader of numbers knows."""
+    n_rows: int | None = None  # where the files say how many there are
+    decided: Mapping[str, Any] = MappingProxyType({})
+    """Settings inferred from the first rows, with which later files are read."""
+    index: tuple[str, ...] = ()
+    """Columns that are the index of a frame, and no features."""
+    notes: tuple[str, ...] = ()
+    """What somebody should look at, once rows were read."""
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
     ) -> None:
         """Take a first look at the files; BadInput when they do not fit each other."""
+        raise NotImplementedError
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether some columns are names of folders, which are no columns of plain numbers."""
+        return False
 
     def expands_to(self) -> float:
         """Estimate the bytes of all pieces together, from what the files say."""
+        raise NotImplementedError
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         """Read the files in order, in pieces of about `piece_bytes`; see `Source.pieces`.
@@ -296,28 +291,25 @@ class TableRows(Protocol):
         used
             Columns that will be asked for.
         """
+        raise NotImplementedError
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         """Take the columns `used` out of a piece; pure, and safe in several threads at once."""
+        raise NotImplementedError
 
-
-class PlainNumbers(Protocol):
-    """How the columns of a table become rows of plain numbers."""
-
-    types: Sequence[str]  # of all columns of the files
-
-    def parse(self, piece: Piece, options: SourceOptions) -> Parsed:
-        """Turn a piece into rows; see `Source.parse`."""
-
-
-class NumberRows(TableRows, Protocol):
-    """Files of a format whose tables may be plain numbers, taken without a recipe."""
+    # -- formats whose columns may be plain numbers (settings/formats.py: PLAIN) -----------------
 
     def use_stored_types(self) -> None:
         """Take columns as the files store them from now on: no folders, no parts of structures."""
+        raise NotImplementedError
 
-    def numbers(self, columns: TableColumns, options: SourceOptions) -> PlainNumbers:
-        """Return how columns become numbers; BadInput where they cannot."""
+    def as_numbers(self, columns: TableColumns, options: SourceOptions) -> NumberColumns:
+        """Take columns as plain numbers from now on; BadInput where they are none."""
+        raise NotImplementedError
+
+    def plain_rows(self, piece: Piece, options: SourceOptions) -> Parsed | None:  # noqa: ARG002
+        """Read rows of nothing but plain numbers in compiled code; None: their cells tell."""
+        return None
 
 
 def numbered(piece: Piece, n: int) -> Callable[[], NDArray[np.int64]]:

@@ -10,11 +10,10 @@ from fewpass.pipeline.matching import refuse_nameless
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.lines import line_pieces
-from fewpass.pipeline.tables.readers.source import Expected, Piece
-from fewpass.storage.column_schema import Schema
+from fewpass.pipeline.tables.readers.source import Expected, Piece, Source
 
 
-class SparseText:
+class SparseText(Source):
     """Files of lines, a sparse row in each.
 
     Attributes
@@ -25,12 +24,7 @@ class SparseText:
         Number of columns; None: as many as there are.
     """
 
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
-    packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "sparse"
-    schema: Schema | None = None
-    left_out: tuple[str, ...] = ()
-    has_weight = False
     meaningless: ClassVar[tuple[str, ...]] = ("label", "weight", "drop", "delimiter", "header")
     """Settings that the format has no use for, ..."""
     refusal: ClassVar[str]

@@ -21,14 +21,14 @@ from fewpass.pipeline.tables.readers.arrow_files import (
     opened_parquet,
     parquet_batches,
 )
-from fewpass.pipeline.tables.readers.arrow_numbers import ArrowNumbers, require_numbers
+from fewpass.pipeline.tables.readers.arrow_numbers import require_numbers
 from fewpass.pipeline.tables.readers.arrow_rows import CELL_BYTES, NUMBER_BYTES, TypedRows
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.seen_files import NothingNew
-from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile
+from fewpass.pipeline.tables.readers.source import Expected, NumberColumns, Piece, SourceFile
 
 Positions = NDArray[np.int64]
 #: Settings of s3fs, as the environment has them for all libraries of that store, and as pyiceberg.
@@ -132,8 +132,6 @@ def store_settings(store: Any, place: int = 0) -> dict[str, str]:
 class TableFileRows(TypedRows):
     """Rows of one version of a table; see `TableRows` for the methods."""
 
-    extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     kind: ClassVar[str]  # what the table is called
     library: ClassVar[str]  # what reads its log
     extra: ClassVar[str]  # what installs that
@@ -253,9 +251,11 @@ class TableFileRows(TypedRows):
         self._stored = self.names = self._fields = tuple(first.names)
         self.types = tuple(map(str, first.types))
 
-    def numbers(self, columns: TableColumns, _options: SourceOptions) -> ArrowNumbers:
-        require_numbers(self.files[0].name, self._table.schema, self._table.schema, columns)
-        return ArrowNumbers(columns, self.types, self.cells)
+    def as_numbers(self, columns: TableColumns, _options: SourceOptions) -> NumberColumns:
+        schema = self._table.schema
+        return NumberColumns(
+            self.types, require_numbers(self.files[0].name, schema, schema, columns)
+        )
 
 
 def _field_of(name: str, schema: Any) -> str:

@@ -1,194 +1,285 @@
-"""A table as rows of numbers: by the recipe of its columns, or as they are."""
+"""Tables as rows of numbers: by the recipe of their columns, or without one as they are."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.settings.encoding import ADDITIVE
+from fewpass.pipeline.settings.encoding import READ_KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.additive.rules import LEAST_UNASKED, MANY_COLUMNS, MOST_UNASKED
-from fewpass.pipeline.tables.encoding.outliers import has_outliers
 from fewpass.pipeline.tables.readers.column_roles import (
     LOOK_BYTES,
-    SAMPLE_BYTES,
     chosen_columns,
-    used_columns,
 )
-from fewpass.pipeline.tables.readers.encoding_choice import is_asked
-from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.dense_rows import Targets, faults_of_features
 from fewpass.pipeline.tables.readers.library_errors import naming
-from fewpass.pipeline.tables.readers.lines import sample as sample_of_lines
-from fewpass.pipeline.tables.readers.number_source import NumberSource
-from fewpass.pipeline.tables.readers.reader_classes import rows_class
+from fewpass.pipeline.tables.readers.rejection import Fault, GoodRows, without_bad_rows
 from fewpass.pipeline.tables.readers.source import (
+    PIECE_BYTES,
+    Among,
     Expected,
-    NumberRows,
+    Parsed,
     Piece,
     Source,
     TableRows,
 )
-from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
-from fewpass.solvers.bad_input import MOST_WHOLE
+from fewpass.pipeline.tables.readers.unlike_cells import UnlikeCells
+from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.tables.encoding.expansion import Expansion
+    from fewpass.pipeline.tables.encoding.recipe import Recipe
+    from fewpass.pipeline.tables.readers.fitted_table import FittedTable
+    from fewpass.pipeline.tables.readers.row_roles import RowRoles
+    from fewpass.pipeline.tables.readers.sampling import FirstSample
+
+#: Rows of the sample that tell how large rows are, and the bytes that they take at most.
+_FEW, _FEW_BYTES = 1000, 1 << 20
+#: Kinds that the type of a column tells, and nobody else.
+LISTS = ("vector", "tags", "map")
+_OF_A_HEADER = "If the first row names the columns, say so (`header=true`)."
+#: What `applying.encode` and `as_they_are` return, which are imported with Arrow.
+AnyEncoded = Any
+Vector = NDArray[np.float64]
+#: Targets, weights and offsets of rows.
+RoleColumns = tuple[Vector, Vector | None, Vector | None]
 
 
-def open_table(
-    word: str, addresses: Sequence[Address], options: SourceOptions, expected: Expected
-) -> Source:
-    """Open a table, encoded where that is asked for or needed, or where curves are better."""
-    rows = rows_class(word)(addresses, options, expected)
-    encoded = is_asked(word, rows, options, expected)
-    curves = encoded is not True and _may_be_curves(rows, addresses, options, expected)
-    first: Piece | None = None
-    if encoded is None and not curves and word == "csv":
-        encoded, first = _by_first_rows(rows, options, expected)
-    if encoded is False and not curves:
-        return NumberSource(_as_numbers(rows), options, expected, (), first)
-    lines = _as_lines(rows, options, expected) if curves and word == "csv" else None
-    if lines is not None:  # rows are held out by pieces: those of plain numbers
-        return _by_sample(lines, options, expected, encoded, curves=True, otherwise=rows)
-    return _by_sample(rows, options, expected, encoded, curves=curves)
+class TableSource(Source):
+    """Tables as rows of numbers; see `Source` for the methods.
 
+    Parameters
+    ----------
+    rows
+        The files.
+    options, expected
+        How they are read, and what they have to fit.
+    fitted
+        The recipe of their columns; None: these are numbers, which are taken as they are.
+    sample
+        Rows that the recipe was fitted to.
+    first
+        The first piece of plain numbers, where it was read before.
 
-def _by_sample(
-    rows: TableRows, options: SourceOptions, expected: Expected, encoded: bool | None, *,
-    curves: bool, otherwise: TableRows | None = None,
-) -> Source:  # fmt: skip
-    """Draw a sample; encode what is not known to be numbers, and numbers where they get curves.
-
-    Where rows that are read as numbers turn out to be more, they are read by `otherwise`.
+    Attributes
+    ----------
+    recipe : Recipe or None
     """
-    from fewpass.pipeline.tables.readers.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
-    from fewpass.pipeline.tables.readers.fitted_table import FittedTable  # noqa: PLC0415 - likewise
-    from fewpass.pipeline.tables.readers.sampling import are_numbers  # noqa: PLC0415 - likewise
-    from fewpass.pipeline.tables.readers.table_remarks import notes_on_form  # noqa: PLC0415 - likewise
 
-    table = FittedTable(rows, options, expected)
-    columns = table.columns
-    if encoded is None:
-        expected.budget.require_columns(len(columns.features), table.name, "typed")
-    else:
-        table.require_encodable()
+    def __init__(
+        self, rows: TableRows, options: SourceOptions, expected: Expected,
+        fitted: FittedTable | None = None, sample: FirstSample | None = None,
+        first: Piece | None = None,
+    ) -> None:  # fmt: skip
+        self._rows, self._options, self._first = rows, options, first
+        self.files, self.packed = rows.files, rows.packed
+        self.recipe: Recipe | None = None
+        self._fitted, self._in_codes = fitted, False
+        self._few = None if sample is None else _FewRows.of(sample)
+        described: dict[str, Any] = {"reading": dict(rows.decided)}
+        if fitted is None:
+            columns = chosen_columns(rows, options, expected)
+            self._cut_by, numbers = columns.read, rows.as_numbers(columns, options)
+            self._are_words, types = numbers.are_words, numbers.types
+            self.n_features, self.layout = len(columns.features), "dense"
+        else:
+            columns, types = fitted.columns, rows.types
+            self._cut_by, self.recipe = fitted.cut_by, fitted.recipe
+            self.n_features, self.layout = self.recipe.n_outputs, self.recipe.layout
+            described["encoding"] = fitted.encoding
+        self._columns, self._used = columns, columns.read
+        self.left_out, self.has_weight = columns.left_out, columns.weight is not None
+        self.has_offset = columns.offset is not None or columns.exposure is not None
+        self.schema = columns.schema(types).model_copy(update=described)
+        self._unlike = UnlikeCells(columns)
 
-    def is_enough(first: Any) -> bool:
-        return not curves and encoded is None and are_numbers(rows, columns, first)
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.remarks, *self.cell_notes, *self._rows.notes)
 
-    drawn = table.sampled(is_enough)
-    gaps = drawn.gaps & {table.name_of(k) for k in columns.features}
-    plain = encoded is False
-    if encoded is None and not gaps:
-        plain = are_numbers(rows, columns, drawn.table)
-    if not plain and otherwise is not None:
-        return _by_sample(otherwise, options, expected, True, curves=False)
-    notes: tuple[str, ...] = ()
-    if not plain or curves:
-        table.require_encodable()
-        with naming(table.name, table.name):
-            table.fit(drawn, plain=plain)
-        if not plain or table.recipe.additive is not None:
-            source = EncodedSource(table, drawn)
-            del drawn
-            release_freed_memory()
-            return source
-        notes = tuple(notes_on_form(table))  # straight lines need no encoding
-    first = drawn.first
-    return NumberSource(_as_numbers(rows), options, expected, notes, first)
+    @property
+    def cell_notes(self) -> tuple[str, ...]:
+        return tuple(self._unlike.sentences())
+
+    def words_for_numbers(self) -> dict[str, int]:
+        return self._unlike.words()
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        if self.recipe is None or self._fitted is None:
+            return {}
+        asked = self._options.column
+        dropped = {name: kind for name, kind in asked.items() if kind == "drop"}
+        dropped |= dict.fromkeys(self._fitted.ids, "drop")
+        encoded = {c.name: c.as_setting for c in self.recipe.columns if c.kind not in LISTS}
+        read = {name: kind for name, kind in asked.items() if kind in READ_KINDS}
+        return encoded | read | dropped
+
+    # -- before the first row ----------------------------------------------------------------------
+
+    def parse_codes(self) -> Expansion | None:
+        if self.recipe is None:
+            return None
+        from fewpass.pipeline.tables.encoding.expansion import expansion_of, has_codes  # noqa: PLC0415 - Arrow
+
+        self._in_codes = has_codes(self.recipe)
+        return expansion_of(self.recipe) if self._in_codes else None
+
+    def threshold(self) -> float | None:
+        return None if self._fitted is None else self._fitted.threshold
+
+    def estimated_bytes(self) -> int:
+        if self.recipe is None and self._rows.n_rows is not None:
+            features = (self.n_features or 0) * np.dtype(self._options.dtype).itemsize
+            return self._rows.n_rows * (features + 8 + 8 * self.has_weight)
+        table, text_bytes = self._some_rows
+        return 0 if table is None else int(n_bytes(table) / max(1, text_bytes) * self._text_bytes)
+
+    @cached_property
+    def _text_bytes(self) -> float:
+        return self._rows.expands_to()
+
+    @property
+    def _some_rows(self) -> tuple[Table | None, float]:
+        """Return some of the first rows, and the bytes of their text."""
+        if self._few is None or self.recipe is None:
+            piece = self._first_piece
+            return self.first_rows(self._options), 0 if piece is None else piece.n_bytes
+        from fewpass.pipeline.tables.encoding.applying import columns_of, encode  # noqa: PLC0415 - Arrow
+
+        rows, row_bytes = self._few
+        n, name = rows.num_rows, self.files[0].name
+        with naming(name, name):
+            encoded = encode(self.recipe, [*columns_of(rows, self._columns.feature_names)])
+        target, weight = np.zeros(n), np.zeros(n) if self.has_weight else None
+        roles = target, weight, target if self.has_offset else None
+        return self._table_of(encoded, self._options, roles), n * row_bytes
+
+    def first_rows(self, options: SourceOptions) -> Table | None:
+        """Return some of the first rows, read by other options; None where there is none."""
+        piece = self._first_piece
+        if piece is None:
+            return None
+        return self._parsed(piece, options.model_copy(update={"on_bad_row": "skip"})).table
+
+    @cached_property
+    def _first_piece(self) -> Piece | None:
+        pieces = self._rows.pieces(LOOK_BYTES, self._used)
+        return next(pieces, None) if self._first is None else self._first
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def columns_of_names(self, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Yield columns of features as they are written, Arrow arrays (n,), piece by piece."""
+        places = dict(zip(self._columns.feature_names, self._columns.features, strict=True))
+        used = [places[name] for name in names]
+        for piece in self._rows.pieces(PIECE_BYTES, used):
+            yield self._rows.cells(piece, used).columns
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        return self._rows.pieces(piece_bytes, self._cut_by)
+
+    def parse(self, piece: Piece) -> Parsed:
+        return self._parsed(piece, self._options)
+
+    def _parsed(self, piece: Piece, options: SourceOptions) -> Parsed:
+        plain = self._rows.plain_rows(piece, options) if self.recipe is None else None
+        if plain is None:
+            return self._by_cells(piece, options)
+        if not self._columns.passed:
+            return plain
+        return plain._replace(passed=self._rows.cells(piece, self._columns.passed).columns)
+
+    def _by_cells(self, piece: Piece, options: SourceOptions) -> Parsed:
+        from fewpass.pipeline.tables.encoding.applying import as_they_are, encode  # noqa: PLC0415 - Arrow
+
+        with naming(f"{piece.file}, from {self._rows.unit} {piece.first_line:,} on", piece.file):
+            cells = self._rows.cells(piece, self._used)
+            own = dict(zip(self._used, cells.columns, strict=True))
+            features = [own[k] for k in self._columns.features]
+            encoded = encode(self.recipe, features) if self.recipe else as_they_are(features)
+            self._unlike.note(piece, encoded, features)
+            roles = self._roles.values(own, cells.n_rows, label_required=options.label_required)
+            targets = roles.targets
+            table = self._table_of(encoded, options, (targets.values, roles.weight, roles.offset))
+            faults = [*self._bad_features(encoded, table, own, piece, options), *roles.faults]
+            good = without_bad_rows(
+                table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
+                cells.faults, targets.texts,
+            )  # fmt: skip
+        return self._good_rows(good, own, targets)
+
+    @cached_property
+    def _roles(self) -> RowRoles:
+        """How targets and other numbers are written: by the sample, or as plain numbers are."""
+        from fewpass.pipeline.tables.readers.row_roles import RowRoles  # noqa: PLC0415 - Arrow
+
+        if self._fitted is not None:
+            return self._fitted.roles
+        return RowRoles.plain(self._columns, are_words=self._are_words)
+
+    def _table_of(self, encoded: AnyEncoded, options: SourceOptions, roles: RoleColumns) -> Table:
+        """Return encoded rows as a table, or of codes as these where they are parsed to them."""
+        if self._in_codes:
+            return DenseTable(encoded.codes, *roles)
+        if self.layout == "dense":
+            return DenseTable(encoded.dense(options.dtype), *roles)
+        data, indices, indptr = encoded.sparse(options.dtype)
+        return SparseTable(data, indices, indptr, *roles)
+
+    def _bad_features(
+        self, encoded: AnyEncoded, table: Table, own: Mapping[int, Any], piece: Piece,
+        options: SourceOptions,
+    ) -> Iterator[Fault]:  # fmt: skip
+        """Yield what is wrong with the cells of features; missing ones become 0 where asked."""
+        columns = self._columns
+        for k, mask in encoded.bad:
+            column = columns.features[k]
+            wanted = self.recipe.columns[k].wanted if self.recipe else "a number was"
+            fact = f"{columns.title(column)} holds FOUND {wanted} expected"
+            yield Fault(mask, fact, self._advice(column, piece), own[column])
+        if self.recipe is None:
+            yield from faults_of_features(table, [*map(columns.title, columns.features)], options)
+
+    def _advice(self, column: int, piece: Piece) -> str:
+        """Say what helps where a column's cell is not what the column holds."""
+        columns = self._columns
+        if self.recipe is not None:
+            name = columns.name_of(column)
+            return f"Correct it, or say that it holds words (`column={name}=category`),"
+        may_be_header = piece.first_line == 1 and self._rows.names is None
+        drop = f"Leave the column out ({columns.advice(column)}) or encode it as numbers,"
+        return f"{_OF_A_HEADER} {drop}" if may_be_header else drop
+
+    def _good_rows(self, good: GoodRows, own: Mapping[int, Any], targets: Targets) -> Parsed:
+        """Return rows, with the keys they are held out by and the cells that are handed on."""
+        keys, passed, among = None, tuple(own[k] for k in self._columns.passed), None
+        if self._fitted is not None and self._fitted.split is not None:
+            at, column = self._fitted.split
+            keys = column.keys(own[at])
+        if good.rows is not None:
+            among = Among(targets.values, good.rows)
+            keys = None if keys is None else keys[good.rows]
+            passed = tuple(cells.take(good.rows) for cells in passed)
+        return Parsed(
+            good.table, targets.labels, (self.n_features or 0) - 1, good.skipped, good.n_skipped,
+            texts=good.texts, split=keys, among=among, passed=passed,
+        )  # fmt: skip
 
 
-def _as_lines(rows: TableRows, options: SourceOptions, expected: Expected) -> TableRows | None:
-    """Return a reader of whole lines of CSV; None where its first rows are no plain numbers."""
-    own: Any = copy.copy(rows)
-    own.numbers(chosen_columns(own, options, expected), options)
-    return cast("TableRows", own) if own.by_lines else None
+class _FewRows(NamedTuple):
+    """Some rows of a sample, an Arrow table, and the bytes of the text of one."""
 
+    rows: Any
+    row_bytes: float
 
-def _as_numbers(rows: TableRows) -> NumberRows:
-    """Return a reader of the same files, whose columns are numbers."""
-    own = cast("NumberRows", copy.copy(rows))
-    own.use_stored_types()
-    return own
-
-
-# -- curves ----------------------------------------------------------------------------------------
-
-
-def _may_be_curves(
-    rows: TableRows, addresses: Sequence[Address], options: SourceOptions, expected: Expected
-) -> bool:
-    """Say whether curves are tried on a table of plain numbers: asked for, or as `auto` means it.
-
-    Unasked they are where columns have names, as those of tables do and those of matrices do not,
-    and where columns and rows are neither few nor many (additive/rules.py).
-    """
-    if options.encode in ADDITIVE:
-        return expected.schema is None
-    unasked = options.encode == "auto" and expected.may_curve and expected.schema is None
-    if not unasked or rows.names is None or addresses[0].name == STANDARD_INPUT:
-        return False
-    columns = chosen_columns(rows, options, expected)
-    if columns.label is None or not 0 < len(columns.features) <= MANY_COLUMNS:
-        return False
-    return LEAST_UNASKED <= _rows_about(rows, addresses, expected) <= MOST_UNASKED
-
-
-def _rows_about(rows: TableRows, addresses: Sequence[Address], expected: Expected) -> float:
-    """Return the rows of files; of text about how many by the first lines of the first file."""
-    if rows.n_rows is not None:
-        return rows.n_rows
-    first, whole = sample_of_lines(addresses[0], expected.longest_line)
-    n_bytes = whole + sum(address.size or 0 for address in addresses[1:])
-    if n_bytes > SAMPLE_BYTES:
-        return float("inf")
-    return n_bytes / max(1, first.bytes.size) * first.lines
-
-
-# -- plain numbers of CSV --------------------------------------------------------------------------
-
-
-def _by_first_rows(
-    rows: TableRows, options: SourceOptions, expected: Expected
-) -> tuple[bool | None, Piece | None]:
-    """Say whether CSV is encoded by its first rows, with the first piece of these.
-
-    Plain are rows that the fast reader takes, none far from all others nor whole and beyond those
-    that doubles are exact for, while for long no cell is missing.  None: the sample tells.
-    """
-    own: Any = _as_numbers(rows)
-    columns = chosen_columns(own, options, expected)
-    try:
-        numbers = own.numbers(columns, options)
-    except BadInput:  # what reads all kinds of cells says it otherwise
-        return True, None
-    if numbers.are_numbers_in_words():
-        return True, None
-    return _looked_through(own, numbers, used_columns(columns), options)
-
-
-def _looked_through(
-    rows: NumberRows, numbers: Any, used: list[int], options: SourceOptions
-) -> tuple[bool | None, Piece | None]:
-    read, first = 0, None
-    for piece in rows.pieces(LOOK_BYTES, used):
-        if not read and not getattr(piece.content, "lines", 1):  # the names of many columns
-            continue
-        plain = numbers.read_plain(piece, options)
-        if read == 0 and (plain is None or not _are_usual(plain.X)):
-            return None, None
-        if plain is None and numbers.has_gaps(piece):
-            return True, None
-        first, read = first or piece, read + piece.n_bytes
-        if read >= SAMPLE_BYTES:
-            break
-    return (False, first) if read else (True, None)
-
-
-def _are_usual(X: Any) -> bool:
-    """Say whether numbers (n, d) are neither far from all others nor too large to be exact."""
-    if not len(X) or any(has_outliers(column.astype(np.float64)) for column in X.T):
-        return False
-    return bool(np.abs(X).max() < MOST_WHOLE)
+    @classmethod
+    def of(cls, sample: FirstSample) -> _FewRows:
+        """Copy some rows, which lets the others go."""
+        most = max(1, min(_FEW, int(_FEW_BYTES / sample.row_bytes)))
+        few = np.arange(min(most, sample.table.num_rows))
+        return cls(sample.table.take(few), sample.row_bytes)

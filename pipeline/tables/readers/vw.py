@@ -10,7 +10,6 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import vw_kernel as grammar
-from fewpass.pipeline.tables.readers.as_written import in_text
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
@@ -50,6 +49,7 @@ class VowpalWabbitSource(SparseText):
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".vw",)
+    hashes_names: ClassVar[bool] = True
     meaningless = (*SparseText.meaningless, "zero_based")
     refusal = "Vowpal Wabbit's text has no such setting, but `{}` was given. Leave it out."
 
@@ -90,8 +90,7 @@ class VowpalWabbitSource(SparseText):
         skipped = refuse_or_list(faults, piece.file, self._options.on_bad_row)
         table = self._table(space, counts)
         last = int(table.indices.max(initial=-1))
-        written = in_text(piece.content.bytes, space.written[: counts.rows])
-        return Parsed(table, None, last, skipped, counts.bad, counts.merged, written=written)
+        return Parsed(table, None, last, skipped, counts.bad, counts.merged)
 
     def _parse(self, text: WholeLines) -> tuple[VwSpace, VwCounts]:
         size, rows = text.bytes.size, text.lines
@@ -100,7 +99,7 @@ class VowpalWabbitSource(SparseText):
         values = size // 2 + 1  # a feature is a blank and a letter at least
         space = VwSpace(
             np.empty(values), np.empty(values, np.int64), np.empty(rows + 1, np.int64),
-            np.empty(rows), np.empty(rows), np.empty(rows, np.int64),
+            np.empty(rows), np.empty(rows),
             np.empty((LISTED, 3), np.int64), np.empty(2 * longest + 2, np.uint8),
         )  # fmt: skip
         unlabelled, largest = not self._options.label_required, LARGEST[self._options.dtype]

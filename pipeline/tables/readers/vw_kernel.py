@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.encoding.hashing import murmur3
 from fewpass.pipeline.tables.readers.characters import APOSTROPHE, BAR, COLON, HAT, NEWLINE, SPACE
-from fewpass.pipeline.tables.readers.decimals import OK, Position, decimal, may_be_a_name
+from fewpass.pipeline.tables.readers.decimals import OK, Position, decimal
 from fewpass.solvers.kernels.dispatch import exact_part, kernel
 from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
@@ -32,7 +32,6 @@ class VwSpace(NamedTuple):
     indptr: NDArray[np.int64]  # (n + 1,)
     target: NDArray[np.float64]  # (n,)
     weight: NDArray[np.float64]  # (n,) NaN where no importance is given
-    written: NDArray[np.int64]  # (n,) where a label begins that may be no float; -1: it is one
     bad: NDArray[np.int64]  # (listed, 3) code, position, line within the text
     name: NDArray[np.uint8]  # (longest line,) a feature's name behind its namespace
 
@@ -83,28 +82,22 @@ def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> I
 
 
 @exact_part
-def _head(text: Bytes, at: Position) -> tuple[float, float, int, Position, Position, Position]:
-    """Read what stands before the first bar: label, importance (nan: none), and what is wrong.
-
-    Last comes where the label stands that may be no float, -1 where it is one.
-    """
+def _head(text: Bytes, at: Position) -> tuple[float, float, int, Position, Position]:
+    """Read what stands before the first bar: label, importance (nan: none), and what is wrong."""
     label, weight, numbers, fault, where = np.nan, np.nan, 0, 0, at
-    written = np.int64(-1)
     while text[at] != NEWLINE and text[at] != BAR and fault == 0:
         behind = _behind_token(text, at)
         if text[at] != APOSTROPHE and text[behind] != BAR:  # else it is a tag
             status, value, end = decimal(text, at)
             if status != OK or end != behind or (numbers == 1 and value < 0.0):
                 fault, where = (BAD_LABEL if numbers == 0 else BAD_WEIGHT), at
-            if numbers == 0 and may_be_a_name(text, np.uint64(at), np.uint64(behind)):
-                written = np.int64(at)
             label = value if numbers == 0 else label
             weight = value if numbers == 1 else weight
             numbers += 1
         at = _behind_blanks(text, behind)
     if fault == 0 and text[at] != BAR:
         fault = NO_BAR
-    return label, weight, fault, where, at, written
+    return label, weight, fault, where, at
 
 
 @exact_part
@@ -169,7 +162,7 @@ def parse_rows(
         at = _behind_blanks(text, at)
         nnz, empty = space.indptr[rows], text[at] == NEWLINE
         if not empty:
-            label, weight, fault, where, at, written = _head(text, at)
+            label, weight, fault, where, at = _head(text, at)
             if fault == 0 and np.isnan(label) and not unlabelled:
                 fault = MISSING_LABEL
             while text[at] == BAR and fault == 0:
@@ -183,7 +176,6 @@ def parse_rows(
                 merged += nnz - end
                 weighted += not np.isnan(weight)
                 space.target[rows], space.weight[rows] = label, weight
-                space.written[rows] = written
                 rows += 1
                 space.indptr[rows] = end
             elif bad < space.bad.shape[0]:

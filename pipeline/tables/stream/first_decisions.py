@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.scaling import Scaler
@@ -20,8 +22,12 @@ from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece
+from fewpass.storage.column_file import StoredColumns
+from fewpass.storage.column_schema import Schema
+from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import Labels, Values
-from fewpass.storage.table import Table
+from fewpass.storage.memory_dataset import MemoryDataset
+from fewpass.storage.table import Table, take
 
 
 def decided_targets(
@@ -35,7 +41,7 @@ def decided_targets(
     encoder = LabelEncoder(plan.source.task)
     for piece in pieces:
         parsed = piece.parsed
-        target = encoder.encode(parsed.table.target, parsed.labels, piece.where, parsed.written)
+        target = encoder.encode(parsed.table.target, parsed.labels, piece.where, parsed.texts)
         encoder.count(target, 0)
     counts = encoder.label_counts()
     classes = encoder.is_classification()
@@ -100,3 +106,40 @@ def fingerprint_of(source: Source, plan: TrainingPlan) -> str:
     how = plan.source.model_dump(mode="json", exclude={"sources"})
     stamped = json.dumps([stamps(source), how, plan.memory], sort_keys=True)
     return hashlib.sha256(stamped.encode()).hexdigest()
+
+
+class RowsOfSource(MemoryDataset):
+    """Rows of a source in memory, described as the data set that it could have become."""
+
+    def __init__(
+        self, table: Table, n_features: int, targets: Labels | Values, scaler: Scaler,
+        schema: Schema | None, names: HashedNames, place: str, **measured: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(table, n_features, targets)
+        self._source_schema, self._scaler, self.place = schema, scaler, place
+        self._names = names
+        stored = dict.fromkeys(scaler.columns(), StoredColumns("float64", ()))
+        self.manifest = self.manifest.model_copy(
+            update={"scaling": scaler.describe(), "columns": stored} | measured
+        )
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of the source."""
+        return self._source_schema
+
+    @property
+    def hashed_names(self) -> HashedNames:
+        """Names of columns that names were hashed to."""
+        return self._names
+
+    def sample(self, n: int) -> Table:
+        """Return n of these rows at random, the same for the same number."""
+        here = self.table.n_rows
+        if n >= here:
+            return self.table
+        return take(self.table, np.random.default_rng(0).choice(here, n, replace=False))
+
+    def column(self, name: str) -> Any:
+        """Scale or shift of every feature."""
+        return self._scaler.columns()[name]

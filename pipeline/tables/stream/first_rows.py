@@ -36,13 +36,13 @@ from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import is_standard_input
 from fewpass.pipeline.tables.stream.first_decisions import (
+    RowsOfSource,
     decided_scaler,
     decided_targets,
     expected_rows,
     fingerprint_of,
 )
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece
-from fewpass.pipeline.tables.stream.rows_of_source import RowsOfSource
 from fewpass.pipeline.tables.stream.source_pieces import (
     ALL,
     STEADY_BYTES,
@@ -207,7 +207,7 @@ class FirstRows:
         size, group_sums, last = 0, GroupSums(), None
         for piece in self._rest:
             assert piece is not None, "nothing is passed over"
-            self._pieces.append(piece.without_text())
+            self._pieces.append(piece)
             y = piece.parsed.table.target
             if (words := piece.parsed.labels) is not None:
                 last = last or max(words, default=None)

@@ -29,12 +29,6 @@ class ParsedPiece(NamedTuple):
         where = f"{piece.file}, after line {piece.first_line - 1}"
         return cls(number, source.parse(piece), piece.n_bytes, where)
 
-    def without_text(self) -> ParsedPiece:
-        """Return the same without the text that its targets stand in."""
-        written = self.parsed.written
-        settled = None if written is None else written.settled()
-        return self._replace(parsed=self.parsed._replace(written=settled))
-
 
 def each_piece(
     source: Source, piece_bytes: int, threads: int, in_flight: int,

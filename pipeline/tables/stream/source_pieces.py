@@ -24,8 +24,8 @@ from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.target_range import range_with
 from fewpass.pipeline.rows.targets import label_text, shown
 from fewpass.pipeline.tables.ingest.partition import LISTED, PARTITION
-from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
+from fewpass.pipeline.tables.readers.label_texts import labelled
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Parsed, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.storage.manifest import Labels, Values
@@ -90,7 +90,7 @@ class Fixed(NamedTuple):
         names = [label_text(label) for label in self.targets.labels]
         codes, own = target.astype(np.int64), [*(labels or ())]
         if labels is None:
-            codes, own = labelled(target, piece.parsed.written)
+            codes, own = labelled(target, piece.parsed.texts)
         self._refuse_new(piece, [label for label in own if label not in names])
         order = np.array([names.index(label) for label in own], np.float64)
         return order[codes]

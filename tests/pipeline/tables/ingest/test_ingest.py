@@ -192,13 +192,10 @@ def test_held_rows_that_outgrow_the_memory_go_to_buckets(tmp_path, monkeypatch, 
     monkeypatch.setattr(Budget, "retained", 97_774)
     monkeypatch.setattr(Budget, "piece", 1)
     monkeypatch.setattr(
-        "fewpass.pipeline.tables.readers.encoded.EncodedSource.estimated_bytes", lambda _: 1
-    )
-    monkeypatch.setattr(
         "fewpass.pipeline.tables.readers.libsvm.LibsvmSource.estimated_bytes", lambda _: 1
     )
     monkeypatch.setattr(
-        "fewpass.pipeline.tables.readers.number_source.NumberSource.estimated_bytes", lambda _: 1
+        "fewpass.pipeline.tables.readers.table_source.TableSource.estimated_bytes", lambda _: 1
     )
     result = ingest(plan(source, tmp_path / "set", **split), threads=3)
     ((training, test),) = moved

@@ -73,3 +73,21 @@ def test_ids_of_two_types_in_json_are_refused_by_line(tmp_path):
     )  # fmt: skip
     with pytest.raises(BadInput, match="line 2: column 'id' holds"):
         ingest(plan)
+
+
+def test_kept_cells_go_with_their_rows_however_many_are_skipped(tmp_path):
+    """Of plain numbers, whose kernel gives up at the first bad row."""
+    n, bad = 1000, 150
+    cells = [f"u{k:04},{'oops' if k % 5 == 1 and k < 5 * bad else k},{k % 2}\n" for k in range(n)]
+    (tmp_path / "t.csv").write_text("id,x,y\n" + "".join(cells))
+    made = ingest(IngestPlan(
+        sources=(str(tmp_path / "t.csv"),), dataset=str(tmp_path / "set"), keep=("id",),
+        scale="none", options={"label": "y", "encode": "none", "on_bad_row": "skip"},
+    ))  # fmt: skip
+    assert made.skipped == bad
+    data, numbers, names = Dataset.open(made.dataset), [], []
+    for k in range(data.n_chunks):
+        numbers += data.read_stored(k).X[:, 0].tolist()
+        names += words_of_retained(data.read_retained(k), 0).tolist()
+    assert len(names) == n - bad
+    assert all(name == f"u{int(x):04}".encode() for name, x in zip(names, numbers, strict=True))

@@ -8,7 +8,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
 from fewpass.pipeline.tables.ingest.partition import Partitioner
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.tables.readers.encoded import EncodedSource
+from fewpass.pipeline.tables.readers.table_source import TableSource
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
 from fewpass.storage.table import concatenate
@@ -57,7 +57,7 @@ def test_rows_are_those_that_values_would_have_been(source, tmp_path, monkeypatc
     for name in ("codes", "values"):
         ingest(plan(source, tmp_path / name, dtype=dtype))
         every[name] = [Dataset.open(str(tmp_path / f"{name}{part}")) for part in ("", "-test")]
-        monkeypatch.setattr(EncodedSource, "parse_codes", lambda _: None)
+        monkeypatch.setattr(TableSource, "parse_codes", lambda _: None)
     for mine, other in zip(every["codes"], every["values"], strict=True):
         assert mine.manifest.coded and not other.manifest.coded
         assert mine.manifest.nnz == other.manifest.nnz and mine.manifest.dtype == dtype

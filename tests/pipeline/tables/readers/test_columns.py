@@ -171,10 +171,10 @@ def test_delimiter_and_header_are_told_or_given(tmp_path):
         ("1,NaN,3,1", r"column 'a' is missing"),
         ("1,2,inf,1", r"the value in column 'b' is not finite in float32"),
         ("1,2,1e39,1", r"the value in column 'b' is not finite"),
-        ("NULL,2,3,1", r"the target is missing.*Fill it in"),
-        ("yes,2,3,1", r"column 'y' holds 'yes', a number was expected"),
-        ("1,2,3,-1", r"the weight is negative"),
-        ("1,2,3,", r"the weight is negative, missing"),
+        ("NULL,2,3,1", r"the target in column 'y' is missing.*Fill it in"),
+        ("yes,2,3,1", r"the target in column 'y' is 'yes', a number was expected"),
+        ("1,2,3,-1", r"the weight in column 'w' is '-1', a number of at least 0 was expected"),
+        ("1,2,3,", r"the weight in column 'w' is missing, a number of at least 0"),
         ('1,2,"3"x,1', r"column 'b' holds '3x'"),
         ("1,2,\x02\x01,1", r"column 'b' holds '\\x02\\x01'"),
     ],
@@ -213,7 +213,7 @@ def test_csv_without_targets_for_predictions(tmp_path):
     assert table.X.tolist() == [[1, 2]]
     assert np.isnan(table.target).all()
     path = write(tmp_path, "a,y\n1,no\n2,NA\n3,yes\n")
-    refused([path], r"row 3: the target is missing\. Fill it in")
+    refused([path], r"row 3: the target in column 'y' is missing or not finite\. Fill it in")
     partly, parsed = read([path], label_required=False)
     assert partly.X.tolist() == [[1], [2], [3]]
     assert np.isnan(partly.target).tolist() == [False, True, False]
@@ -303,9 +303,9 @@ def test_bad_parquet(tmp_path):
     bad(r"row 4: the value in column 'a' is missing.*`missing=zero`", a=[1, 2, 3, None])
     bad(r"row 2: the value in column 'a' is missing", a=[1, float("nan"), 3, 4])
     bad(r"row 3: the value in column 'a' is not finite in float32", a=[1, 2, 1e39, 4])
-    bad(r"row 1: the target is missing", y=[None, 1, 0, 1])
-    bad(r"row 2: the target is not finite", y=[0, float("inf"), 0, 1])
-    bad(r"row 4: the weight is negative", w=[1, 1, 1, -1])
+    bad(r"row 1: the target in column 'y' is missing", y=[None, 1, 0, 1])
+    bad(r"row 2: the target in column 'y' is missing or not finite", y=[0, float("inf"), 0, 1])
+    bad(r"row 4: the weight in column 'w' is '?-1", w=[1, 1, 1, -1])
     bad(
         r"row 1: column 'city' holds string values, numbers were expected.*`drop='city'`",
         city=list("abcd"),

@@ -16,8 +16,8 @@ from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.encoding.moments import read_moments
-from fewpass.pipeline.tables.encoding.remarks import remark_on
 from fewpass.pipeline.tables.readers import open_source
+from fewpass.pipeline.tables.readers.table_remarks import remark_on
 
 N = 300
 DAYS = [date(2020, 1 + k % 12, 1 + k % 11) for k in range(N)]

@@ -239,7 +239,6 @@ def test_compiled_is_what_it_says():
             np.zeros(9, np.int32),
             np.zeros(9, np.int64),
             np.zeros(9),
-            np.zeros(9, np.int64),
             np.zeros((9, 3), np.int64),
         )
         counts = run(

@@ -25,8 +25,6 @@ from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.encoding.text_recipe import weights_in
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, json_rows, open_source
-from fewpass.pipeline.tables.readers.encoded import EncodedSource
-from fewpass.pipeline.tables.readers.number_source import NumberSource
 from fewpass.pipeline.tables.readers.sampling import sampled
 from tests.pipeline.tables.readers.test_tables import read, source_of, table
 
@@ -76,7 +74,7 @@ def test_cells_between_blanks(tmp_path, packed):
 def test_numbers_between_blanks_take_the_fast_way(tmp_path):
     (tmp_path / "rows.txt").write_text("".join(f" {k}  {k * k} {k % 2}\n" for k in range(50)))
     source = source_of(tmp_path / "rows.txt", label=-1)
-    assert isinstance(source, NumberSource)
+    assert source.recipe is None
     np.testing.assert_array_equal(read(source)[0], [[k, k * k] for k in range(50)])
 
 
@@ -208,7 +206,7 @@ def test_numbers_are_looked_at_once(tmp_path, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("fewpass.pipeline.tables.readers.csv_rows.CsvRows.cells", never)
-    assert not isinstance(source_of(tmp_path / "rows.csv"), EncodedSource)
+    assert source_of(tmp_path / "rows.csv").recipe is None
 
 
 @pytest.mark.parametrize("value", [2, "a word"])

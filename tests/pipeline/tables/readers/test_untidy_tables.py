@@ -10,7 +10,8 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.readers import open_source
-from fewpass.pipeline.tables.readers.opening import is_table
+from fewpass.pipeline.tables.readers.finding import find
+from fewpass.pipeline.tables.readers.format_guess import format_of
 
 ROWS = [(k % 9, ("Bern", "Köln")[k % 2], 0.5 + k) for k in range(200)]
 
@@ -146,7 +147,7 @@ def test_bars_between_cells_are_told_from_vowpal_wabbit(tmp_path):
 )
 def test_times_of_day_are_told_from_the_values_of_libsvm(tmp_path, row):
     (tmp_path / "t.txt").write_text(f"{row}\n" * 3)
-    assert is_table([str(tmp_path / "t.txt")], SourceOptions())
+    assert format_of(find([str(tmp_path / "t.txt")]), SourceOptions()) == "csv"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,7 @@ def test_times_of_day_are_told_from_the_values_of_libsvm(tmp_path, row):
 def test_values_of_libsvm_are_told_from_tables(tmp_path, row, longer):
     values = " ".join(f"{j}:1.5" for j in range(6, longer))
     (tmp_path / "t.txt").write_text(f"{row} {values}\n")
-    assert not is_table([str(tmp_path / "t.txt")], SourceOptions())
+    assert format_of(find([str(tmp_path / "t.txt")]), SourceOptions()) == "libsvm"
 
 
 def test_a_column_of_bytes_is_refused_with_what_leaves_it_out(tmp_path):

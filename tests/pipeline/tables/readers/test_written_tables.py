@@ -18,7 +18,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.readers import Expected
 from fewpass.pipeline.tables.readers.csv_head import MISSING
-from fewpass.pipeline.tables.readers.encoded import EncodedSource
 from tests.pipeline.tables.readers.test_tables import read, source_of
 
 #: Letters that every charset below has, with all that a cell of CSV must be quoted for.
@@ -142,7 +141,7 @@ def test_a_row_that_is_cut_short_is_refused_or_counted(tmp_path_factory, frame, 
     with pytest.raises(BadInput, match=rf"row {len(frame) + 2}: the row has 1 cell"):
         read(source_of(path, encode="always"), cut)
     source = source_of(path, encode="always", on_bad_row="skip")
-    assert isinstance(source, EncodedSource)
+    assert source.recipe is not None
     X, _, skipped = read(source, cut)
     assert (len(X), skipped) == (len(frame), 1)
 

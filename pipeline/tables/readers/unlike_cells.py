@@ -1,0 +1,83 @@
+"""Cells unlike those that a recipe was made for, counted by column: words for numbers, and gaps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fewpass.pipeline.sizes import counted
+from fewpass.pipeline.tables.readers.columns import TableColumns
+from fewpass.pipeline.tables.readers.source import Piece
+
+#: Characters of a word that are shown.
+_SHOWN = 40
+
+
+class _OfPiece(NamedTuple):
+    """Cells of a piece that are missing numbers, by the number of their feature."""
+
+    words: Mapping[int, int]
+    examples: Mapping[int, str]
+    gaps: Mapping[int, int]
+
+
+class UnlikeCells:
+    """Cells of columns of numbers that count as missing: words, and gaps where there were none."""
+
+    def __init__(self, columns: TableColumns) -> None:
+        self._columns = columns
+        self._of_pieces: dict[tuple[str, int], _OfPiece] = {}
+
+    def note(self, piece: Piece, encoded: Any, cells: Sequence[Any]) -> None:
+        """Note what a piece was encoded to (`applying.Encoded`); in any thread, once.
+
+        Parameters
+        ----------
+        cells
+            Arrow arrays (n,) of the features.
+        """
+        if encoded.words or encoded.gaps:
+            words, gaps = (
+                {k: int(mask.sum()) for k, mask in masks} for masks in (encoded.words, encoded.gaps)
+            )
+            first = {k: str(cells[k][int(mask.argmax())])[:_SHOWN] for k, mask in encoded.words}
+            self._of_pieces[(piece.file, piece.first_line)] = _OfPiece(words, first, gaps)
+
+    def words(self) -> dict[str, int]:
+        """Return how many cells of each column of numbers were words, by its name."""
+        return {self._name(k): n for k, n in self._sum("words").items()}
+
+    def sentences(self) -> Iterator[str]:
+        """Yield a sentence for every column with such cells."""
+        for k, n in self._sum("words").items():
+            cells = counted(n, "cell holds", "cells hold")
+            yield (
+                f"{self._title(k)}: {cells} no number ({self._example(k)!r}"
+                f"{', ...' * (n > 1)}), taken for missing. If these are words, say "
+                f"`column={self._name(k)}=category`."
+            )
+        for k, n in self._sum("gaps").items():
+            cells = counted(n, "cell is", "cells are")
+            yield (
+                f"{self._title(k)}: {cells} missing, and none was among the rows that its recipe "
+                "was made by, so they count as its mean. Fill them in, or ingest all rows anew, "
+                "with some of these among the first."
+            )
+
+    def _sum(self, what: str) -> Counter[int]:
+        """Return how many cells each column has, in the order of the pieces."""
+        sums: Counter[int] = Counter()
+        for place in sorted(self._of_pieces):
+            sums.update(getattr(self._of_pieces[place], what))
+        return sums
+
+    def _example(self, k: int) -> str:
+        of_pieces = (self._of_pieces[place].examples for place in sorted(self._of_pieces))
+        return next(examples[k] for examples in of_pieces if k in examples)
+
+    def _name(self, k: int) -> str:
+        return self._columns.name_of(self._columns.features[k])
+
+    def _title(self, k: int) -> str:
+        return f"C{self._columns.title(self._columns.features[k])[1:]}"

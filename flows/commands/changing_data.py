@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def append(
     dataset: str,
     /,
-    *sources: Annotated[str, named("SOURCE")],
+    *sources: Annotated[str, named("SOURCE...")],
     again: bool = False,
     memory: str = "1GiB",
     threads: Annotated[int, whole(1)] | None = None,

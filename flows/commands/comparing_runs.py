@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def compare(
-    *runs: Annotated[str, named("RUN")],
+    *runs: Annotated[str, named("RUN...")],
     data: str,
     html: str | None = None,
     overwrite: bool = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fewpass.flows.options import OUTPUT, Output, whole
+from fewpass.flows.options import OUTPUT, Output, named, whole
 from fewpass.pipeline.errors import BadInput
 
 
@@ -63,7 +63,9 @@ def verify(path: str, /, *, output: Output = OUTPUT) -> int:
 
 
 def dashboard(
-    *runs: str, port: Annotated[int, whole(0, 65535)] = 8788, output: Output = OUTPUT
+    *runs: Annotated[str, named("RUN...")],
+    port: Annotated[int, whole(0, 65535)] = 8788,
+    output: Output = OUTPUT,
 ) -> int:
     """Serve a page on 127.0.0.1 that shows how runs are going.
 

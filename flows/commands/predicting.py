@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, named, parameter, whole
+from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, named, whole
 from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.model_config import MOST_WORKERS
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -29,7 +29,7 @@ def predict(
     overwrite: bool = False,
     probability: bool = False,
     defuse: bool = False,
-    clip: Annotated[bool, parameter(negative="--no-clip")] = True,
+    clip: bool = True,
     keep: tuple[str, ...] = (),
     threshold: float | None = None,
     memory: str | None = None,

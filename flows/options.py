@@ -129,7 +129,7 @@ ARGUMENTS = ("dataset", "sources")
 #: `hash_bits` again.
 FIXED = (*(n for n in Encoding.model_fields if n != "hash_bits"), "n_features", "dtype")
 #: Options that may be given more than once.
-REPEATED = ("drop", "keep", "column", "cross", "null_values")
+REPEATED = ("drop", "keep", "column", "cross", "null_values", "by")
 
 
 class Option(NamedTuple):
@@ -231,7 +231,9 @@ def _options_of_class(argument: str, holder: type) -> Iterator[Option]:
             yield option
         else:
             default = None if option.kind is bool and setting.default is not False else False
-            yield option._replace(default=default, title=TITLES[setting.home], setting=setting)
+            yield option._replace(
+                default=default, title=TITLES.get(setting.home, OWN), setting=setting
+            )
 
 
 def _option(argument: str, within: str | None, hint: Any, default: Any, title: str) -> Option:

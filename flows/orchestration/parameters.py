@@ -59,9 +59,13 @@ class Named(NamedTuple):
 
 
 def described(request: Request, methods: Iterable[str] = METHODS) -> list[Named]:
-    """Return every parameter of a flow, with the settings of some methods, which are imported."""
+    """Return every parameter of a flow, with the settings of some methods, which are imported.
+
+    What must be given comes first.
+    """
     kinds = [settings_class(kind) for kind in methods]
-    return [named for setting in every_setting(request) for named in _named(setting, kinds)]
+    every = [named for setting in every_setting(request) for named in _named(setting, kinds)]
+    return sorted(every, key=lambda named: named.default is not MISSING)
 
 
 def _named(setting: Setting, kinds: list[type[BaseModel]]) -> Iterator[Named]:

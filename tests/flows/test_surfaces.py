@@ -16,6 +16,7 @@ from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, PredictionPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest import phases
@@ -25,7 +26,7 @@ from testing.datasets import make
 #: What the keywords of a function are fields of.
 KEYWORDS = {
     "ingest": IngestPlan, "append": AppendPlan, "forget": ForgetPlan, "train": TrainingPlan,
-    "evaluate": SourceOptions, "cross-validate": TrainingPlan, "predict": SourceOptions,
+    "evaluate": EvaluationPlan, "cross-validate": TrainingPlan, "predict": PredictionPlan,
 }  # fmt: skip
 EXECUTION = {
     "scheduler", "workers", "wait_workers", "threads", "encrypt", "tls_ca", "tls_cert", "tls_key",
@@ -38,12 +39,12 @@ CALLED = {
 #: Of a terminal alone; `threads` are where it works for those that Dask may run.
 SHOWN = {"config", "debug", "dry_run", "json", "log_format", "quiet", "verbose", "set"}
 OF_COMMANDS = {
-    "train": {"require_tol", "keep"}, "cross-validate": {"keep"}, "predict": {"defuse", "threads"},
+    "train": {"require_tol", "keep"}, "cross-validate": {"keep"},
     "evaluate": {"importance", "reliability", "threads"},
 }  # fmt: skip
 OF_PYTHON = {"label_required", "storage_options", "on_event", "execution"}
 OF_FLOWS = {
-    "train": {"keep_runs", "require_tol", "skip_unchanged"}, "predict": {"defuse", "threads"},
+    "train": {"keep_runs", "require_tol", "skip_unchanged"},
 }  # fmt: skip
 #: Rows of files, which a server does not read without a data set; and what it says by itself.
 NOT_IN_FLOWS = {

@@ -10,7 +10,8 @@ from inspect import Parameter, signature
 from typing import Any, Literal, get_args, get_origin
 
 from fewpass.flows import usage_errors
-from fewpass.flows.options import Argument, Option, OptionForm, arguments_of, options_of
+from fewpass.flows.declared_options import Argument, Option, arguments_of, options_of
+from fewpass.flows.options import OptionForm
 from fewpass.solvers.bad_input import MOST_WHOLE
 
 STANDARD_INPUT = "stdin://"

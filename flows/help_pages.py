@@ -16,7 +16,7 @@ from fewpass.flows.display.printing import printable
 from fewpass.flows.listed_commands import COMMANDS, GROUPS, function_of, summary
 
 if TYPE_CHECKING:
-    from fewpass.flows.options import Option
+    from fewpass.flows.declared_options import Option
 
 ABOUT = (
     "Linear and additive models on data larger than memory, in a few passes, each with a "
@@ -72,7 +72,7 @@ def page(words: str, asked: str) -> str:
     asked
         "all" for all options, the name of one for all about it, else those of every day.
     """
-    from fewpass.flows.options import options_of  # noqa: PLC0415 - it needs pydantic
+    from fewpass.flows.declared_options import options_of  # noqa: PLC0415 - it needs pydantic
 
     command = function_of(words)
     options, texts = [*options_of(command)], described(command)[1]
@@ -89,7 +89,7 @@ def page(words: str, asked: str) -> str:
 
 def _introduced(words: str, command: Callable[..., int]) -> Iterator[str]:
     from fewpass.flows.command_line import usage_of  # noqa: PLC0415 - it needs pydantic
-    from fewpass.flows.options import arguments_of  # noqa: PLC0415
+    from fewpass.flows.declared_options import arguments_of  # noqa: PLC0415
 
     about, texts = described(command)
     yield from (f"Usage: fewpass {words} {usage_of(command)}".rstrip() + " [OPTIONS]", "")
@@ -101,7 +101,7 @@ def _introduced(words: str, command: Callable[..., int]) -> Iterator[str]:
 
 
 def _all_about(option: Option, texts: dict[str, str]) -> Iterator[str]:
-    from fewpass.flows.options import text_of  # noqa: PLC0415 - it needs pydantic
+    from fewpass.flows.declared_options import text_of  # noqa: PLC0415 - it needs pydantic
 
     yield from (spelled(option), *_wrapped(text_of(option, texts)))
     if words := choices(option):
@@ -127,7 +127,7 @@ def described(command: Callable[..., int]) -> tuple[str, dict[str, str]]:
 
 def in_a_line(option: Option, texts: dict[str, str]) -> str:
     """Return the first sentence about an option, as far as a line goes."""
-    from fewpass.flows.options import text_of  # noqa: PLC0415 - it needs pydantic
+    from fewpass.flows.declared_options import text_of  # noqa: PLC0415 - it needs pydantic
 
     said, width = first_sentence(text_of(option, texts)), _width() - LEFT
     for end in (r"[;:] | [\[(]", ", "):

@@ -27,11 +27,9 @@ GROUPS = {
         "weights": "weights:weights",
         "explain": "explaining:explain",
         "shapes": "shapes_of_run:shapes",
-        "compare": "comparing_runs:compare",
         "cross-validate": "cross_validating:cross_validate",
         "methods": "methods:methods",
         "inspect": "inspecting:inspect",
-        "head": "dataset_head:head",
         "verify": "inspecting:verify",
         "dashboard": "inspecting:dashboard",
     },
@@ -43,7 +41,6 @@ GROUPS = {
         "warm-up": "warming:warm_up",
         "doctor": "doctor:doctor",
         "health": "probing:health",
-        "clean": "cleaning:clean",
         "demo": "demo:demo",
         "completion": "completing:completion",
     },
@@ -52,9 +49,15 @@ GROUPS = {
         "store publish": "store:publish",
         "store take": "store:take",
         "store abandon": "store:abandon",
-        "store forget": "changing_data:forget",
         "store clean": "cleaning:clean",
     },
+}
+#: Commands that became part of others, and how these are written.
+MERGED = {
+    "clean": "store clean STORE",
+    "compare": "evaluate RUN RUN... DATASET",
+    "head": "inspect DATASET --rows 20",
+    "store forget": "forget STORE --where CONDITION",
 }
 COMMANDS = {words: place for group in GROUPS.values() for words, place in group.items()}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args
 
+from fewpass.flows.listed_commands import MERGED
 from fewpass.flows.refusals import UsageError
 
 _KINDS = {int: "a whole number", float: "a number"}
@@ -15,12 +16,10 @@ def no_command(word: str, names: Sequence[str]) -> UsageError:
     """Return an error about a command that there is not, with the one that is meant."""
     near = get_close_matches(word, names, n=1)
     hint = f"Did you mean {near[0]}?" if near else "fewpass --help lists them all."
-    kind = "option" if word.startswith("-") else "command"
-    return UsageError(
-        f"There is no option {word}. {hint}"
-        if kind == "option"
-        else f'There is no command "{word}". {hint}'
-    )
+    if word in MERGED:
+        hint = f"Write fewpass {MERGED[word]} instead."
+    named = f"option {word}" if word.startswith("-") else f'command "{word}"'
+    return UsageError(f"There is no {named}. {hint}")
 
 
 def no_option(word: str, command: str, names: Iterable[str]) -> UsageError:

@@ -81,7 +81,7 @@ def candidates(words: Sequence[str]) -> list[str]:
 def _of_command(command: str, before: Sequence[str], begun: str) -> Iterator[str]:
     """Yield options where one is begun, else the choices of the option or argument."""
     from fewpass.flows.command_line import every_name
-    from fewpass.flows.options import arguments_of, options_of
+    from fewpass.flows.declared_options import arguments_of, options_of
 
     function = function_of(command)
     options = {name: option for option in options_of(function) for name in every_name(option)}

@@ -5,12 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from fewpass.flows.options import FIXED, OUTPUT, WHERE, Output, Where, given, takes
+from fewpass.flows.options import (
+    FIXED,
+    OUTPUT,
+    WHERE,
+    Output,
+    Where,
+    called,
+    given,
+    named,
+    takes,
+)
+from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import Words
 from fewpass.pipeline.settings.matching_options import Matching
-from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, FigureOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.sizes import counted
 from fewpass.storage.redaction import shown_address
@@ -61,42 +73,63 @@ class Evaluated(NamedTuple):
 
 
 def evaluate(
-    run: str,
-    dataset: str,
+    run: Annotated[str, named("RUN...")],
     /,
-    *,
+    *more: Annotated[str, named("DATASET")],
     reliability: bool = False,
     importance: bool = False,
+    html: str | None = None,
+    overwrite: bool = False,
     asked: EvaluationOptions = EVALUATION,
     where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """Evaluate a run's model on a data set, such as the rows held out.
+    """Evaluate the model of a run on labelled rows, or compare those of several runs.
+
+    Of several runs come the differences from the first on the same rows, with 95 % intervals.
 
     Parameters
     ----------
     run
-        Folder or address of the run.
-    dataset
-        Data set made by ingest (with --like, or split off by --test-fraction), or a file, glob or
-        address that ingest could read, with labels: its columns are made features as those that
-        the model was trained on.
+        Folder or address of a run, or of a store that has published one; more may follow.
+    more
+        After the runs, a data set made by ingest (with --like, or split off by --test-fraction), or
+        a file, glob or address that ingest could read, with labels: its columns are made features
+        as those that each model was trained on.
     reliability
         Say whether its probabilities come true, too: Brier score, log loss, calibration error, and
         the reliability diagram in RUN/report/reliability.png.
     importance
         Say how important each column is, too: its share of the scores' variance, and how much the
         loss grows where its values are exchanged among rows.
+    html
+        File for a page about several runs, with pictures.
+    overwrite
+        Replace that file if it exists already.
     """
+    if not more:
+        raise UsageError("evaluate needs a run and, last, the rows to evaluate it on.")
+    from fewpass.flows.commands.comparing_runs import compare_shown
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
     from fewpass.pipeline.models.refresh.store_state import run_at
+    from fewpass.pipeline.outputs import OutputFile
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.tables.stream.sources import is_source
 
-    terminal, words = Terminal(output), given(asked)
+    terminal, words, (*others, dataset) = Terminal(output), given(asked), more
     place = checked(Execution, given(where))
     wanted = EvaluationRequest(checked(EvaluationPlan, words), reliability, importance)
+    if others:
+        _require_of_several(words, wanted)
+        page = None if html is None else OutputFile(html, overwrite, (dataset,))
+        compare_shown(terminal, [run, *others], dataset, words, place, page)
+        return 0
+    if html is not None or overwrite:
+        raise UsageError(
+            "--html and --overwrite are of a page about several runs. Name two or more; "
+            "fewpass report RUN --html makes a page of one."
+        )
     if is_source(dataset):
         evaluated = _on_files(terminal, load_model(run_at(run)), dataset, place, wanted)
     else:
@@ -104,6 +137,14 @@ def evaluate(
         evaluated = _on_data_set(terminal, load_model(run_at(run)), dataset, place, wanted)
     _show(terminal, f"{run} on {shown_address(dataset)}", evaluated)
     return 0
+
+
+def _require_of_several(words: Words, wanted: EvaluationRequest) -> None:
+    """Refuse what is asked of one run alone, where several are named."""
+    alone = [called((name,)) for name in FigureOptions.model_fields if name in words]
+    alone += ["--reliability"] * wanted.reliability + ["--importance"] * wanted.importance
+    if alone:
+        raise UsageError(f"{alone[0]} is of one run. Leave it out, or evaluate each run alone.")
 
 
 def _show(terminal: Terminal, title: str, evaluated: Evaluated) -> None:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from fewpass.flows.command_line import usage_of
+from fewpass.flows.declared_options import Option, arguments_of, options_of, text_of
 from fewpass.flows.help_pages import choices, described, spelled
 from fewpass.flows.listed_commands import COMMANDS, GROUPS, function_of
-from fewpass.flows.options import OWN, Option, arguments_of, options_of, text_of
+from fewpass.flows.options import OWN
 from tests.conftest import PROJECT
 
 PAGE = PROJECT / "docs/commands.md"

@@ -19,16 +19,14 @@ from hypothesis import strategies as st
 from fewpass.flows import cli
 from fewpass.flows.commands.completing import candidates
 from fewpass.flows.commands.contents import faults
+from fewpass.flows.declared_options import arguments_of, options_of, text_of
 from fewpass.flows.help_pages import spelled
 from fewpass.flows.listed_commands import COMMANDS, function_of
 from fewpass.flows.options import (
     IngestOptions,
     PlanSource,
     TrainingOptions,
-    arguments_of,
     called,
-    options_of,
-    text_of,
 )
 from fewpass.flows.settings import as_toml, checked, ingest_settings, training_settings
 from fewpass.pipeline.clicks import write_clicks

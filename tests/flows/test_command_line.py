@@ -6,10 +6,10 @@ import pytest
 
 from fewpass.flows.cli import main
 from fewpass.flows.command_line import call_of, every_name
+from fewpass.flows.declared_options import arguments_of, options_of, text_of
 from fewpass.flows.display.log_lines import form_of_lines
 from fewpass.flows.help_pages import choices, described, first_sentence, summary
 from fewpass.flows.listed_commands import COMMANDS, command_named, function_of
-from fewpass.flows.options import arguments_of, options_of, text_of
 from fewpass.flows.refusals import UsageError
 
 
@@ -23,7 +23,7 @@ def options_and_places(words):
     """A command's options, and words for the arguments and options that it must be given."""
     command = function_of(words)
     options = [*options_of(command)]
-    required = [w for o in options if o.argument in ("data", "where") and not o.field
+    required = [w for o in options if o.argument == "where" and not o.field
                 for w in (o.names[0], "x")]  # fmt: skip
     places = [sample(p)[0] for p in arguments_of(command) if p.required]
     return options, [*places, *required]
@@ -124,13 +124,16 @@ def test_words_behind_two_hyphens_are_no_options():
         ("train a b --header --no-header", "--header is given more than once."),
         ("train a b --passes 1_0", "--passes takes a whole number, not '1_0'."),
         ("train a b --passes 1.5", "--passes takes a whole number, not '1.5'."),
-        ("head a --rows=-1", "--rows takes a whole number of at least 0, not '-1'."),
+        ("inspect a --rows=-1", "--rows takes a whole number of at least 0, not '-1'."),
         ("dashboard --port 70000", "at least 0 and at most 65535, not '70000'."),
         ("train a b --loss hing", 'Invalid value "hing" for --loss. Did you mean "hinge"?'),
         ("train a b --label -x", "--label needs a value after it."),
         ("store publish s x", "GENERATION takes a whole number of at least 1, not 'x'."),
         ("forget data", "forget needs --where."),
-        ("compare a b", "compare needs --data."),
+        ("evaluate a", "evaluate needs a run and, last, the rows"),
+        ("compare a b", "Write fewpass evaluate RUN RUN... DATASET instead."),
+        ("head a", "Write fewpass inspect DATASET --rows 20 instead."),
+        ("store forget a", "Write fewpass forget STORE --where CONDITION instead."),
         ("warm-up now", "warm-up takes options alone, and 'now' is too much."),
         ("store lst", 'There is no command "store lst". Did you mean store list?'),
     ],

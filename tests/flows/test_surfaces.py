@@ -8,8 +8,9 @@ from pydantic import BaseModel
 
 import fewpass
 from fewpass.flows.cli import main
+from fewpass.flows.declared_options import arguments_of, options_of
 from fewpass.flows.listed_commands import function_of
-from fewpass.flows.options import FIXED, arguments_of, options_of
+from fewpass.flows.options import FIXED
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
@@ -40,7 +41,7 @@ CALLED = {
 SHOWN = {"config", "debug", "dry_run", "json", "log_format", "quiet", "verbose", "set"}
 OF_COMMANDS = {
     "train": {"require_tol", "keep"}, "cross-validate": {"keep"},
-    "evaluate": {"importance", "reliability", "threads"},
+    "evaluate": {"html", "importance", "overwrite", "reliability", "threads"},
 }  # fmt: skip
 OF_PYTHON = {"label_required", "storage_options", "on_event", "execution"}
 OF_FLOWS = {

@@ -649,7 +649,17 @@ def test_old_artifacts_of_ours_go_and_those_of_others_stay(prefect_server):
         return [(one["key"], one["data"]) for one in prefect_server.ask("artifacts/filter", asked)]
 
     def cleaned(*more):
-        words = ["-m", "fewpass", "clean", "store", "--keep-artifacts", "1", "--json", *more]
+        words = [
+            "-m",
+            "fewpass",
+            "store",
+            "clean",
+            "store",
+            "--keep-artifacts",
+            "1",
+            "--json",
+            *more,
+        ]
         done = subprocess.run(
             [sys.executable, *words], env=prefect_server.environment, cwd=PROJECT,
             capture_output=True, text=True,

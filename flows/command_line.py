@@ -36,9 +36,9 @@ def call_of(words: str, command: Callable[..., int], tokens: Sequence[str]) -> C
         raise usage_errors.no_option(strange, words, [n for o in options for n in every_name(o)])
     keywords = _keywords(words, command, texts)
     arguments = _placed(words, [*arguments_of(command)], [*rest, *tokens[end + 1 :]])
-    for option in options:
-        if option.default is Parameter.empty and option.argument not in keywords:
-            raise usage_errors.missing(option.names[0], words, "")
+    required = [option.names for option in options if option.default is Parameter.empty]
+    if lacking := [names for names in required if names not in [o.names for o, _ in texts]]:
+        raise usage_errors.missing(lacking[0][0], words, "")
     return partial(command, *arguments, **keywords)
 
 
@@ -63,9 +63,10 @@ def every_name(option: Option) -> list[str]:
 
 
 def usage_of(command: Callable[..., int]) -> str:
-    """Return the arguments of a command, in its order: DATASET RUN."""
-    places = arguments_of(command)
-    return " ".join(p.name if p.required or p.many else f"[{p.name}]" for p in places)
+    """Return the arguments of a command, in its order, and options that it must be given."""
+    names = [a.name if a.required or a.many else f"[{a.name}]" for a in arguments_of(command)]
+    options = (o for o in options_of(command) if o.default is Parameter.empty)
+    return " ".join([*names, *(f"{option.names[0]} TEXT" for option in options)])
 
 
 def _split(options: Sequence[Option], tokens: Sequence[str]) -> tuple[Texts, list[str]]:

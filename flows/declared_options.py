@@ -19,7 +19,7 @@ from fewpass.flows.options import (
     called,
     is_size,
 )
-from fewpass.pipeline.settings.flat_settings import Setting
+from fewpass.pipeline.settings.flat_settings import MISSING, Setting
 from fewpass.solvers.described import texts_below_fields
 
 
@@ -63,7 +63,13 @@ def text_of(option: Option, texts: dict[str, str]) -> str:
 def _default_of(setting: Setting) -> str:
     """Say what holds where the option is left out, unless the help says so itself."""
     default = setting.field.get_default()
-    if "[default" in setting.help or default is None or default is False or default == ():
+    if (
+        setting.default is MISSING
+        or "[default" in setting.help
+        or default is None
+        or default is False
+        or default == ()
+    ):
         return ""
     if is_size(setting.field):
         return f" [default: {default >> 30}GiB]"
@@ -121,7 +127,8 @@ def _options_of_class(argument: str, holder: type) -> Iterator[Option]:
         if setting is None:
             yield option
         else:
-            default = None if option.kind is bool and setting.default is not False else False
+            default: Any = None if option.kind is bool and setting.default is not False else False
+            default = inspect.Parameter.empty if setting.default is MISSING else default
             yield option._replace(
                 default=default, title=TITLES.get(setting.home, OWN), setting=setting
             )

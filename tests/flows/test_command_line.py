@@ -1,5 +1,6 @@
 """Command lines as calls: every option of every command sets what it is an option of."""
 
+from inspect import Parameter
 from typing import Literal, get_args, get_origin
 
 import pytest
@@ -23,7 +24,7 @@ def options_and_places(words):
     """A command's options, and words for the arguments and options that it must be given."""
     command = function_of(words)
     options = [*options_of(command)]
-    required = [w for o in options if o.argument == "where" and not o.field
+    required = [w for o in options if o.default is Parameter.empty
                 for w in (o.names[0], "x")]  # fmt: skip
     places = [sample(p)[0] for p in arguments_of(command) if p.required]
     return options, [*places, *required]

@@ -22,7 +22,6 @@ from fewpass.flows.flags import in_flags
 from fewpass.flows.refusals import Interrupted, exit_status, sentence
 from fewpass.flows.signals import Interrupts, end_at_once, handling, sending_lost_ones_again
 
-HELP_FLAGS = {"--help", "-h"}
 #: What libraries do at their start and nobody needs here: a pool of threads beside our own,
 #: and a search of all installed packages for pydantic's plugins.
 SPARED = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
@@ -52,13 +51,17 @@ def print_version() -> int:
 
 def run(tokens: Sequence[str]) -> int:
     """Run what a command line asks for."""
-    from fewpass.flows.listed_commands import command_named, function_of  # noqa: PLC0415
+    from fewpass.flows.listed_commands import (  # noqa: PLC0415 - `--version` needs none
+        HELP_FLAGS,
+        command_named,
+        function_of,
+    )
 
     words = command_named(tokens)
-    if words is None or HELP_FLAGS & {*tokens}:
+    if words is None or {*HELP_FLAGS} & {*tokens}:
         from fewpass.flows.help_pages import page_asked_for  # noqa: PLC0415 - for people alone
 
-        sys.stdout.write(page_asked_for(words, tokens))
+        sys.stdout.write(page_asked_for(tokens))
         return 0
     from fewpass.flows.command_line import call_of  # noqa: PLC0415 - it needs pydantic
 

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Literal, get_args, get_origin
 from fewpass.flows import usage_errors
 from fewpass.flows.beginning import beginning
 from fewpass.flows.display.printing import printable
-from fewpass.flows.listed_commands import COMMANDS, GROUPS, function_of, summary
+from fewpass.flows.listed_commands import (
+    COMMANDS,
+    GROUPS,
+    HELP_FLAGS,
+    command_named,
+    function_of,
+    summary,
+)
 
 if TYPE_CHECKING:
     from fewpass.flows.declared_options import Option
@@ -31,17 +38,14 @@ FEW = 3  # choices that are listed in a line
 VALUES = {int: "N", float: "X"}
 
 
-def page_asked_for(words: str | None, tokens: Sequence[str]) -> str:
-    """Return the page of help that a command line asks for; UsageError for no command.
-
-    Parameters
-    ----------
-    words
-        The words of the command, None where it begins with none.
-    """
-    if words is not None:
-        return page(words, tokens[-1].lstrip("-"))
-    named = [word for word in tokens if word not in ("--help", "-h")]
+def page_asked_for(tokens: Sequence[str]) -> str:
+    """Return the page of help that a command line asks for; UsageError for no command."""
+    flag = next((k for k, word in enumerate(tokens) if word in HELP_FLAGS), len(tokens))
+    named = [word for word in tokens if word not in HELP_FLAGS]
+    command = command_named(named)
+    if command is not None:
+        behind = tokens[flag + 1 :] if flag else named[len(command.split()) :]
+        return page(command, "".join(behind[:1]).lstrip("-"))
     if not named:
         return overview() if tokens else printable(beginning(Path()))
     inner = {name: place for name, place in COMMANDS.items() if name.startswith(f"{named[0]} ")}
@@ -70,7 +74,7 @@ def page(words: str, asked: str) -> str:
     Parameters
     ----------
     asked
-        "all" for all options, the name of one for all about it, else those of every day.
+        "all" for all options, the name of one for all about it, "" for those of every day.
     """
     from fewpass.flows.declared_options import options_of  # noqa: PLC0415 - it needs pydantic
 
@@ -78,6 +82,9 @@ def page(words: str, asked: str) -> str:
     options, texts = [*options_of(command)], described(command)[1]
     if one := next((o for o in options if asked == o.names[0].lstrip("-")), None):
         return "\n".join(_all_about(one, texts))
+    if asked not in ("", ALL):
+        names = [name for option in options for name in option.names]
+        raise usage_errors.no_option(f"--{asked}", words, names)
     lines = [*_introduced(words, command)]
     for title, members in titled(o for o in options if o.everyday or asked == ALL):
         rows = ((spelled(option), in_a_line(option, texts)) for option in members)

@@ -52,6 +52,7 @@ GROUPS = {
         "store clean": "cleaning:clean",
     },
 }
+HELP_FLAGS = ("--help", "-h")
 #: Commands that became part of others, and how these are written.
 MERGED = {
     "clean": "store clean STORE",

@@ -104,6 +104,10 @@ def test_help_has_every_argument_and_option(words, capsys):
     assert sum(option.everyday for option in options) <= 17
     assert cli.main([*words.split(), "--help", options[-1].names[0]]) == 0
     assert text_of(options[-1], {}) in " ".join(capsys.readouterr().out.split())
+    assert cli.main(["--help", *words.split()]) == 0
+    assert capsys.readouterr().out == short
+    assert cli.main([*words.split(), "--help", "nosuch"]) == 2
+    assert f"{words} has no option --nosuch." in capsys.readouterr().err
 
 
 def test_nothing_asked_for_says_what_to_do_first(capsys):

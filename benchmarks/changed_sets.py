@@ -82,7 +82,7 @@ def main() -> None:
             ("ingest", "old.parquet", "set", *how),
             ("append", "set", "new.parquet", "--threads", "2"),
             ("forget", "set", "--where", "visitor in ids", "--threads", "2"),
-            ("head", "set"),
+            ("inspect", "set", "--rows", "20"),
         ):
             facts, said = run(*words)
             counts = {k: facts[k] for k in ("rows", "appended", "forgotten") if k in facts}

@@ -23,7 +23,7 @@ from benchmarks.first_row import as_line, first_row
 CLUSTER = ("dask", "distributed", "bokeh", "tornado")
 TABLES = ("pyarrow", "pandas", "polars", "scipy.sparse", "scipy.stats")
 PICTURES = ("matplotlib", "PIL")
-LEARNING = ("sklearn", "prefect", "sqlalchemy", "onnx")
+LEARNING = ("sklearn", "prefect", "cyclopts", "sqlalchemy", "onnx")
 STORES = ("s3fs", "botocore", "aiohttp", "zarr")
 METHODS = (
     "fewpass.solvers.simba.simba",
@@ -31,7 +31,6 @@ METHODS = (
     "fewpass.solvers.dual.sdca",
     "fewpass.solvers.batch.lbfgs",
 )
-PARSER = ("cyclopts",)  # of unusual command lines
 COMPILING = ("numba.np.arraymath", "scipy.linalg", "sparse")  # kernels on disk need none of it
 HEAVY = (*CLUSTER, *TABLES, *PICTURES, *LEARNING, *STORES, *METHODS, *COMPILING)
 KERNELS = ("numba", "numpy", "fsspec", "psutil")
@@ -52,8 +51,8 @@ LAM = ("--lam", "1/n")  # chosen on a sample of the rows, it would need a dual m
 COMMANDS = {
     "version": Command(("--version",), besides=(*KERNELS, "pydantic")),
     "help": Command(("--help",), besides=(*KERNELS, "pydantic")),
-    "train": Command(("train", "clicks", "run", *LAM), besides=PARSER),
-    "train on a table": Command(("train", "rows.csv", "of-table", *LAM), besides=PARSER),
+    "train": Command(("train", "clicks", "run", *LAM)),
+    "train on a table": Command(("train", "rows.csv", "of-table", *LAM)),
     "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1", *LAM)),
     "train to a tolerance": Command(
         ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+", *LAM),

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.models.serving.loaded_model import LoadedModel, load
     from fewpass.pipeline.settings.execution import Execution
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
+    from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, PredictionPlan
     from fewpass.pipeline.settings.refresh_plan import RefreshPlan
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -50,11 +51,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Dataset",
+    "EvaluationPlan",
     "Execution",
     "IngestPlan",
     "LinearClassifier",
     "LinearRegressor",
     "LoadedModel",
+    "PredictionPlan",
     "RefreshPlan",
     "ScoreCalibrator",
     "SourceOptions",
@@ -82,8 +85,10 @@ __all__ = [
 
 _HOMES = {
     "Dataset": "fewpass.pipeline.tables.showing.dataset_table",
+    "EvaluationPlan": "fewpass.pipeline.settings.prediction_plan",
     "Execution": "fewpass.pipeline.settings.execution",
     "IngestPlan": "fewpass.pipeline.settings.ingest_plan",
+    "PredictionPlan": "fewpass.pipeline.settings.prediction_plan",
     "RefreshPlan": "fewpass.pipeline.settings.refresh_plan",
     "SourceOptions": "fewpass.pipeline.settings.source_options",
     "TrainingPlan": "fewpass.pipeline.settings.training_plan",

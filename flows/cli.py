@@ -20,10 +20,8 @@ from fewpass.flows.display.printing import (
 )
 from fewpass.flows.flags import in_flags
 from fewpass.flows.refusals import Interrupted, exit_status, sentence
-from fewpass.flows.short_options import spelled_out
 from fewpass.flows.signals import Interrupts, end_at_once, handling, sending_lost_ones_again
 
-HELP_FLAGS = (["--help"], ["-h"])
 #: What libraries do at their start and nobody needs here: a pool of threads beside our own,
 #: and a search of all installed packages for pydantic's plugins.
 SPARED = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
@@ -53,21 +51,26 @@ def print_version() -> int:
 
 def run(tokens: Sequence[str]) -> int:
     """Run what a command line asks for."""
-    from fewpass.flows.plain_words import plainly_read  # noqa: PLC0415 - it lists all commands
+    from fewpass.flows.listed_commands import (  # noqa: PLC0415 - `--version` needs none
+        HELP_FLAGS,
+        command_named,
+        function_of,
+    )
 
-    if plain := plainly_read(tokens):
-        return plain()
-    from fewpass.flows.application import app, application  # noqa: PLC0415 - a twentieth of a second
+    words = command_named(tokens)
+    if words is None or {*HELP_FLAGS} & {*tokens}:
+        from fewpass.flows.help_pages import page_asked_for  # noqa: PLC0415 - for people alone
 
-    whole = application(listing=True) if tokens[:1] in HELP_FLAGS else app
-    return whole(tokens, exit_on_error=False, print_error=False) or 0
+        sys.stdout.write(page_asked_for(tokens))
+        return 0
+    from fewpass.flows.command_line import call_of  # noqa: PLC0415 - it needs pydantic
+
+    return call_of(words, function_of(words), tokens[len(words.split()) :])()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0, 1 a failed run, 2 a bad request."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
-    tokens = ["stdin://" if word == "-" else word for word in tokens]  # no option, but a source
-    tokens = spelled_out(tokens)
     interrupts = Interrupts()
     with (
         handling(interrupts.handle, [signal.SIGINT]), sending_lost_ones_again(interrupts),

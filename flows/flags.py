@@ -14,10 +14,8 @@ from functools import cache
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
-#: Options of `fewpass predict`, `evaluate`, `dashboard`, `export` and `explain`.
-_OF_COMMANDS = (
-    "probability", "reliability", "keep", "port", "words", "rows", "retrain", "table", "only_new",
-)  # fmt: skip
+#: Options of `fewpass evaluate`, `dashboard`, `export`, `explain` and `forget` alone.
+_OF_COMMANDS = ("reliability", "port", "words", "rows", "retrain")
 
 
 def in_flags(text: str) -> str:
@@ -32,9 +30,13 @@ def _names() -> set[str]:
     from fewpass.pipeline.settings.execution import Execution  # noqa: PLC0415
     from fewpass.pipeline.settings.flat_settings import settings  # noqa: PLC0415
     from fewpass.pipeline.settings.ingest_plan import IngestPlan  # noqa: PLC0415
+    from fewpass.pipeline.settings.prediction_plan import PredictionPlan  # noqa: PLC0415
     from fewpass.pipeline.settings.training_plan import TrainingPlan  # noqa: PLC0415
 
-    return {*settings(IngestPlan, TrainingPlan, Execution, ForgetPlan), *_OF_COMMANDS}
+    return {
+        *settings(IngestPlan, TrainingPlan, Execution, ForgetPlan, PredictionPlan),
+        *_OF_COMMANDS,
+    }
 
 
 def _flag(match: re.Match[str]) -> str:

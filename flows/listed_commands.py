@@ -1,86 +1,83 @@
-"""The commands as `fewpass --help` lists them, in groups; those of a day's work come first.
+"""The commands in groups, those of a day's work first, and the modules of their functions.
 
-Each is where its function lies in `fewpass.flows.commands`, and the first line of its docstring.
-The modules are imported when their commands run: `--version` and `--help` wait for none.
+What a command is for is the first paragraph of its docstring, which is read from the text of the
+module: modules are imported when their commands run, and `--version` and `--help` wait for none.
 """
 
-Commands = dict[str, str]
+from __future__ import annotations
 
-EVERYDAY: Commands = {
-    "ingesting:ingest": (
-        "Read a table, text or arrays into a data set: rows in random order, with checksums."
-    ),
-    "training:train": "Train a model on a data set, in one pass or to a tolerance (--tol).",
-    "training:resume": (
-        "Continue a training that was interrupted; the model will be the same, bit for bit."
-    ),
-    "evaluating:evaluate": "Evaluate a run's model on a data set, such as the rows held out.",
-    "predicting:predict": (
-        "Predict every row of a file or data set, into a .parquet, .csv or .npy file or a table."
-    ),
-    "run_report:report": (
-        "Report on a run: as text and curves in RUN/report, or as a page (--html)."
-    ),
+import re
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+#: By the words of a command: module and function in `fewpass.flows.commands`.
+GROUPS = {
+    "Everyday": {
+        "ingest": "ingesting:ingest",
+        "train": "training:train",
+        "resume": "training:resume",
+        "evaluate": "evaluating:evaluate",
+        "predict": "predicting:predict",
+        "report": "run_report:report",
+    },
+    "Look closer": {
+        "plan": "plan:plan",
+        "weights": "weights:weights",
+        "explain": "explaining:explain",
+        "shapes": "shapes_of_run:shapes",
+        "cross-validate": "cross_validating:cross_validate",
+        "methods": "methods:methods",
+        "inspect": "inspecting:inspect",
+        "verify": "inspecting:verify",
+        "dashboard": "inspecting:dashboard",
+    },
+    "Less often": {
+        "append": "changing_data:append",
+        "forget": "changing_data:forget",
+        "export": "exporting:export",
+        "columns": "ingesting:columns",
+        "warm-up": "warming:warm_up",
+        "doctor": "doctor:doctor",
+        "health": "probing:health",
+        "demo": "demo:demo",
+        "completion": "completing:completion",
+    },
+    "Stores of a refresh": {
+        "store list": "store:listed",
+        "store publish": "store:publish",
+        "store take": "store:take",
+        "store abandon": "store:abandon",
+        "store clean": "cleaning:clean",
+    },
 }
-LOOKING: Commands = {
-    "plan:plan": (
-        "Predict what a training takes: passes, bytes, memory and time; suggest what would help."
-    ),
-    "weights:weights": (
-        "List the largest weights of a run's model, with the names of the features."
-    ),
-    "explaining:explain": (
-        "Tell what every column contributes to the scores of rows: base + contributions = score."
-    ),
-    "shapes_of_run:shapes": (
-        "List what the columns and pairs of an additive model add to its scores."
-    ),
-    "comparing_runs:compare": (
-        "Compare the models of runs on the same rows: differences from the first, with intervals."
-    ),
-    "cross_validating:cross_validate": (
-        "Cross-validate a training: a model for each fold, all in the same passes, each certified."
-    ),
-    "methods:methods": (
-        "List the training methods, or show what one of them needs and its settings."
-    ),
-    "inspecting:inspect": "Show what a data set, a run or a snapshot contains.",
-    "dataset_head:head": (
-        "Show the first rows of a data set: names, values where they are known, label and weight."
-    ),
-    "inspecting:verify": (
-        "Check every byte of a data set or run; name what is damaged, "
-        "and exit with 1 if anything is."
-    ),
-    "inspecting:dashboard": "Serve a page on 127.0.0.1 that shows how runs are going.",
+HELP_FLAGS = ("--help", "-h")
+#: Commands that became part of others, and how these are written.
+MERGED = {
+    "clean": "store clean STORE",
+    "compare": "evaluate RUN RUN... DATASET",
+    "head": "inspect DATASET --rows 20",
+    "store forget": "forget STORE --where CONDITION",
 }
-OTHERS: Commands = {
-    "changing_data:append": (
-        "Append the rows of files to a data set: a new generation of it, by the same recipe."
-    ),
-    "changing_data:forget": (
-        "Delete rows of a data set for good, and name the models that have learnt from them."
-    ),
-    "exporting:export": (
-        "Write a run's model for other programs: .onnx, .sql, .json, .mlflow and others."
-    ),
-    "ingesting:columns": ("Store a data set by column as well, in files that --solver simba maps."),
-    "warming:warm_up": ("Compile the usual kernels in advance, for container images and services."),
-    "doctor:doctor": ("Find runs whose process has died, free them, and say how to continue them."),
-    "probing:health": (
-        "Look whether places are in order, and exit with 1 where one is not: a probe's command."
-    ),
-    "cleaning:clean": (
-        "Remove old generations of a store, old runs of a schedule, old artifacts of Prefect."
-    ),
-    "demo:demo": "Go through a whole job on generated data larger than the memory limit.",
-}
-#: What `fewpass store` does, by the name of the command.
-STORE = {
-    "list": ("store:listed", "List the models of a store, which one is published, and why."),
-    "publish": ("store:publish", "Publish the model of a generation, newer or older."),
-    "take": ("store:take", "Have a generation learnt from that waits or is set apart."),
-    "abandon": ("store:abandon", "Give up the generation that is not finished."),
-    "forget": ("changing_data:forget", "Delete rows of all generations for good."),
-    "clean": ("cleaning:clean", "Remove old generations."),
-}
+COMMANDS = {words: place for group in GROUPS.values() for words, place in group.items()}
+
+
+def command_named(tokens: Sequence[str]) -> str | None:
+    """Return the command that a command line begins with: one word or two."""
+    names = (" ".join(tokens[:count]) for count in (2, 1) if len(tokens) >= count)
+    return next((name for name in names if name in COMMANDS), None)
+
+
+def function_of(words: str) -> Any:
+    """Return the function of a command; its module is imported."""
+    module, _, name = COMMANDS[words].partition(":")
+    return getattr(import_module(f"fewpass.flows.commands.{module}"), name)
+
+
+def summary(words: str) -> str:
+    """Return the first paragraph of a command's docstring; its module is not imported."""
+    module, _, name = COMMANDS[words].partition(":")
+    text = (Path(__file__).parent / "commands" / f"{module}.py").read_text(encoding="utf-8")
+    paragraph = re.search(rf'(?ms)^def {name}\(.*?^    """(.*?)(?:\n\n|""")', text)
+    return " ".join(paragraph[1].split()) if paragraph else ""

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from typing import TYPE_CHECKING, TypeGuard
 
 from fewpass.flows.display.printing import printable
 from fewpass.pipeline.errors import NoRowMeant
 from fewpass.storage.source_file import SourceChanged
-
-if TYPE_CHECKING:
-    from cyclopts import CycloptsError
 
 BAD_REQUEST, FAILED = 2, 1
 
@@ -67,13 +62,7 @@ def exit_status(error: BaseException) -> int:
         return status_of_signal(signal.SIGINT)
     if isinstance(error, NoRowMeant):  # a good request, which nothing came of
         return FAILED
-    return BAD_REQUEST if isinstance(error, _BAD_REQUESTS) or _is_of_words(error) else FAILED
-
-
-def _is_of_words(error: BaseException) -> TypeGuard[CycloptsError]:
-    """Say whether a command line has words that its command does not take."""
-    cyclopts = sys.modules.get("cyclopts")  # where it is not imported, it raised nothing
-    return cyclopts is not None and isinstance(error, cyclopts.CycloptsError)
+    return BAD_REQUEST if isinstance(error, _BAD_REQUESTS) else FAILED
 
 
 def status_of_signal(number: int) -> int:
@@ -89,10 +78,6 @@ def sentence(error: BaseException) -> str:
 def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted."
-    if _is_of_words(error):
-        from fewpass.flows.wrong_words import explained  # noqa: PLC0415 - it knows every option
-
-        return explained(error)
     if isinstance(error, OSError) and error.strerror:
         return _system_error(error)
     if lacking := _lack(error):

@@ -72,12 +72,14 @@ def described_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
     for name, field in model.model_fields.items():
         if field.description is None:
             home = next(each for each in model.__mro__ if name in inspect.get_annotations(each))
-            field.description = _said(home.__module__).get(home.__qualname__, {}).get(name)
+            field.description = (
+                texts_below_fields(home.__module__).get(home.__qualname__, {}).get(name)
+            )
     return model.model_fields
 
 
 @cache
-def _said(module: str) -> dict[str, dict[str, str]]:
+def texts_below_fields(module: str) -> dict[str, dict[str, str]]:
     """Return the strings below the fields of a module's classes; none without its source."""
     try:
         source = inspect.getsource(sys.modules[module])

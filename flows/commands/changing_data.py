@@ -5,32 +5,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fewpass.flows.options import (
-    OUTPUT,
-    READING,
-    WHERE,
-    Output,
-    Reading,
-    Where,
-    given,
-    named,
-    whole,
-)
+from fewpass.flows.options import FIXED, OUTPUT, WHERE, Output, Where, given, named, takes
 from fewpass.flows.refusals import UsageError
+from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.changing.appending import AppendResult
     from fewpass.pipeline.tables.changing.forgetting import ForgetResult
 
 
+@takes(AppendPlan, but=FIXED)
+class AppendOptions:
+    """How files are read and appended."""
+
+
+@takes(ForgetPlan, but=("threads",))
+class ForgetOptions:
+    """Which rows to delete."""
+
+
+APPEND, FORGET = AppendOptions(), ForgetOptions()
+
+
 def append(
     dataset: str,
     /,
-    *sources: Annotated[str, named("SOURCE")],
-    again: bool = False,
-    memory: str = "1GiB",
-    threads: Annotated[int, whole(1)] | None = None,
-    reading: Reading = READING,
+    *sources: Annotated[str, named("SOURCE...")],
+    asked: AppendOptions = APPEND,
     output: Output = OUTPUT,
 ) -> int:
     """Append the rows of files to a data set: a new generation of it, by the same recipe.
@@ -46,25 +47,16 @@ def append(
         Data set made by ingest.
     sources
         Files, globs or addresses with the columns of the data set.
-    again
-        Append files whose rows were taken before once more, as they are now.
-    memory
-        Memory limit, in addition to what the libraries take [default: 1GiB].
-    threads
-        Threads that parse and compress [default: one per core].
     """
     if not sources:
         raise UsageError("append needs a data set and, behind it, the files to append.")
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.settings.change_plans import AppendPlan
     from fewpass.pipeline.tables.changing.appending import append as appended
 
     terminal = Terminal(output)
-    places = {"dataset": dataset, "sources": sources, "again": again}
-    words = given(reading) | places | {"memory": memory, "threads": threads}
-    plan = checked(AppendPlan, words)
+    plan = checked(AppendPlan, given(asked) | {"dataset": dataset, "sources": sources})
     with work_display(terminal, "Appending") as show:
         result = appended(plan, progress=show)
     for row in result.skipped_rows[:10]:
@@ -79,13 +71,10 @@ def forget(
     dataset: str,
     /,
     *,
-    where: str,
-    dry_run: bool = False,
-    allow_none: bool = False,
+    asked: ForgetOptions = FORGET,
     runs: str | None = None,
     retrain: bool = False,
     warm: bool = False,
-    memory: str = "1GiB",
     execution: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
@@ -100,13 +89,6 @@ def forget(
     ----------
     dataset
         Data set made by ingest, or a store.
-    where
-        Which rows: "id in FILE" (a line of FILE for each value), "id in (1, 2)", 'city == "north"
-        and age < 18'.
-    dry_run
-        Only show how many rows that would be, and five of them.
-    allow_none
-        Succeed also where no row meets the condition; otherwise the exit status is 1.
     runs
         Folder to look for models in, three deep [default: the one that the data set lies in].
     retrain
@@ -114,22 +96,18 @@ def forget(
         store, those that the published one comes of; the last becomes a generation, published.
     warm
         Begin at the old weights: faster, and free of the rows as far as the certificate says.
-    memory
-        Memory limit, in addition to what the libraries take [default: 1GiB].
     """
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
     from fewpass.pipeline.models.forgotten_rows import forgotten_everywhere
-    from fewpass.pipeline.settings.change_plans import ForgetPlan
     from fewpass.pipeline.settings.execution import Execution
 
     terminal = Terminal(output)
     if warm and not retrain:
         raise UsageError("--warm says how models are trained anew. Give --retrain, too.")
     place = checked(Execution, given(execution))
-    words = {"dataset": dataset, "where": where, "dry_run": dry_run, "allow_none": allow_none}
-    plan = checked(ForgetPlan, words | {"memory": memory, "threads": place.threads})
+    plan = checked(ForgetPlan, given(asked) | {"dataset": dataset, "threads": place.threads})
     with work_display(terminal, "Forgetting") as show:
         result = forgotten_everywhere(
             plan, runs=runs, retrain=retrain, warm=warm, execution=place, progress=show
@@ -150,7 +128,7 @@ def forget(
             f"among them: {', '.join(result.chosen)}. Delete those that must go, too.",
             style="yellow",
         )
-    title = "Would be forgotten" if dry_run else "Data set"
+    title = "Would be forgotten" if plan.dry_run else "Data set"
     terminal.result(result.model_dump(mode="json"), facts_table(title, _forgotten(result)))
     return 0
 

@@ -1,4 +1,4 @@
-"""`fewpass clean`: remove what is old of a store, of a schedule's runs, of Prefect's artifacts."""
+"""`fewpass store clean`: old generations, old runs of a schedule, old artifacts of Prefect."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations

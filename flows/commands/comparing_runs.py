@@ -1,94 +1,83 @@
-"""`fewpass compare`."""
+"""`fewpass evaluate` of several runs."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.display.printing import printable
-from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given, named
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import Words
 from fewpass.pipeline.settings.matching_options import Matching
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
 from fewpass.pipeline.settings.source_reading import refuse_reading
-from fewpass.pipeline.sizes import counted, parse_bytes
+from fewpass.pipeline.sizes import counted
 from fewpass.storage.redaction import without_secrets
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.outputs import OutputFile
     from fewpass.pipeline.scoring.paired_figures import ModelComparison
 
 
-def compare(
-    *runs: Annotated[str, named("RUN")],
+def compare_shown(
+    terminal: Terminal,
+    runs: Sequence[str],
     data: str,
-    html: str | None = None,
-    overwrite: bool = False,
-    memory: str | None = None,
-    reading: Reading = READING,
-    where: Where = WHERE,
-    output: Output = OUTPUT,
-) -> int:
+    asked: Words,
+    place: Execution,
+    page: OutputFile | None,
+) -> None:
     """Compare the models of runs on the same rows: differences from the first, with intervals.
 
     Parameters
     ----------
-    runs
-        Folders or addresses of two runs or more.
     data
-        File, glob or address that ingest could read, with labels, which every model reads by its
-        own recipe; or a data set whose columns all models have.
-    html
-        File for a page with pictures.
-    overwrite
-        Replace that file if it exists already.
-    memory
-        Memory limit, in addition to what the libraries take [default: 1GiB for each model].
+        Files that every model reads by its own recipe, or a data set whose columns all models have.
+    asked
+        The settings given, of an evaluation.
+    page
+        Where to write a page with pictures.
     """
     from rich.console import Group
 
-    from fewpass.flows.display.console import Terminal, facts_table
+    from fewpass.flows.display.console import facts_table
     from fewpass.flows.settings import checked
     from fewpass.pipeline.models.refresh.store_state import run_at
-    from fewpass.pipeline.outputs import OutputFile
     from fewpass.pipeline.reporting.page.comparison_page import comparison_page
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring.paired_figures import contestants
     from fewpass.pipeline.tables.stream.sources import is_source
 
-    terminal, words = Terminal(output), given(reading)
     models = [load_model(run_at(run)) for run in runs]
     contestants(models)  # refuses what cannot be compared before any row is read
-    page = None if html is None else OutputFile(html, overwrite, (data,))
     if page is not None:
         page.require_free()
-    options = checked(SourceOptions, words)
+    plan = checked(EvaluationPlan, asked)
     if is_source(data):
-        result = _on_files(terminal, models, data, options, memory)
+        result = _on_files(terminal, models, data, plan)
     else:
-        refuse_reading(words.keys() - Matching.model_fields.keys(), data)
-        result = _on_data_set(models, data, options, checked(Execution, given(where)))
+        refuse_reading(asked.keys() - Matching.model_fields.keys(), data)
+        result = _on_data_set(models, data, plan.options, place)
     tables: list[Any] = [comparison_table(result)]
     if page is not None:
         with page.written() as target:
             target.write(printable(comparison_page(result, without_secrets(data))).encode())
-        tables.append(facts_table("Page", {"at": html}))
-    terminal.result(comparison_facts(result) | {"page": html}, Group(*tables))
-    return 0
+        tables.append(facts_table("Page", {"at": page.url}))
+    at = None if page is None else page.url
+    terminal.result(comparison_facts(result) | {"page": at}, Group(*tables))
 
 
-def _on_files(
-    terminal: Terminal, models: Any, data: str, options: SourceOptions, memory: str | None
-) -> ModelComparison:
+def _on_files(terminal: Terminal, models: Any, data: str, plan: EvaluationPlan) -> ModelComparison:
     from fewpass.flows.display.bars import work_display
     from fewpass.pipeline.scoring.comparing_files import compare_rows
 
-    limit = parse_bytes(memory) if memory else None
     with work_display(terminal, "Comparing") as show:
         return compare_rows(
-            models, [data], options, memory=limit,
+            models, [data], plan.options, memory=plan.memory,
             on_progress=lambda rows: show(0.0, counted(rows, "row")),
         )  # fmt: skip
 

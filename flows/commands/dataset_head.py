@@ -1,18 +1,18 @@
-"""`fewpass head`."""
+"""`fewpass inspect --rows`: the first rows of a data set."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.display.printing import printable
-from fewpass.flows.options import OUTPUT, Output, whole
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
+    from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.tables.showing.original_values import ShownColumn
 
 #: Letters of a cell that a terminal shows, and blanks behind a column.
@@ -21,27 +21,8 @@ WIDEST, _BETWEEN = 40, 2
 _Laid = tuple[str, list[str]]  # a column: title and cells
 
 
-def head(
-    dataset: str,
-    /,
-    *,
-    rows: Annotated[int, whole(0)] = 20,
-    output: Output = OUTPUT,
-) -> int:
-    """Show the first rows of a data set: names, values where they are known, label and weight.
-
-    Rows are in stored order, which is random in a shuffled set. Numbers and categories are as they
-    came, numbers clipped as they are stored; of other columns the features are shown that they
-    became.
-
-    Parameters
-    ----------
-    dataset
-        Data set made by ingest.
-    rows
-        How many rows [default: 20].
-    """
-    from fewpass.flows.display.console import Terminal
+def show_first_rows(terminal: Terminal, dataset: str, rows: int) -> None:
+    """Show the first rows of a data set: names, values where they are known, label and weight."""
     from fewpass.pipeline.tables.showing.dataset_table import DatasetTable
 
     table = DatasetTable(dataset)
@@ -53,9 +34,7 @@ def head(
         "columns": [column._asdict() for column in table.columns],
         "head": [{name: _plain(cell) for name, cell in row.items()} for row in first],
     }
-    terminal = Terminal(output)
     terminal.result(facts, _rows_shown(table.columns, first, terminal.out.width))
-    return 0
 
 
 def _rows_shown(columns: tuple[ShownColumn, ...], rows: list[dict[str, Any]], width: int) -> Group:

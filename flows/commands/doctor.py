@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    *runs: str,
+    *runs: Annotated[str, named("RUN...")],
     dry_run: bool = False,
     compiled: Annotated[bool, named("--compile")] = False,
     output: Output = OUTPUT,

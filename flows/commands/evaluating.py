@@ -5,14 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given
+from fewpass.flows.options import (
+    FIXED,
+    OUTPUT,
+    WHERE,
+    Output,
+    Where,
+    called,
+    given,
+    named,
+    takes,
+)
+from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.flat_settings import Words
+from fewpass.pipeline.settings.matching_options import Matching
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, FigureOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
-from fewpass.pipeline.sizes import counted, parse_bytes
+from fewpass.pipeline.sizes import counted
 from fewpass.storage.redaction import shown_address
 
 if TYPE_CHECKING:
@@ -29,13 +41,27 @@ NO_DIAGRAM = (
 )
 
 
-class EvaluationOptions(NamedTuple):
-    """What is asked for, and within how much memory."""
+@takes(EvaluationPlan, but=FIXED)
+class EvaluationOptions:
+    """Which figures are made, and how files are read."""
 
-    memory: int | None = None
+
+EVALUATION = EvaluationOptions()
+
+
+class EvaluationRequest(NamedTuple):
+    """What is asked for."""
+
+    plan: EvaluationPlan
     reliability: bool = False
     importance: bool = False
-    metrics: AskedMetrics | None = None  # None: the usual ones
+
+    @property
+    def metrics(self) -> AskedMetrics:
+        """What the metrics depend on."""
+        from fewpass.pipeline.scoring.row_metrics import AskedMetrics
+
+        return AskedMetrics(self.plan.threshold, self.plan.top)
 
 
 class Evaluated(NamedTuple):
@@ -47,69 +73,78 @@ class Evaluated(NamedTuple):
 
 
 def evaluate(
-    run: str,
-    dataset: str,
+    run: Annotated[str, named("RUN...")],
     /,
-    *,
+    *more: Annotated[str, named("DATASET")],
     reliability: bool = False,
     importance: bool = False,
-    by: tuple[str, ...] = (),
-    threshold: float | None = None,
-    top: float | None = None,
-    memory: str | None = None,
-    reading: Reading = READING,
+    html: str | None = None,
+    overwrite: bool = False,
+    asked: EvaluationOptions = EVALUATION,
     where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """Evaluate a run's model on a data set, such as the rows held out.
+    """Evaluate the model of a run on labelled rows, or compare those of several runs.
+
+    Of several runs come the differences from the first on the same rows, with 95 % intervals.
 
     Parameters
     ----------
     run
-        Folder or address of the run.
-    dataset
-        Data set made by ingest (with --like, or split off by --test-fraction), or a file, glob or
-        address that ingest could read, with labels: its columns are made features as those that
-        the model was trained on.
+        Folder or address of a run, or of a store that has published one; more may follow.
+    more
+        After the runs, a data set made by ingest (with --like, or split off by --test-fraction), or
+        a file, glob or address that ingest could read, with labels: its columns are made features
+        as those that each model was trained on.
     reliability
         Say whether its probabilities come true, too: Brier score, log loss, calibration error, and
         the reliability diagram in RUN/report/reliability.png.
     importance
         Say how important each column is, too: its share of the scores' variance, and how much the
         loss grows where its values are exchanged among rows.
-    by
-        Column of the file whose values are slices, each evaluated by itself, with intervals; of
-        numbers with the edges of ranges (age:20,40,60); at most 1,000; may be repeated.
-    threshold
-        Call rows positive from this probability of the second of two labels on [default: where the
-        score is above 0], for error, precision, recall and F1.
-    top
-        Share of the rows with the highest scores whose lift is measured [default: 0.1].
-    memory
-        Memory limit, in addition to what the libraries take [default: as in training; of files
-        1GiB].
+    html
+        File for a page about several runs, with pictures.
+    overwrite
+        Replace that file if it exists already.
     """
+    if not more:
+        raise UsageError("evaluate needs a run and, last, the rows to evaluate it on.")
+    from fewpass.flows.commands.comparing_runs import compare_shown
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
     from fewpass.pipeline.models.refresh.store_state import run_at
+    from fewpass.pipeline.outputs import OutputFile
     from fewpass.pipeline.runs.model import load_model
-    from fewpass.pipeline.scoring.row_metrics import AskedMetrics
     from fewpass.pipeline.tables.stream.sources import is_source
 
-    terminal, words = Terminal(output), given(reading)
+    terminal, words, (*others, dataset) = Terminal(output), given(asked), more
     place = checked(Execution, given(where))
-    options = checked(SourceOptions, words)
-    limit = parse_bytes(memory) if memory else None
-    wanted = EvaluationOptions(limit, reliability, importance, AskedMetrics(threshold, top))
+    wanted = EvaluationRequest(checked(EvaluationPlan, words), reliability, importance)
+    if others:
+        _require_of_several(words, wanted)
+        page = None if html is None else OutputFile(html, overwrite, (dataset,))
+        compare_shown(terminal, [run, *others], dataset, words, place, page)
+        return 0
+    if html is not None or overwrite:
+        raise UsageError(
+            "--html and --overwrite are of a page about several runs. Name two or more; "
+            "fewpass report RUN --html makes a page of one."
+        )
     if is_source(dataset):
-        model = load_model(run_at(run))
-        evaluated = _on_files(terminal, model, dataset, options, place, wanted, by)
+        evaluated = _on_files(terminal, load_model(run_at(run)), dataset, place, wanted)
     else:
-        _refuse_reading(words, by, dataset)
-        model = load_model(run_at(run))
-        evaluated = _on_data_set(terminal, model, dataset, options, place, wanted)
+        _refuse_reading(words, wanted.plan.by, dataset)
+        evaluated = _on_data_set(terminal, load_model(run_at(run)), dataset, place, wanted)
     _show(terminal, f"{run} on {shown_address(dataset)}", evaluated)
     return 0
+
+
+def _require_of_several(words: Words, wanted: EvaluationRequest) -> None:
+    """Refuse what is asked of one run alone, where several are named."""
+    alone = [called((name,)) for name in FigureOptions.model_fields if name in words]
+    alone += ["--reliability"] * wanted.reliability + ["--importance"] * wanted.importance
+    if alone:
+        raise UsageError(f"{alone[0]} is of one run. Leave it out, or evaluate each run alone.")
 
 
 def _show(terminal: Terminal, title: str, evaluated: Evaluated) -> None:
@@ -137,9 +172,8 @@ def _on_data_set(
     terminal: Terminal,
     model: Model,
     dataset: str,
-    rules: Matching,
     place: Execution,
-    wanted: EvaluationOptions,
+    wanted: EvaluationRequest,
 ) -> Evaluated:
     from fewpass.flows.cluster import engine_for_pass
     from fewpass.flows.display.bars import rows_display
@@ -147,18 +181,16 @@ def _on_data_set(
     from fewpass.pipeline.runs.model import within
     from fewpass.pipeline.scoring import evaluation
     from fewpass.pipeline.scoring.probabilities import probabilities_of
-    from fewpass.pipeline.scoring.row_metrics import USUAL
     from fewpass.storage.dataset import Dataset
 
     drawn, columns, data = None, None, Dataset.open(dataset)
     _say_snapshot(terminal, model)
-    model = within(model, wanted.memory)
+    model, rules = within(model, wanted.plan.memory), wanted.plan.options
     with engine_for_pass(place, data) as executor:
         if wanted.reliability:
             probabilities_of(model)  # refuses a model without any before it is evaluated
         with rows_display(terminal, "Evaluating", data.n_rows) as count:
-            asked = wanted.metrics or USUAL
-            result = evaluation.evaluate(model, data, executor, count, rules, asked)
+            result = evaluation.evaluate(model, data, executor, count, rules, wanted.metrics)
         if wanted.reliability:
             drawn = draw_reliability(model, data, executor, rules)
         if wanted.importance:
@@ -172,10 +204,8 @@ def _on_files(
     terminal: Terminal,
     model: Model,
     source: str,
-    options: SourceOptions,
     place: Execution,
-    wanted: EvaluationOptions,
-    by: Sequence[str],
+    wanted: EvaluationRequest,
 ) -> Evaluated:
     from fewpass.flows.display.bars import work_display
     from fewpass.pipeline.explaining.importance import (
@@ -185,7 +215,6 @@ def _on_files(
     )
     from fewpass.pipeline.reporting.reliability_report import DrawnReliability, draw
     from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
-    from fewpass.pipeline.scoring.row_metrics import USUAL
 
     require_here(place)
     _say_snapshot(terminal, model)
@@ -194,12 +223,12 @@ def _on_files(
         result = evaluate_rows(
             model,
             [source],
-            options,
+            wanted.plan.options,
             with_reliability=wanted.reliability,
             others=[sum_over_files(model, terms)] if terms else [],
-            by=by,
-            asked=wanted.metrics or USUAL,
-            memory=wanted.memory,
+            by=wanted.plan.by,
+            asked=wanted.metrics,
+            memory=wanted.plan.memory,
             on_progress=lambda rows, share: show(share, counted(rows, "row")),
         )
     if result.skipped:
@@ -224,6 +253,5 @@ def evaluate_shown(terminal: Terminal, run: str, dataset: str) -> Evaluation:
     from fewpass.pipeline.runs.model import load_model
 
     model = load_model(run_at(run))
-    return _on_data_set(
-        terminal, model, dataset, BY_NAME, Execution(), EvaluationOptions()
-    ).evaluation
+    wanted = EvaluationRequest(EvaluationPlan())
+    return _on_data_set(terminal, model, dataset, Execution(), wanted).evaluation

@@ -35,7 +35,7 @@ SKIPPED_SHOWN = 10
 
 
 def ingest(
-    source: str,
+    source: Annotated[str, named("SOURCE...")],
     /,
     *paths: Annotated[str, named("DATASET")],
     ingest: IngestOptions = INGEST,

@@ -5,22 +5,37 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fewpass.flows.options import OUTPUT, Output, whole
+from fewpass.flows.options import OUTPUT, Output, named, whole
 from fewpass.pipeline.errors import BadInput
 
 
-def inspect(path: str, /, *, output: Output = OUTPUT) -> int:
-    """Show what a data set, a run or a snapshot contains.
+def inspect(
+    path: str,
+    /,
+    *,
+    rows: Annotated[int | None, whole(0)] = None,
+    output: Output = OUTPUT,
+) -> int:
+    """Show what a data set, a run or a snapshot contains, or the first rows of a data set.
 
     Parameters
     ----------
     path
         Folder or address of the data set, the run, or a snapshot in it.
+    rows
+        Show the first rows of a data set, this many, in stored order: random in a shuffled set.
+        Numbers and categories are as they came, numbers clipped as they are stored; of other
+        columns the features are shown that they became.
     """
     from fewpass.flows.commands import contents
     from fewpass.flows.display.console import Terminal, columns_table, facts_table
 
     terminal = Terminal(output)
+    if rows is not None:
+        from fewpass.flows.commands.dataset_head import show_first_rows
+
+        show_first_rows(terminal, path, rows)
+        return 0
     content = contents.look(path)
     title = f"{content.kind.capitalize()} {path}"
     facts = dict(content.facts)
@@ -63,7 +78,9 @@ def verify(path: str, /, *, output: Output = OUTPUT) -> int:
 
 
 def dashboard(
-    *runs: str, port: Annotated[int, whole(0, 65535)] = 8788, output: Output = OUTPUT
+    *runs: Annotated[str, named("RUN...")],
+    port: Annotated[int, whole(0, 65535)] = 8788,
+    output: Output = OUTPUT,
 ) -> int:
     """Serve a page on 127.0.0.1 that shows how runs are going.
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, named, parameter, whole
+from fewpass.flows.options import FIXED, OUTPUT, Output, given, named, takes
 from fewpass.flows.refusals import UsageError
-from fewpass.pipeline.settings.model_config import MOST_WORKERS
-from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sizes import counted, format_bytes, parse_bytes
+from fewpass.pipeline.settings.prediction_plan import PredictionPlan
+from fewpass.pipeline.sizes import counted, format_bytes
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
@@ -20,23 +19,21 @@ if TYPE_CHECKING:
 OPTIONAL = ("left_out", "beyond", "files", "done_before", "table", "notes")
 
 
+@takes(PredictionPlan, but=FIXED)
+class PredictionOptions:
+    """What is written of the rows of an input, and how these are read."""
+
+
+PREDICTION = PredictionOptions()
+
+
 def predict(
     run: str,
     input_: Annotated[str, named("INPUT")],
     out: str,
     /,
     *,
-    overwrite: bool = False,
-    probability: bool = False,
-    defuse: bool = False,
-    clip: Annotated[bool, parameter(negative="--no-clip")] = True,
-    keep: tuple[str, ...] = (),
-    threshold: float | None = None,
-    memory: str | None = None,
-    threads: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
-    table: str | None = None,
-    only_new: bool = False,
-    reading: Reading = READING,
+    asked: PredictionOptions = PREDICTION,
     output: Output = OUTPUT,
 ) -> int:
     """Predict every row of a file or data set, into a .parquet, .csv or .npy file or a table.
@@ -44,7 +41,7 @@ def predict(
     Parameters
     ----------
     run
-        Folder or address of the run.
+        Folder or address of the run, or of a store that has published one.
     input_
         File, glob or address that ingest could read, labels optional; or a data set.
     out
@@ -52,31 +49,6 @@ def predict(
         with a slash at its end: a file for each of INPUT's files, which may be killed and repeated.
         A database (postgresql://host/name, .sqlite, .duckdb) with --table, or a table of Delta Lake
         (.delta): all rows are put there or none, and the same command again replaces its rows.
-    overwrite
-        Replace OUT if it exists already; never an input, a source of the model's data set, or what
-        lies in a data set or a run. Of a table: all rows, if it has the columns of predictions.
-    probability
-        Add a column per class, and last that of the positive label, or of the label predicted: by
-        --calibrate of the training, else by the logistic loss.
-    defuse
-        In .csv, put a ' before labels that a spreadsheet would run as a formula.
-    clip
-        Clip predicted numbers to the range of the targets seen, if the training was to.
-    keep
-        Column of INPUT that is written first, as it is, such as an id; may be repeated.
-    threshold
-        Predict the second of two labels from this probability on [default: where the score is
-        above 0].
-    memory
-        Memory limit, in addition to what the libraries take [default: 1GiB, and what the weights
-        take].
-    threads
-        Threads that read and score [default: one per core].
-    table
-        Table of the database that OUT is.
-    only_new
-        Predict only those of INPUT's files that are not predicted in OUT, a folder or a table, yet,
-        by whatever model, as they are now.
     """
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal
@@ -93,17 +65,14 @@ def predict(
         raise UsageError(
             "Predictions and the JSON object would both go to standard output. Name a file."
         )
-    terminal, model = Terminal(output), load_model(run_at(run))
-    if probability and (sentence := caution(model)):
+    terminal, plan = Terminal(output), checked(PredictionPlan, given(asked))
+    model = load_model(run_at(run))
+    if plan.probability and (sentence := caution(model)):
         terminal.say(sentence, style="yellow")
     with work_display(terminal, "Predicting") as show:
         result = predicted(
-            model, [input_], STANDARD_OUTPUT if piped else out,
-            checked(SourceOptions, given(reading)), overwrite=overwrite, probability=probability,
-            defuse=defuse, clip=clip, keep=keep, threshold=threshold,
-            memory=parse_bytes(memory) if memory else None, threads=threads,
-            table=table, only_new=only_new,
-            on_progress=lambda now: show(now.fraction, counted(now.rows, "row")),
+            model, [input_], STANDARD_OUTPUT if piped else out, plan.options,
+            on_progress=lambda now: show(now.fraction, counted(now.rows, "row")), **plan.written,
         )  # fmt: skip
     _show_result(terminal, result, piped=piped)
     return 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from fewpass.flows.display.printing import printable
-from fewpass.flows.options import OUTPUT, Output
+from fewpass.flows.options import OUTPUT, Output, named
 from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.durations import parse_seconds
 from fewpass.pipeline.sizes import counted
@@ -28,7 +28,9 @@ class Health(NamedTuple):
     why: str
 
 
-def health(*places: str, timeout: str = "5s", output: Output = OUTPUT) -> int:
+def health(
+    *places: Annotated[str, named("PLACE...")], timeout: str = "5s", output: Output = OUTPUT
+) -> int:
     """Look whether places are in order, and exit with 1 where one is not: a probe's command.
 
     A run is in order unless its process is dead or makes no progress; a schedule, an address with

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from fewpass.flows.options import (
     OUTPUT,
@@ -17,7 +17,6 @@ from fewpass.flows.options import (
     PlanSource,
     TrainingOptions,
     Where,
-    everyday,
     given,
 )
 from fewpass.flows.outcomes import require_convergence, require_tolerance
@@ -45,7 +44,7 @@ def train(
     *,
     training: TrainingOptions = TRAINING,
     plan_source: PlanSource = PLAN_SOURCE,
-    require_tol: Annotated[bool, everyday()] = False,
+    require_tol: bool = False,
     output: Output = OUTPUT,
 ) -> int:
     """Train a model on a data set, in one pass or to a tolerance (--tol).
@@ -106,7 +105,7 @@ def resume(
     /,
     *,
     where: Where = WHERE,
-    require_tol: Annotated[bool, everyday()] = False,
+    require_tol: bool = False,
     output: Output = OUTPUT,
 ) -> int:
     """Continue a training that was interrupted; the model will be the same, bit for bit.

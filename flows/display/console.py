@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from fewpass.flows import cluster_logs
-from fewpass.flows.display.log_lines import Line, json_line
+from fewpass.flows.display.log_lines import Line, form_of_lines, json_line
 from fewpass.flows.display.printing import printable
 from fewpass.flows.flags import in_flags
 from fewpass.flows.options import Output
@@ -45,6 +45,7 @@ class Terminal:
 
     def __init__(self, output: Output) -> None:
         self.output = output
+        self.log_format = form_of_lines(output.log_format)
         self.err = Screen(stderr=True, quiet=output.quiet, highlight=False, emoji=False)
         self.out = Screen(quiet=output.quiet, highlight=False, emoji=False)
         if not output.debug:  # our own messages say what the cluster's log would, and how to go on
@@ -53,7 +54,7 @@ class Terminal:
     @property
     def live(self) -> bool:
         """Whether a display that redraws itself makes sense."""
-        quiet = self.output.quiet or self.output.log_format == "json"
+        quiet = self.output.quiet or self.log_format == "json"
         return self.err.is_terminal and not quiet
 
     def log(self, level: str, line: Line) -> None:
@@ -78,7 +79,7 @@ class Terminal:
         self._say(text, None, as_it_is=False)
 
     def _say(self, text: str, style: str | None, *, as_it_is: bool) -> None:
-        if self.output.log_format == "json":
+        if self.log_format == "json":
             self.log("warning" if style in WARNINGS else "info", Line(text, {}))
             return
         self.err.print(in_flags(printable(text)), style=style, markup=False, soft_wrap=as_it_is)

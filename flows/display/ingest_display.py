@@ -23,7 +23,7 @@ ShowIngest = Callable[[IngestProgress], None]
 @contextmanager
 def ingest_display(terminal: Terminal) -> Iterator[ShowIngest]:
     """Show how far an ingest is; yields what takes the reports."""
-    if terminal.output.log_format == "json":
+    if terminal.log_format == "json":
         lines = IngestLines()
 
         def log(progress: IngestProgress) -> None:

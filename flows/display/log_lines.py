@@ -47,6 +47,14 @@ def wants_json(tokens: Sequence[str]) -> bool:
     return os.environ.get(VARIABLE) == "json"
 
 
+def form_of_lines(asked: str | None) -> str:
+    """Return text or json, as an option asks or the environment; ValueError for another word."""
+    form = asked or os.environ.get(VARIABLE) or "text"
+    if form not in ("text", "json"):
+        raise ValueError(f'{VARIABLE} is "{form}". Set it to text or json.')
+    return form
+
+
 class JsonLines(logging.Formatter):
     """Formats log records as JSON lines."""
 

@@ -31,7 +31,7 @@ WAITS = {"read": "reading", "decode": "decoding", "permute": "drawing the order"
 @contextmanager
 def display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
     """Show a training's events as the options ask for; yields what takes them."""
-    if terminal.output.log_format == "text":
+    if terminal.log_format == "text":
         with training_display(terminal, plan) as show:
             yield show
         return

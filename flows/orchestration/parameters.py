@@ -18,8 +18,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from fewpass.flows.options import REPEATED, members_of
-from fewpass.flows.orchestration.method_settings import every_setting as methods_settings
-from fewpass.flows.orchestration.method_settings import methods_with
 from fewpass.flows.orchestration.requests import Request, flow_name
 from fewpass.flows.settings import toml_value
 from fewpass.pipeline.errors import BadInput
@@ -59,9 +57,13 @@ class Named(NamedTuple):
 
 
 def described(request: Request, methods: Iterable[str] = METHODS) -> list[Named]:
-    """Return every parameter of a flow, with the settings of some methods, which are imported."""
+    """Return every parameter of a flow, with the settings of some methods, which are imported.
+
+    What must be given comes first.
+    """
     kinds = [settings_class(kind) for kind in methods]
-    return [named for setting in every_setting(request) for named in _named(setting, kinds)]
+    every = [named for setting in every_setting(request) for named in _named(setting, kinds)]
+    return sorted(every, key=lambda named: named.default is not MISSING)
 
 
 def _named(setting: Setting, kinds: list[type[BaseModel]]) -> Iterator[Named]:
@@ -167,20 +169,11 @@ def values_of(request: Request, words: Iterable[str], before: Mapping[str, Any])
 
 
 def _parameters_for(request: Request, words: list[str]) -> list[Named]:
-    """Return the parameters that words may mean; a method is imported where a word is its setting.
-
-    Where some word has no meaning at all, methods' settings are there by name alone: enough to
-    refuse it, and to say what may have been meant.
-    """
+    """Return the parameters that words may mean; methods are imported where one may be theirs."""
     plain = described(request, methods=())
-    folders = [n.path.removesuffix("kind") for n in plain if n.hint == METHOD_WORD]
-    named = [Named(f"{f}{name}", Any, MISSING, "") for f in folders for name in methods_settings()]
     names = [word.partition("=")[0].strip() for word in words]
-    strange = [n for n in names if not _matches(n, plain) and _whole(n, plain) is None]
-    if not strange or not all(_matches(name, plain + named) for name in strange):
-        return plain + named if strange else plain
-    of_methods = {kind for name in strange for kind in methods_with(name.rpartition(".")[2])}
-    return described(request, methods=[kind for kind in METHODS if kind in of_methods])
+    are_plain = all(_matches(name, plain) or _whole(name, plain) is not None for name in names)
+    return plain if are_plain else described(request)
 
 
 def validated(request: Request, values: Mapping[str, Any], more: str = "") -> dict[str, Any]:

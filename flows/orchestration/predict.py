@@ -17,37 +17,21 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.prediction import predict as predicted
 from fewpass.pipeline.scoring.prediction_folder import are_there
 from fewpass.pipeline.scoring.scored_file import PredictionResult
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from fewpass.pipeline.sizes import counted
 
 
 @made_flow(requests.PredictParameters, "out")
-def predict(
-    run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
-    overwrite: bool, probability: bool, defuse: bool, clip: bool, keep: tuple[str, ...],
-    threshold: float | None, memory: int | None, threads: int | None, table: str | None,
-    only_new: bool,
-) -> Any:  # fmt: skip
+def predict(run: str, inputs: tuple[str, ...], out: str, **plan: Any) -> Any:
     """Score the rows, and return what was written in the state that tells of it."""
     run, out, inputs = dated(run, "run"), dated(out, "out"), dated(inputs, "inputs")
-    if only_new and not are_there(inputs):
+    asked = PredictionPlan(**plan)
+    if asked.only_new and not are_there(inputs):
         return Completed(name=UNCHANGED, message=f"No file yet: {', '.join(inputs)}.")
-    settings = {
-        "overwrite": overwrite,
-        "probability": probability,
-        "defuse": defuse,
-        "clip": clip,
-        "keep": keep,
-        "threshold": threshold,
-        "memory": memory,
-        "threads": threads,
-        "table": table,
-        "only_new": only_new,
-    }
     result: PredictionResult = score.with_options(task_run_name=f"predict {out}")(
-        run, inputs, out, options, settings
+        run, inputs, out, asked
     )
-    if only_new and result.files == result.done_before:
+    if asked.only_new and result.files == result.done_before:
         message = f"No new file: {counted(result.files, 'file')} scored before."
         return Completed(name=UNCHANGED, message=message, data=result._asdict())
     place = result.output if result.table is None else f"{result.output}, table {result.table}"
@@ -76,16 +60,14 @@ def _of_files(result: PredictionResult) -> str:
 
 
 @durable_task("predict")
-def score(
-    run: str, inputs: tuple[str, ...], out: str, options: SourceOptions, settings: dict[str, Any]
-) -> PredictionResult:
+def score(run: str, inputs: tuple[str, ...], out: str, plan: PredictionPlan) -> PredictionResult:
     """Predict into a file or a table: all rows are there, or none."""
     bar = ProgressArtifact(out, "predicting into")
     return predicted(
         load_model(run_at(run)),
         inputs,
         out,
-        options,
+        plan.options,
         on_progress=lambda now: bar.show(now.fraction, counted(now.rows, "row")),
-        **settings,
+        **plan.written,
     )

@@ -17,11 +17,9 @@ from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan, requi
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.settings.model_config import Workers
+from fewpass.pipeline.settings.prediction_plan import FigureOptions, PredictionPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sizes import ByteSize
 from fewpass.solvers.described import Described, described_fields
 
 HERE = Execution()  # in this process, with Dask where that takes long
@@ -108,7 +106,7 @@ class TrainParameters(Described):
     newest finished ones and what is not finished [default: all stay]."""
 
 
-class EvaluateParameters(Described):
+class EvaluateParameters(FigureOptions):
     """Say how good a run's model is on a data set."""
 
     run: str
@@ -118,14 +116,6 @@ class EvaluateParameters(Described):
     """Data set made by ingest; or a file, glob or address that ingest could read, with labels."""
     matching: Matching = BY_NAME
     """How its columns are matched with the model's."""
-    by: tuple[str, ...] = ()
-    """Columns of a file whose values are slices, each evaluated by itself, with intervals; of
-    numbers with the edges of ranges (age:20,40,60)."""
-    threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
-    """Call rows positive from this probability of the second of two labels on; default where the
-    score is above 0."""
-    top: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    """Share of the rows with the highest scores whose lift is measured; default 0.1."""
     where: Execution = HERE
     """Where tasks run: a Dask scheduler's address, or in this process."""
 
@@ -146,7 +136,7 @@ class CrossValidateParameters(Described):
     """Where tasks run: a Dask scheduler's address, or in this process."""
 
 
-class PredictParameters(Described):
+class PredictParameters(PredictionPlan):
     """Score every row of an input, in its order, into a file, a folder of files or a table."""
 
     run: str
@@ -158,32 +148,6 @@ class PredictParameters(Described):
     """File to write (.parquet, .csv, .npy), folder of a file for each of the inputs (with a slash
     at its end), database, or table of Delta Lake (.delta); {date} and {time} stand for the
     scheduled start."""
-    options: SourceOptions = SourceOptions()
-    """How to read the inputs."""
-    overwrite: bool = False
-    """Replace the file if it is there, as a schedule that always writes to one file needs; never
-    an input, a source of the model's data set, or what lies in a data set or a run. Of a table:
-    all of its rows, if it has the columns of predictions."""
-    probability: bool = False
-    """Add a column per class, and last that of the positive label, or of the label predicted."""
-    defuse: bool = False
-    """In .csv, put a ' before labels that a spreadsheet would run as a formula."""
-    clip: bool = True
-    """Clip predicted numbers to the range of the targets seen, if the training was to."""
-    keep: tuple[str, ...] = ()
-    """Columns of the inputs that are written first, as they are, such as ids."""
-    threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
-    """Predict the second of two labels from this probability on; default where the score is above
-    0."""
-    memory: ByteSize | None = None
-    """Memory limit, in addition to what the libraries take."""
-    threads: Workers | None = None
-    """Threads that read and score; default one per core."""
-    table: str | None = None
-    """Table of the database that `out` is."""
-    only_new: bool = False
-    """Score only files that are not scored in `out`, a folder or a table, yet, by whatever model,
-    as they are now; a run that finds none ends as Unchanged."""
 
 
 class RefreshParameters(Described):
@@ -249,7 +213,11 @@ def flow_name(request: Request) -> str:
 
 
 def signature_of(request: Request) -> inspect.Signature:
-    """Return a request as the signature of a function, which Prefect makes a form of."""
+    """Return a request as the signature of a function, which Prefect makes a form of.
+
+    What must be given comes first.
+    """
+    fields = sorted(request.model_fields.items(), key=lambda one: not one[1].is_required())
     return inspect.Signature(
         [
             inspect.Parameter(
@@ -260,7 +228,7 @@ def signature_of(request: Request) -> inspect.Signature:
                 if field.metadata
                 else field.annotation,
             )
-            for name, field in request.model_fields.items()
+            for name, field in fields
         ]
     )
 

@@ -21,9 +21,8 @@ from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.matching_options import Matching
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, PredictionPlan
 from fewpass.pipeline.settings.source_reading import refuse_reading
-from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.stream.sources import is_source
 from fewpass.storage.dataset import Dataset
 
@@ -91,11 +90,7 @@ def evaluate(
     dataset: Address | Sequence[Address],
     *,
     execution: Execution = ANYWHERE,
-    memory: int | str | None = None,
-    by: Sequence[str] = (),
-    threshold: float | None = None,
-    top: float | None = None,
-    **reading: Any,
+    **settings: Any,
 ) -> evaluation.Evaluation:
     """Evaluate a model on labelled rows, as `fewpass evaluate` does.
 
@@ -107,17 +102,9 @@ def evaluate(
         A data set, or files that `ingest` reads.
     execution
         Where to read a data set.  Files are read in this process.
-    memory
-        Memory limit, such as "256MB" [default: as in training; for files 1 GiB, and the weights].
-    by
-        Columns of the files whose values are slices, each evaluated by itself: `slices`.  Of
-        numbers with the edges of ranges, as in "age:20,40,60".  At most 1,000 of a column.
-    threshold
-        Of the probability of the second of two labels [default: where the score is above 0].
-    top
-        Share of the rows with the highest scores whose lift is measured [default: 0.1].
-    **reading
-        Fields of `SourceOptions`; for a data set only `unknown_features` and `by_position`.
+    **settings
+        Fields of `EvaluationPlan` (threshold, top, memory; by, for files) and, for files, of
+        `SourceOptions`; for a data set only `unknown_features` and `by_position` of these.
 
     Returns
     -------
@@ -131,35 +118,24 @@ def evaluate(
         If rows cannot be read, or if columns, scaling or labels are not the model's.
     """
     require_execution(execution)
-    model, places, asked = load_model(run), addresses(dataset), AskedMetrics(threshold, top)
-    limit = None if memory is None else parse_bytes(memory)
+    model, places, plan = load_model(run), addresses(dataset), plan_of(EvaluationPlan, settings)
+    asked = AskedMetrics(plan.threshold, plan.top)
     if len(places) == 1 and not is_source(places[0]):
-        refuse_reading(reading.keys() - Matching.model_fields.keys(), places[0])
-        require_file(by, places[0])
-        data, rules = Dataset.open(places[0]), plan_of(Matching, reading)
+        refuse_reading(settings.keys() - Matching.model_fields.keys(), places[0])
+        require_file(plan.by, places[0])
+        data = Dataset.open(places[0])
         with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
             return evaluation.evaluate(
-                within(model, limit), data, executor, rules=rules, asked=asked
+                within(model, plan.memory), data, executor, rules=plan.options, asked=asked
             )
     require_here(execution)
-    options = plan_of(SourceOptions, reading)
-    return evaluate_rows(model, places, options, by=by, asked=asked, memory=limit).evaluation
+    return evaluate_rows(
+        model, places, plan.options, by=plan.by, asked=asked, memory=plan.memory
+    ).evaluation
 
 
 def predict(
-    run: Address,
-    inputs: Address | Sequence[Address],
-    output: Address,
-    *,
-    overwrite: bool = False,
-    probability: bool = False,
-    clip: bool = True,
-    keep: Sequence[str] = (),
-    threshold: float | None = None,
-    memory: int | str | None = None,
-    table: str | None = None,
-    only_new: bool = False,
-    **reading: Any,
+    run: Address, inputs: Address | Sequence[Address], output: Address, **settings: Any
 ) -> PredictionResult:
     """Write predictions for files of any size to a file or a table, as `fewpass predict` does.
 
@@ -174,31 +150,9 @@ def predict(
         slash at its end: a file for each of the inputs' files; the same call again goes on where
         one was killed.  A database (postgresql://..., .sqlite, .duckdb) or a table of Delta Lake
         (.delta): all rows are put there, or none; the same call again replaces its rows.
-    overwrite
-        Replace `output` if it exists already; what fewpass wrote there itself, and nobody changed
-        since, is replaced without.  Inputs, sources of the model's data set, and files
-        in data sets and runs are never replaced.  Of a table: all of its rows, if it has the
-        columns of these predictions.
-    probability
-        Add a column per class, and `probability`, that of the second of two labels or of the label
-        predicted.  Needs the logistic loss, or a run trained with `calibrate`.
-    clip
-        Clip predicted numbers to the range of the targets that were learnt from, unless the run was
-        trained with clip=False; False: write the linear function.
-    keep
-        Columns of the files that are written first, as they are, such as ids.
-    threshold
-        Predict the second of two labels where its probability is at least this [default: where the
-        score is above 0].
-    memory
-        Memory limit, such as "256MB" [default: 1 GiB, and the weights].
-    table
-        Name of the table, where `output` is a database.
-    only_new
-        Predict only files that are not predicted in `output` (a folder or a table) yet, by whatever
-        model, as they are now.
-    **reading
-        Fields of `SourceOptions`.
+    **settings
+        Fields of `PredictionPlan` (overwrite, probability, keep, table, ...) and of
+        `SourceOptions`.
 
     Returns
     -------
@@ -211,18 +165,7 @@ def predict(
         If rows cannot be read, if their columns are not the model's, if it has no probabilities,
         or if `output` must not be written.
     """
-    options = plan_of(SourceOptions, reading)
+    plan = plan_of(PredictionPlan, settings)
     return prediction.predict(
-        load_model(run),
-        addresses(inputs),
-        os.fspath(output),
-        options,
-        overwrite=overwrite,
-        probability=probability,
-        clip=clip,
-        keep=keep,
-        threshold=threshold,
-        memory=None if memory is None else parse_bytes(memory),
-        table=table,
-        only_new=only_new,
+        load_model(run), addresses(inputs), os.fspath(output), plan.options, **plan.written
     )

@@ -34,7 +34,8 @@ GROUPS = {
     "models in memory": ("LoadedModel",),
     "data sets as tables": ("Dataset",),
     "settings of the functions": (
-        "IngestPlan", "SourceOptions", "TrainingPlan", "RefreshPlan", "Execution",
+        "IngestPlan", "SourceOptions", "TrainingPlan", "PredictionPlan", "EvaluationPlan",
+        "RefreshPlan", "Execution",
     ),
 }  # fmt: skip
 METHODS = (

@@ -379,7 +379,7 @@ def refreshes(night):
     tables = [one for one in shown if one["key"] and one["key"].endswith("-drift")]
     rows = json.loads(tables[0]["data"])
     night.tell("the same", f"table `drift` of the refresh, {len(rows)} lines", rows[0])
-    words = [str(Path(sys.executable).with_name("fewpass")), "clean", str(store)]
+    words = [str(Path(sys.executable).with_name("fewpass")), "store", "clean", str(store)]
     for option in ("--keep-generations", "--keep-artifacts"):
         done = subprocess.run(
             [*words, option, "1", "--dry-run", "--json"], env=night.environment, cwd=PROJECT,
@@ -388,7 +388,7 @@ def refreshes(night):
         removed = [
             f"{one['what']} ({one['objects']})" for one in json.loads(done.stdout)["removed"]
         ]
-        night.tell(f"`fewpass clean STORE {option} 1 --dry-run`", "would be removed",
+        night.tell(f"`fewpass store clean STORE {option} 1 --dry-run`", "would be removed",
                    f"{len(removed)}: {', '.join(removed[:3])}")  # fmt: skip
     for one in json.loads(ask("models", store=store)[1])["events"]:
         night.tell("the log of the store", f"fewpass store list, generation {one['generation']}",

@@ -6,10 +6,11 @@ import shlex
 
 import pytest
 
-from fewpass.flows.application import app
 from fewpass.flows.beginning import beginning
 from fewpass.flows.cli import main
+from fewpass.flows.command_line import call_of
 from fewpass.flows.flags import in_flags
+from fewpass.flows.listed_commands import command_named, function_of
 from testing.imports import PACKAGES
 from tests.conftest import PROJECT
 from tests.flows.test_flags import sentences
@@ -49,13 +50,20 @@ def written_commands():
                     yield shlex.split(found)[1:]
 
 
+def require_call(tokens):
+    """Read a command line, and call nothing; UsageError where it means nothing."""
+    words = command_named(tokens)
+    assert words, tokens
+    call_of(words, function_of(words), tokens[len(words.split()) :])
+
+
 def test_every_command_that_is_advised_is_one():
     told = [*called_commands(), *written_commands()]
     assert len(told) > 20
     verbs = set()
     for words in told:
         words = [STANDS_FOR if word.isupper() else word for word in words]
-        app.parse_args(words, exit_on_error=False, print_error=False)  # raises what is none
+        require_call(words)
         verbs.add(words[0])
     assert {"train", "ingest", "resume", "inspect", "store"} <= verbs
 
@@ -65,7 +73,7 @@ def test_what_is_said_first_can_be_typed(tmp_path):
     told = [line for line in lines if re.match(r"fewpass [a-z]+ [A-Z]", line)]
     assert len(told) >= 5
     for line in told:
-        app.parse_args(shlex.split(line)[1:], exit_on_error=False, print_error=False)
+        require_call(shlex.split(line)[1:])
 
 
 @pytest.mark.parametrize("value", ["my data", "it's", "a;b", "x=$HOME"])

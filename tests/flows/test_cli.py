@@ -1,6 +1,5 @@
 """The command: what it prints, refuses and interrupts; the pipeline has tests of its own."""
 
-import inspect
 import json
 import os
 import re
@@ -16,12 +15,19 @@ import distributed  # noqa: F401  its settings must be there before one of them 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
-from fewpass.flows import application, cli
+from fewpass.flows import cli
+from fewpass.flows.commands.completing import candidates
 from fewpass.flows.commands.contents import faults
-from fewpass.flows.listed_commands import STORE
-from fewpass.flows.options import IngestOptions, PlanSource, TrainingOptions, called
+from fewpass.flows.declared_options import arguments_of, options_of, text_of
+from fewpass.flows.help_pages import spelled
+from fewpass.flows.listed_commands import COMMANDS, function_of
+from fewpass.flows.options import (
+    IngestOptions,
+    PlanSource,
+    TrainingOptions,
+    called,
+)
 from fewpass.flows.settings import as_toml, checked, ingest_settings, training_settings
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
@@ -62,46 +68,10 @@ def work(tmp_path_factory):
 # -- help -------------------------------------------------------------------------------------------
 
 
-COMMANDS = [
-    "ingest",
-    "plan",
-    "train",
-    "resume",
-    "evaluate",
-    "predict",
-    "export",
-    "report",
-    "inspect",
-    "verify",
-    "warm-up",
-    "doctor",
-    "dashboard",
-    "demo",
-    "columns",
-    "weights",
-    "methods",
-    "completion",
-    "store",
-    "explain",
-    "compare",
-    "cross-validate",
-    "shapes",
-    "head",
-    "append",
-    "forget",
-    "health",
-    "clean",
-]
-
-
-def test_every_command_is_tried_here():
-    assert {name for name in application.app if not name.startswith("-")} == set(COMMANDS)
-
-
 def test_help_waits_for_no_compiler():
     program = (
         "import sys; from fewpass.flows.cli import main\n"
-        f"for words in [[], *([c] for c in {COMMANDS})]: assert main([*words, '--help']) == 0\n"
+        f"for words in [[], *(c.split() for c in {[*COMMANDS]})]: assert main([*words, '--help']) == 0\n"
         "slow = {'numba', 'dask', 'distributed', 'prefect', 'numpy', 'pyarrow'} & set(sys.modules)\n"
         "sys.exit(f'imported {slow}' if slow else 0)"
     )
@@ -118,36 +88,26 @@ def test_what_runs_no_command_imports_none(words):
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
-#: Every command, and those of `store`.
-PATHS = [
-    *((name,) for name in COMMANDS if name != "store"),
-    *(("store", name) for name in STORE),
-]
-
-
-def command_at(app, path):
-    for name in path:
-        app = app[name]
-    return app
-
-
-@pytest.mark.parametrize("path", PATHS[: len(COMMANDS) - 1])
-def test_the_list_of_commands_says_what_their_own_pages_say(path):
-    listed = command_at(application.application(listing=True), path).help
-    said = inspect.getdoc(command_at(application.app, path).default_command)
-    assert listed.partition("\n\n")[0] == said.partition("\n\n")[0].replace("\n", " ")
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_every_command_and_option_says_what_it_is_for(path, capsys):
-    assert cli.main([*path, "--help"]) == 0
-    shown, command = capsys.readouterr().out, command_at(application.app, path)
-    assert command.help or command.default_command.__doc__
-    for argument in command.assemble_argument_collection(parse_docstring=True):
-        if argument.name.startswith("*"):  # what holds the options of a group
-            continue
-        assert argument.parameter.help, f"{path} {argument.name}"
-        assert argument.name in shown or argument.name.lstrip("-").upper() in shown, argument.name
+@pytest.mark.parametrize("words", COMMANDS)
+def test_help_has_every_argument_and_option(words, capsys):
+    """Those of every day in one page, the rest in another; a line each; all about each on demand."""
+    assert cli.main([*words.split(), "--help"]) == 0
+    short, command = capsys.readouterr().out, function_of(words)
+    assert cli.main([*words.split(), "--help", "all"]) == 0
+    whole = capsys.readouterr().out
+    assert all(f"\n  {place.name} " in short for place in arguments_of(command))
+    options = [*options_of(command)]
+    for option in options:
+        shown = f"\n  {spelled(option)}"
+        assert shown in whole
+        assert (shown in short) == option.everyday
+    assert sum(option.everyday for option in options) <= 17
+    assert cli.main([*words.split(), "--help", options[-1].names[0]]) == 0
+    assert text_of(options[-1], {}) in " ".join(capsys.readouterr().out.split())
+    assert cli.main(["--help", *words.split()]) == 0
+    assert capsys.readouterr().out == short
+    assert cli.main([*words.split(), "--help", "nosuch"]) == 2
+    assert f"{words} has no option --nosuch." in capsys.readouterr().err
 
 
 def test_nothing_asked_for_says_what_to_do_first(capsys):
@@ -166,6 +126,7 @@ def test_nothing_asked_for_says_what_to_do_first(capsys):
         ("train a b --tolerance 1", "train has no option --tolerance. Did you mean --tol?"),
         ("train a b --max_iter 9", "Did you mean --passes?"),
         ("train a b --pases 9", "Did you mean --passes?"),
+        ("ingest a b --test_fraction .2", "Did you mean --test-fraction?"),
         ("ingest a b --test-frac .2", "Did you mean --test-fraction?"),
         ("ingest a b --sep=;", "Did you mean --delimiter?"),
         ("doctor --lambda 1", "doctor has no option --lambda. fewpass doctor --help"),
@@ -187,9 +148,9 @@ def test_what_a_command_does_not_take_is_told_with_what_it_takes(words, said, ca
 def test_other_programs_words_stand_for_options_that_there_are():
     known = {
         name
-        for path in PATHS
-        for one in command_at(application.app, path).assemble_argument_collection()
-        for name in one.names
+        for words in COMMANDS
+        for option in options_of(function_of(words))
+        for name in option.names
     }
     assert {called((name,)) for name in OTHER_NAMES} <= known
     others = {other for words in OTHER_NAMES.values() for other in words.split()}
@@ -228,34 +189,38 @@ def test_every_method_has_a_page(as_json):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completions_know_commands_and_options(shell, capsys):
+def test_completion_scripts_ask_for_words(shell, capsys):
     assert cli.main(["completion", shell]) == 0
     shown = capsys.readouterr().out
-    for word in ("ingest", "test-fraction", "held-out", "warm-up"):
-        assert word in shown
-    assert shell != "zsh" or shown.endswith("  compdef _cyclopts_fewpass fewpass\nfi\n")
+    assert f"fewpass completion {shell} -- " in shown
 
 
 @pytest.mark.parametrize(
-    "words, completed",
+    ("words", "completed"),
     [
-        ("tra", "train"),
-        ("methods newt", "newton"),
-        ("train data run --loss squared_", "squared_hinge"),
+        ("tra", ["train"]),
+        ("store p", [["store", "publish"][1]]),
+        ("methods newt", ["newton"]),
+        ("train data run --loss squared_", ["squared_hinge"]),
+        ("train data run --test-", ["--test-fraction", "--test-by", "--test-group"]),
+        ("train da", []),
+        ("train data run --label da", []),
     ],
 )
-def test_bash_completes_commands_and_choices(tmp_path, capsys, words, completed):
+def test_words_are_completed_to_commands_options_and_choices(words, completed):
+    assert sorted(candidates(words.split())) == sorted(completed)
+
+
+def test_bash_completes(tmp_path, capsys):
     assert cli.main(["completion", "bash"]) == 0
     script = tmp_path / "fewpass"
     script.write_text(capsys.readouterr().out)
-    asked = (
-        f"COMP_WORDS=(fewpass {words}); COMP_CWORD={len(words.split())}; _fewpass; echo $COMPREPLY"
-    )
+    asked = "COMP_WORDS=(fewpass methods newt); COMP_CWORD=2; _fewpass; echo $COMPREPLY"
     found = subprocess.run(
-        ["bash", "--norc", "-c", f"source {script}; {asked}"],
-        capture_output=True, text=True, check=True,
+        ["bash", "--norc", "-c", f"source {script}; {asked}"], capture_output=True, text=True,
+        check=True, env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
     )  # fmt: skip
-    assert found.stdout.strip() == completed
+    assert found.stdout.strip() == "newton"
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
@@ -265,7 +230,7 @@ def test_zsh_runs_the_function_that_it_was_given(tmp_path, capsys, autoloaded):
     script = tmp_path / "_fewpass"
     script.write_text(capsys.readouterr().out)
     calls = f"fpath+={tmp_path}; autoload -Uz compinit; compinit -u -D; "
-    calls += "_arguments() { echo called; return 1; }; "
+    calls += "_files() { echo called; }; "
     calls += "_fewpass" if autoloaded else f"source {script}; $_comps[fewpass]"
     found = subprocess.run(
         ["zsh", "-fc", calls], capture_output=True, text=True, check=False,
@@ -276,10 +241,13 @@ def test_zsh_runs_the_function_that_it_was_given(tmp_path, capsys, autoloaded):
 @pytest.mark.parametrize("columns", ["60", "80", "120"])
 def test_tables_fit_the_terminal(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setattr(
-        application.app, "console", Console()
-    )  # its own is as wide as when first used
-    for words in (["--help"], ["train", "--help"], ["methods"], ["methods", "sdca"]):
+    for words in (
+        ["--help"],
+        ["train", "--help"],
+        ["ingest", "--help", "all"],
+        ["methods"],
+        ["methods", "sdca"],
+    ):
         assert cli.main(words) == 0
         assert max(map(len, capsys.readouterr().out.splitlines())) <= int(columns), words
 

@@ -7,14 +7,17 @@ import pytest
 from pydantic import BaseModel
 
 import fewpass
-from fewpass.flows.application import app
 from fewpass.flows.cli import main
+from fewpass.flows.declared_options import arguments_of, options_of
+from fewpass.flows.listed_commands import function_of
+from fewpass.flows.options import FIXED
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, PredictionPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest import phases
@@ -24,7 +27,7 @@ from testing.datasets import make
 #: What the keywords of a function are fields of.
 KEYWORDS = {
     "ingest": IngestPlan, "append": AppendPlan, "forget": ForgetPlan, "train": TrainingPlan,
-    "evaluate": SourceOptions, "cross-validate": TrainingPlan, "predict": SourceOptions,
+    "evaluate": EvaluationPlan, "cross-validate": TrainingPlan, "predict": PredictionPlan,
 }  # fmt: skip
 EXECUTION = {
     "scheduler", "workers", "wait_workers", "threads", "encrypt", "tls_ca", "tls_cert", "tls_key",
@@ -35,14 +38,14 @@ CALLED = {
     "input": "inputs", "out": "output",
 }  # fmt: skip
 #: Of a terminal alone; `threads` are where it works for those that Dask may run.
-SHOWN = {"*", "config", "debug", "dry_run", "json", "log_format", "quiet", "verbose", "set"}
+SHOWN = {"config", "debug", "dry_run", "json", "log_format", "quiet", "verbose", "set"}
 OF_COMMANDS = {
-    "train": {"require_tol", "keep"}, "cross-validate": {"keep"}, "predict": {"defuse", "threads"},
-    "evaluate": {"importance", "reliability", "threads"},
+    "train": {"require_tol", "keep"}, "cross-validate": {"keep"},
+    "evaluate": {"html", "importance", "overwrite", "reliability", "threads"},
 }  # fmt: skip
 OF_PYTHON = {"label_required", "storage_options", "on_event", "execution"}
 OF_FLOWS = {
-    "train": {"keep_runs", "require_tol", "skip_unchanged"}, "predict": {"defuse", "threads"},
+    "train": {"keep_runs", "require_tol", "skip_unchanged"},
 }  # fmt: skip
 #: Rows of files, which a server does not read without a data set; and what it says by itself.
 NOT_IN_FLOWS = {
@@ -59,8 +62,9 @@ def names_in_python(verb):
 
 
 def names_of_command(verb):
-    every = app[verb].assemble_argument_collection(default_parameter=app.default_parameter)
-    names = {one.names[0].lstrip("-").replace("-", "_").lower() for one in every}
+    command = function_of(verb)
+    names = {one.names[0].lstrip("-").replace("-", "_") for one in options_of(command)}
+    names |= {place.name.rstrip(".").lower() for place in arguments_of(command)}
     return {CALLED.get(name, name) for name in names}
 
 
@@ -85,7 +89,9 @@ def test_a_command_takes_what_the_function_of_its_name_takes(verb):
     places = EXECUTION if "execution" in python else set()
     more = SHOWN | places | OF_COMMANDS.get(verb, set())
     assert command - python <= more, command - python - more
-    missing = python - command - OF_PYTHON
+    fixed = {*FIXED} if verb in ("append", "evaluate", "predict") else set()
+    missing = python - command - OF_PYTHON - fixed
+    assert not command & fixed
     assert missing <= ({"sources"} if verb in ("train", "cross-validate") else set()), missing
 
 

@@ -341,9 +341,8 @@ def test_sparse_rows_are_predicted_by_a_model_of_standardised_columns(tmp_path):
     data, run = str(tmp_path / "data"), str(tmp_path / "run")
     assert main(["ingest", str(tmp_path / "rows.csv"), data, "--dtype", "float64", "-q"]) == 0
     assert main(["train", data, run, "--passes", "2", "-q"]) == 0
-    dense = predicted(run, tmp_path / "rows.csv", tmp_path / "dense.parquet", "--dtype", "float64")
-    options = ["--by-position", "--dtype", "float64"]
-    sparse = predicted(run, tmp_path / "rows.svm", tmp_path / "sparse.parquet", *options)
+    dense = predicted(run, tmp_path / "rows.csv", tmp_path / "dense.parquet")
+    sparse = predicted(run, tmp_path / "rows.svm", tmp_path / "sparse.parquet", "--by-position")
     np.testing.assert_allclose(sparse.score, dense.score, rtol=1e-9, atol=1e-9)
 
 

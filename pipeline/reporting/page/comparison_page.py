@@ -1,4 +1,4 @@
-"""`fewpass compare --html`: several models on the same rows, on one page."""
+"""`fewpass evaluate RUN RUN... --html`: several models on the same rows, on one page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A data set as a table: `fewpass.Dataset`, and what `fewpass head` shows."""
+"""A data set as a table: `fewpass.Dataset`, and what `fewpass inspect --rows` shows."""
 
 from __future__ import annotations
 

@@ -301,14 +301,18 @@ def test_differences_are_those_of_the_rows(shop, target):
 def test_the_command_compares_and_draws(shop, tmp_path, capsys):
     runs = [str(shop / f"bought-{run}") for run in ("run", "run2")]
     page = tmp_path / "page.html"
-    words = ["compare", *runs, "--data", str(shop / "bought-new"), "--html", str(page), "--json"]
+    words = ["evaluate", *runs, str(shop / "bought-new"), "--html", str(page), "--json"]
     assert main(words) == 0
     facts = json.loads(capsys.readouterr().out)
     assert [model["run"] for model in facts["models"]] == runs
     assert facts["positive"] == "yes"
     assert "Differences from the first" in page.read_text()
     assert "The label yes counts as positive" in page.read_text()
-    assert main(["compare", runs[0], "--data", str(shop / "bought-new")]) == 2
+    assert main(["evaluate", runs[0], str(shop / "bought-new"), "--html", str(page)]) == 2
+    assert "Name two or more" in capsys.readouterr().err
+    for alone in (["--reliability"], ["--top", "0.2"]):
+        assert main(["evaluate", *runs, str(shop / "bought-new"), *alone]) == 2
+        assert f"{alone[0]} is of one run." in capsys.readouterr().err
     other = str(shop / "spent-run")
-    assert main(["compare", runs[0], other, "--data", str(shop / "bought-new")]) == 2
+    assert main(["evaluate", runs[0], other, str(shop / "bought-new")]) == 2
     assert "Compare models that predict the same" in capsys.readouterr().err

@@ -40,9 +40,11 @@ def test_old_generations_go_and_their_records_stay(tmp_path, capsys):
         main(["store", "clean", plan.store, "--keep-generations", "1", "--dry-run", "--json"]) == 0
     )
     looked = json.loads(capsys.readouterr().out)
-    assert main(["clean", plan.store, "--dry-run", "--json"]) == 0  # the most that could go
+    assert (
+        main(["store", "clean", plan.store, "--dry-run", "--json"]) == 0
+    )  # the most that could go
     assert json.loads(capsys.readouterr().out) == looked
-    assert main(["clean", plan.store, "--json"]) == 2
+    assert main(["store", "clean", plan.store, "--json"]) == 2
     capsys.readouterr()
     assert sorted(Folder(plan.store).list()) == before
     # 6 is published, and 2 was before it

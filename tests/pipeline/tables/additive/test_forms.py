@@ -12,7 +12,7 @@ import pytest
 
 from fewpass import LinearRegressor, TableEncoder, ingest
 from fewpass.flows.cli import main
-from fewpass.flows.short_options import spelled_out
+from fewpass.flows.command_line import spelled_out
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.frames import as_table
 from fewpass.pipeline.rows.buffers import row_view

@@ -121,7 +121,7 @@ def test_a_model_of_dense_text_predicts_text(tmp_path):
     quiet = ["--memory", "128MB", "-q"]
     assert main(["ingest", source, data, "--dtype", "float64", *quiet]) == 0
     assert main(["train", data, run, "--tol", "1e-6", "--scheduler", "none", *quiet]) == 0
-    assert main(["predict", run, source, out, "--dtype", "float64", *quiet]) == 0
+    assert main(["predict", run, source, out, *quiet]) == 0
     expected = from_run(run).decision_function(frame[["a", "b", "c"]].to_numpy())
     np.testing.assert_allclose(pd.read_parquet(out).score, expected, rtol=1e-8, atol=1e-8)
 

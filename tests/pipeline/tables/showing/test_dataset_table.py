@@ -136,7 +136,7 @@ def test_plain_numbers_are_unscaled(tmp_path):
 
 def test_head_prints_a_table_and_json(visits, capsys):
     place, rows = visits
-    assert cli.main(["head", str(place), "--rows", "2"]) == 0
+    assert cli.main(["inspect", str(place), "--rows", "2"]) == 0
     printed = capsys.readouterr().out
     assert set(printed.split()) >= {
         "id",
@@ -150,7 +150,7 @@ def test_head_prints_a_table_and_json(visits, capsys):
         "weight",
     }
     assert str(rows[0]["age"]) in printed
-    assert cli.main(["head", str(place), "--rows", "2", "--json"]) == 0
+    assert cli.main(["inspect", str(place), "--rows", "2", "--json"]) == 0
     assert '"origin": "kept"' in capsys.readouterr().out
 
 
@@ -165,7 +165,7 @@ def test_head_shows_many_columns_below_each_other(tmp_path, capsys):
     (tmp_path / "rows.csv").write_text("\n".join(text))
     fewpass.ingest(tmp_path / "rows.csv", tmp_path / "D", label="label", encode="linear")
     capsys.readouterr()
-    assert cli.main(["head", str(tmp_path / "D"), "--rows", "2"]) == 0
+    assert cli.main(["inspect", str(tmp_path / "D"), "--rows", "2"]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in names)  # no name is broken
     lines = printed.splitlines()

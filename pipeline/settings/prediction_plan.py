@@ -1,0 +1,81 @@
+"""Settings of what is done with rows and a model that there is: predictions, and figures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from fewpass.pipeline.settings.encoding import several
+from fewpass.pipeline.settings.flat_settings import Words
+from fewpass.pipeline.settings.model_config import Workers
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sizes import ByteSize
+from fewpass.solvers.described import Described
+
+Columns = Annotated[tuple[str, ...], BeforeValidator(several)]
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class PredictionPlan(Described):
+    """What is written of the rows of an input, and how these are read."""
+
+    options: SourceOptions = SourceOptions.usual()
+    """How to read the input."""
+    overwrite: bool = False
+    """Replace the output if it exists already; what fewpass wrote there itself, and nobody changed
+    since, is replaced without.  Never an input, a source of the model's data set, or what lies in a
+    data set or a run.  Of a table: all of its rows, if it has the columns of predictions."""
+    probability: bool = False
+    """Add a column of probabilities for each class, and last that of the second of two labels or of
+    the label predicted.  Needs a calibrated or a logistic model."""
+    defuse: bool = False
+    """Put a ' before labels that a spreadsheet would run as a formula; in .csv only."""
+    clip: bool = True
+    """Clip predicted numbers to the range of the targets seen, if the training was to."""
+    keep: Columns = ()
+    """Column of the input that is written first, as it is, such as an id; may be repeated."""
+    threshold: Probability | None = None
+    """Predict the second of two labels from this probability on [default: where the score is above
+    0]."""
+    memory: ByteSize | None = None
+    """Memory limit, such as 256MB, in addition to what the libraries take [default: 1GiB, and what
+    the weights take]."""
+    threads: Workers | None = None
+    """Threads that read and score [default: one per core]."""
+    table: str | None = None
+    """Table of the database that the output is."""
+    only_new: bool = False
+    """Predict only files of the input that are not predicted in the output, a folder or a table,
+    yet, by whatever model, as they are now."""
+
+    @property
+    def written(self) -> Words:
+        """All but how rows are read, by name."""
+        return {name: value for name, value in dict(self).items() if name in OF_OUTPUT}
+
+
+OF_OUTPUT = frozenset(PredictionPlan.model_fields) - {"options"}
+
+
+class FigureOptions(Described):
+    """Which figures of labelled rows are made."""
+
+    by: Columns = ()
+    """Column of a file whose values are slices, each evaluated by itself, with intervals; of
+    numbers with the edges of ranges (age:20,40,60); at most 1,000 values; may be repeated."""
+    threshold: Probability | None = None
+    """Call rows positive from this probability of the second of two labels on, for error,
+    precision, recall and F1 [default: where the score is above 0]."""
+    top: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """Share of the rows with the highest scores whose lift is measured [default: 0.1]."""
+
+
+class EvaluationPlan(FigureOptions):
+    """Which figures of labelled rows are made, and how files of them are read."""
+
+    options: SourceOptions = SourceOptions.usual()
+    """How to read files; of a data set only how its columns are matched."""
+    memory: ByteSize | None = None
+    """Memory limit, such as 256MB, in addition to what the libraries take [default: as in training;
+    of files 1GiB, and what the weights take]."""

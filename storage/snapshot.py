@@ -119,12 +119,14 @@ class SnapshotStore:
         """Read a snapshot's attributes only; Damaged as in `load`."""
         return read_header(self.folder, name + SUFFIX).metadata.attributes
 
-    def latest(self) -> tuple[Snapshot | None, list[str]]:
-        """Return the newest intact snapshot, and a sentence on each newer damaged one."""
+    def latest(
+        self, wanted: Callable[[str], bool] = lambda _name: True
+    ) -> tuple[Snapshot | None, list[str]]:
+        """Return the newest snapshot whose wanted arrays are intact, and what newer ones lack."""
         problems: list[str] = []
         for name in reversed(self.names()):
             try:
-                return self.load(name), problems
+                return self.load(name, wanted), problems
             except Damaged as error:
                 problems.append(str(error))
         return None, problems

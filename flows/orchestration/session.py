@@ -11,7 +11,7 @@ from fewpass.flows.cluster import engine_for_training
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.saved import Cursor, Saved
+from fewpass.pipeline.runs.saved import Cursor, Saved, is_of_model
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.stream.sources import read_first_rows
@@ -72,7 +72,7 @@ class Session:
 
     def cursor(self) -> Cursor:
         """Return how far the run folder is, whoever trained it."""
-        newest, _ = self.run.snapshots.latest() if self.run.exists() else (None, [])
+        newest, _ = self.run.snapshots.latest(is_of_model) if self.run.exists() else (None, [])
         return Saved.of(newest).cursor if newest else Cursor()
 
     def advance(self, stage: Stage) -> Iterator[Event]:

@@ -15,7 +15,7 @@ from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.runs.saved import Saved, is_of_model
 from fewpass.pipeline.runs.timeline_points import NO_BOUND
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation
@@ -41,7 +41,7 @@ def model_card(
         Of the columns, on held-out rows; none by default.
     """
     model = load_model(run)
-    saved = Saved.of(run.snapshots.load(model.snapshot))
+    saved = Saved.of(run.snapshots.load(model.snapshot, is_of_model))
     plan = model.record.plan.model_dump(mode="json")
     parts = [
         f"# Model {as_markdown(run.folder.name)}",

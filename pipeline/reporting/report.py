@@ -10,7 +10,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.runs.outcome import Convergence, bound
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.runs.saved import Saved, is_of_model
 from fewpass.pipeline.runs.sweep_times import totals
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.work_done import WorkDone
@@ -95,7 +95,7 @@ def read_report(run: RunFolder) -> ReportedRun:
     """
     timeline = Timeline.of(run)
     model = load_model(run)
-    saved = Saved.of(run.snapshots.load(model.snapshot))
+    saved = Saved.of(run.snapshots.load(model.snapshot, is_of_model))
     record, cursor = model.record, saved.cursor
     if not (timeline.points or timeline.certificates):
         raise BadInput(f"The log of {run.url} holds no step yet. Go on with fewpass resume.")

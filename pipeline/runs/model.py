@@ -17,7 +17,7 @@ from fewpass.pipeline.rows.target_range import Bounds, union_of, with_zero
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.runs.saved import Saved, require_array, unfit
+from fewpass.pipeline.runs.saved import Saved, is_of_model, require_array, unfit
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.sizes import counted
 from fewpass.solvers.protocol import Solver, State, Weights
@@ -65,7 +65,7 @@ def load_model(run: RunFolder) -> Model:
     BadInput when the run has none yet, or its model is not one of the run's features and classes.
     """
     record = run.record()
-    snapshot, _ = run.snapshots.latest()
+    snapshot, _ = run.snapshots.latest(is_of_model)
     if snapshot is None:
         raise BadInput(
             f"The run {run.url} has no snapshot yet. Finish it: {command('resume', run.url)}."
@@ -232,7 +232,7 @@ def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
     Raises BadInput when there are none yet, or they are of other columns or classes.
     """
     folder, dataset = RunFolder(run), job.dataset
-    newest, _ = folder.snapshots.latest()
+    newest, _ = folder.snapshots.latest(is_of_model)
     if newest is None:
         folder.record()  # refuses what is no run
         raise BadInput(

@@ -12,7 +12,7 @@ from fewpass.pipeline.runs.lease import KEY as LEASE
 from fewpass.pipeline.runs.lease import holder_of
 from fewpass.pipeline.runs.run_folder import KEY, RunFolder
 from fewpass.pipeline.runs.run_log import LOG, SEGMENTS
-from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.runs.saved import Saved, is_of_model
 from fewpass.storage.folder import Damaged, Folder
 
 #: What may stand in a run's address for the scheduled start, and how that is written.
@@ -60,7 +60,7 @@ def _parts(key: str) -> tuple[str, str, str]:
 
 def is_finished(run: RunFolder) -> bool:
     """Say whether a run's training came to its end."""
-    newest, _ = run.snapshots.latest()
+    newest, _ = run.snapshots.latest(is_of_model)
     return newest is not None and Saved.of(newest).finished
 
 

@@ -31,6 +31,11 @@ from fewpass.storage.snapshot_file import StoredPart
 Amount = Annotated[float, Field(ge=0.0)]
 
 
+def is_of_model(array: str) -> bool:
+    """Whether an array of a snapshot is of its model, and not of a state (packing.py)."""
+    return not array.partition(".")[0].isdecimal()
+
+
 class Cursor(NamedTuple):
     """Where in the plan a run stands, and what it took so far."""
 

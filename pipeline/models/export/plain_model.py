@@ -17,7 +17,7 @@ from fewpass.pipeline.rows.target_range import Bounds
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.runs.saved import VERSION_DIGITS, Saved
+from fewpass.pipeline.runs.saved import VERSION_DIGITS, Saved, is_of_model
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.solvers.bad_input import MOST_WHOLE
@@ -102,7 +102,7 @@ def of_run(run: Any) -> PlainModel:
             "model of other programs does. Ingest with another scale, and train again."
         )
     coef, intercept = unscaled(model.weights, Scaler(record.scaling.kind, model.scale, model.shift))
-    saved = Saved.of(model.run.snapshots.load(model.snapshot))
+    saved = Saved.of(model.run.snapshots.load(model.snapshot, is_of_model))
     recipe = recipe_in(record.columns)
     names = record.columns.feature_names if record.columns and not recipe else None
     return PlainModel(

@@ -154,7 +154,7 @@ def test_plans_that_do_not_fit_their_data_are_refused_before_anything_is_written
     for wrong, said in [
         ({"loss": "hinge"}, "needs labels"),
         ({"memory": "1MB"}, "`memory="),
-        ({"streams": 1000}, "`streams="),
+        ({"streams": 1000}, "Use fewer streams"),
         ({"lam": 1.0, "solver": {"kind": "asgd", "gamma0": 2.0}}, "gamma0"),
     ]:
         with pytest.raises(ValueError, match=said):

@@ -74,8 +74,8 @@ _INNER = ("options", "source")  # parts of a plan whose fields are given as the 
 
 
 def plainly(path: Path) -> str:
-    """Return a setting's name in Python."""
-    return ".".join(name for name in path if name not in _INNER)
+    """Return a setting's name in Python; of a part its own."""
+    return ".".join(name for name in path if name not in _INNER) or ".".join(path)
 
 
 def refusal(

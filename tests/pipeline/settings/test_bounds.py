@@ -106,6 +106,7 @@ def test_what_is_within_bounds_comes_back_as_it_was_written():
             lambda: fewpass.ingest([], "d"),
             r"sources is \[\], but it should have at least 1 item\.$",
         ),
+        (lambda: fewpass.refresh(sources=["a"], store="s", options={}), 'no setting "options"'),
         (lambda: SourceOptions(delimiter="ab"), 'delimiter is "ab", but it should have at most 1'),
     ],
 )

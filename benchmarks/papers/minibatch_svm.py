@@ -279,7 +279,11 @@ def stored(folder: Path, X: Any, y: np.ndarray, *, shuffle: bool) -> Dataset:
     """The rows in 64 chunks, as they come or shuffled."""
     dump_svmlight_file(X, y, str(folder / "rows.svm"), zero_based=False)
     place = str(folder / f"set-{shuffle}")
-    ingest(IngestPlan(sources=(str(folder / "rows.svm"),), dataset=place, shuffle=shuffle))
+    size = max(1 << 14, (folder / "rows.svm").stat().st_size // 64)
+    plan = IngestPlan(
+        sources=(str(folder / "rows.svm"),), dataset=place, shuffle=shuffle, chunk_bytes=size
+    )
+    ingest(plan)
     return Dataset.open(place)
 
 

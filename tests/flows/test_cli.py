@@ -462,14 +462,14 @@ def test_the_printed_plan_is_the_plan(tmp_path_factory, lam, solver, passes, tol
 
 
 def test_the_printed_ingest_plan_is_the_plan(fewpass, work, tmp_path):
-    asked = ["ingest", work / "clicks.svm", tmp_path / "d", "--scale", "maxabs", "--drop", "0"]
-    status, out, _ = fewpass(*asked, "--zero-based", "--no-shuffle", "--dry-run")
+    asked = ["ingest", work / "clicks.svm", tmp_path / "d", "--scale", "maxabs", "--zero-based"]
+    status, out, _ = fewpass(*asked, "--seed", "3", "--no-shuffle", "--dry-run")
     assert status == 0
     assert not (tmp_path / "d").exists()
     (tmp_path / "plan.toml").write_text(out)
     plan = ingest_settings(["s"], "d", IngestOptions(), PlanSource(config=tmp_path / "plan.toml"))
     assert (plan.scale, plan.shuffle, plan.options.zero_based) == ("maxabs", False, True)
-    assert plan.options.drop == (0,)
+    assert plan.seed == 3
 
 
 def test_tol_raises_the_cap_on_passes():

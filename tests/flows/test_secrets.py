@@ -134,7 +134,7 @@ def test_what_fails_tells_no_secret(kind, host, tmp_path, capfd):
         (["ingest", url, made, "--no-such-option", url], 2),
         (["ingest", url, made, "--format", url], 2),
         (["ingest", url, made, "--seed", url], 2),
-        (["train", url, made], 2),
+        (["train", address(host, kind, "bad.svm"), made], 2),
         (["train", url, made, "--dry-run", "--start-from", url], 2),
         (["train", made, url, "--held-out", url, "--verbose"], 2),
         (["train", made, made, "--scheduler", url], 2),

@@ -53,7 +53,7 @@ def test_what_help_needs_imports_nothing_heavy(name):
             (IngestPlan, SourceOptions),
             {"sources", "dataset", "options", "storage_options", "label_required"},
         ),
-        (options.Reading, (SourceOptions,), {"label_required"}),
+        (options.Reading, (SourceOptions,), {"label_required", *options.FIXED}),
         (options.Where, (Execution,), set()),
     ],
 )

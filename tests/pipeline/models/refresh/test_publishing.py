@@ -70,7 +70,7 @@ def test_what_cannot_be_published_is_refused(plan, tmp_path, fewpass):
     for words, said in (
         (("publish", store, "7"), "no generation 000007"),
         (("publish", store, "2"), "it is the one that is used"),
-        (("publish", store, "newest"), "takes a whole number, not 'newest'"),
+        (("publish", store, "newest"), "of at least 1, not 'newest'"),
         (("publish", store, "1", "--after", str(number - 1)), "published generation 000002"),
         (("list", tmp_path / "nowhere"), "the store of a refresh was expected"),
         (("take", store, "2"), "neither waits nor is set apart"),

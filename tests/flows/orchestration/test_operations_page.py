@@ -74,7 +74,7 @@ def script(store, ports):
         command = command.replace("/data/fewpass", str(store))
         command = command.replace("demo-output/", f"{store.parent}/")
         if command.startswith("prefect run ingest"):  # the page's two streams need two chunks
-            command += " -p chunk_bytes=1MiB"
+            command += " -p chunk_bytes=64KiB"
         lines += [f"echo '+' {shlex.quote(command)}", command]
         if command.startswith("prefect run ingest"):
             lines.append(SHIM)

@@ -112,7 +112,7 @@ def arguments_of(command: Callable[..., int]) -> Iterator[Argument]:
     hints = get_type_hints(command, include_extras=True)
     for name, parameter in inspect.signature(command).parameters.items():
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            kind, form, _ = _taken_apart(hints[name])
+            kind, form, _ = _unpacked(hints[name])
             shown = form.names[0] if form.names else name.upper()
             yield Argument(shown, parameter, kind, form)
 
@@ -135,12 +135,12 @@ def _options_of_class(argument: str, holder: type) -> Iterator[Option]:
 
 
 def _option(argument: str, within: str | None, hint: Any, default: Any, title: str) -> Option:
-    kind, form, many = _taken_apart(hint)
+    kind, form, many = _unpacked(hint)
     names = form.names or (called((within or argument,)),)
     return Option(names, argument, within, kind, form, many, default, title)
 
 
-def _taken_apart(hint: Any) -> tuple[Any, OptionForm, bool]:
+def _unpacked(hint: Any) -> tuple[Any, OptionForm, bool]:
     """Return what one value is, how it is written, and whether there may be several."""
     arms = [*_arms(hint)]
     form = next((arm for arm in arms if isinstance(arm, OptionForm)), OptionForm())

@@ -76,6 +76,11 @@ def encode(array: NDArray[Any]) -> bytes:
     return body + checksum(body).to_bytes(TRAILER_BYTES, "little")
 
 
+def own_checksum(chunk: bytes | memoryview) -> int:
+    """Return the checksum that an encoded chunk ends with."""
+    return int.from_bytes(memoryview(chunk)[-TRAILER_BYTES:], "little")
+
+
 def _compressed(array: NDArray[Any], level: int, shuffled: bool) -> bytes:
     """Return blosc's frame: compressed, or uncompressed with a header at level 0."""
     body: bytes = blosc.compress(
@@ -206,7 +211,7 @@ def _checked_body(raw: NDArray[np.uint8], expected: int | None) -> NDArray[np.ui
         raise ValueError(f"it has {raw.size} bytes, fewer than any chunk")
     body = raw[:-TRAILER_BYTES]
     actual = checksum(body)
-    stored = int.from_bytes(raw[-TRAILER_BYTES:].tobytes(), "little")
+    stored = own_checksum(raw.data)
     for wanted in (stored, stored if expected is None else expected):
         if actual != wanted:
             raise ValueError(f"its checksum is {actual:08x}, where {wanted:08x} was expected")

@@ -7,6 +7,7 @@ of each, in the order of the file.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
@@ -84,7 +85,7 @@ def write_columns(
     ValueError
         An array has another length.
     """
-    length, whole, records = 0, 0, Records()
+    whole, frames = 0, defaultdict[str, list[StoredObject]](list)
     every, dtypes = dict(columns), dict[str, Dtype]()
     dtypes |= dict.fromkeys(columns, "float64")
     if order.source is not None:
@@ -92,19 +93,16 @@ def write_columns(
         dtypes[COLUMN_ORDER] = "int32" if order.source.itemsize == 4 else "int64"
 
     def pieces() -> Iterator[bytes]:
-        nonlocal length, whole
+        nonlocal whole
         for name, make in every.items():
-            records[name] = StoredColumns(dtypes[name], ())
             for frame in _encoded(name, make(), dtypes[name], n_features):
-                stored = StoredObject(
-                    len(frame), codec.checksum(memoryview(frame)[: -codec.TRAILER_BYTES])
-                )
-                records[name] = StoredColumns(dtypes[name], (*records[name].frames, stored))
-                length, whole = length + len(frame), codec.checksum(frame, whole)
+                frames[name].append(StoredObject(len(frame), codec.own_checksum(frame)))
+                whole = codec.checksum(frame, whole)
                 yield frame
 
     folder.write_pieces(KEY, pieces(), durable=False)
-    return StoredObject(length, whole), records
+    records = {name: StoredColumns(dtypes[name], tuple(frames[name])) for name in every}
+    return StoredObject(sum(record.n_bytes for record in records.values()), whole), records
 
 
 def _encoded(name: str, numbers: NDArray[Any], dtype: Dtype, n_features: int) -> Iterator[bytes]:

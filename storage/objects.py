@@ -116,7 +116,7 @@ def get(folder: Folder, key: str, stored: StoredObject) -> bytes:
     _require_length_of(read, folder, key, stored)
     actual, own = codec.checksum(content(key, data)), stored.crc32c
     if not key.endswith(WHOLE):
-        own = int.from_bytes(data[-codec.TRAILER_BYTES :], "little")
+        own = codec.own_checksum(data)
     if {actual} != {own, stored.crc32c}:
         raise Damaged(
             f"{folder.address(key)} is damaged: its checksum is {actual:08x}, where it ends with "

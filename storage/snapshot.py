@@ -122,7 +122,7 @@ class SnapshotStore:
     def latest(
         self, wanted: Callable[[str], bool] = lambda _name: True
     ) -> tuple[Snapshot | None, list[str]]:
-        """Return the newest snapshot whose wanted arrays are intact, and what newer ones lack."""
+        """Return the newest snapshot whose wanted arrays are whole, and faults of newer ones."""
         problems: list[str] = []
         for name in reversed(self.names()):
             try:

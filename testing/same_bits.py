@@ -31,6 +31,7 @@ import pyarrow.parquet
 
 N = 600
 WHERE = Path("rows")
+SEVERAL: dict[str, object] = {"chunk_bytes": 8192}  # chunks of every set
 Case = Callable[[], str]
 
 #: Tables of words, dates and numbers, and of numbers alone, in every format; options of ingests.
@@ -152,7 +153,7 @@ def _fresh() -> Path:
 def _ingested(file: str, options: dict[str, object]) -> str:
     import fewpass
 
-    made = fewpass.ingest(WHERE / file, _fresh() / "set", **options)
+    made = fewpass.ingest(WHERE / file, _fresh() / "set", **(SEVERAL | options))
     return _digest([_stored(Path(made.dataset))])
 
 
@@ -175,7 +176,7 @@ def _trained(file: str, loss: str, solver: str, **options: object) -> str:
 
     place = _fresh()
     task = "regression" if loss in OF_AMOUNTS else "classification"
-    fewpass.ingest(WHERE / file, place / "set", label="label", encode="none", task=task)
+    fewpass.ingest(WHERE / file, place / "set", label="label", encode="none", task=task, **SEVERAL)
     settings = {"lam": "1/n", "tol": 1e-3, "passes": 60, "loss": loss, "solver": solver} | options
     if solver in ("sgd", "asgd", "onepass", "pegasos", "simba"):
         settings |= {"tol": None, "passes": None if solver == "simba" else 2}
@@ -202,7 +203,7 @@ def _predicted(file: str) -> str:
     import fewpass
 
     place = _fresh()
-    fewpass.ingest(WHERE / "t.csv", place / "set", label="label")
+    fewpass.ingest(WHERE / "t.csv", place / "set", label="label", **SEVERAL)
     fewpass.train(place / "set", place / "run", lam="1/n", tol=1e-3, verbose=0)
     fewpass.predict(place / "run", WHERE / file, place / "out.csv")
     return _digest([(place / "out.csv").read_bytes()])

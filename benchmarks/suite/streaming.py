@@ -232,7 +232,6 @@ class FileRead:
     def __init__(self, dataset: str, *, cold: bool = False) -> None:
         folder = Path(dataset)
         self._paths = sorted(p for p in folder.rglob("c.*") if p.is_file())
-        self._paths = [p for p in self._paths if "columns" not in p.relative_to(folder).parts]
         self._room = np.empty(max(p.stat().st_size for p in self._paths), np.uint8)
         self.before = (lambda: forget(dataset)) if cold else None
 

@@ -1,7 +1,7 @@
 """Statistics of rows, as a manifest has them: of a table, of a data set, of several joined.
 
-Joining is associative: counts, largest values come out the same to the bit, means and
-weighted sums to rounding.  Means and variances follow Chan, Golub and LeVeque (1983, The American
+Joining is associative: counts and largest values come out the same to the bit, means and weighted
+sums to rounding.  Means and variances follow Chan, Golub and LeVeque (1983, The American
 Statistician 37:242-247): with n + m rows, d the distance of the means, the variance is
 (n v + m w) / (n + m) + d^2 n m / (n + m)^2, where nothing cancels.  Statistics are never
 subtracted: the rest could be rounding alone.

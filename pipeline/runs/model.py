@@ -29,7 +29,7 @@ from fewpass.storage.folder import Damaged
 from fewpass.storage.snapshot import Snapshot
 
 SAME_COLUMNS = Matched()
-OF_MODELS = ("coef", "best_coef")  # arrays of a snapshot that are weights, not a state
+WEIGHTS = ("coef", "best_coef")  # arrays of a snapshot that are weights
 COLUMNS_AT_ONCE = 1 << 16  # of weights that are read out of a state
 
 
@@ -144,7 +144,7 @@ def read_weights(
     run: RunFolder, snapshot: str, dataset: Dataset, matched: Matched = SAME_COLUMNS
 ) -> Weights:
     """Read the weights of one snapshot for a data set's stored rows: how they get onto a worker."""
-    loaded = run.snapshots.load(snapshot, OF_MODELS.__contains__)
+    loaded = run.snapshots.load(snapshot, WEIGHTS.__contains__)
     return stored_weights(Saved.of(loaded).weights, dataset, matched)
 
 

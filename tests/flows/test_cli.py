@@ -470,6 +470,13 @@ def test_the_printed_ingest_plan_is_the_plan(fewpass, work, tmp_path):
     plan = ingest_settings(["s"], "d", IngestOptions(), PlanSource(config=tmp_path / "plan.toml"))
     assert (plan.scale, plan.shuffle, plan.options.zero_based) == ("maxabs", False, True)
     assert plan.seed == 3
+    (tmp_path / "t.csv").write_text("a,b,y\n" + "1,2,0\n2,1,1\n" * 20)
+    status, out, _ = fewpass(
+        "ingest", tmp_path / "t.csv", tmp_path / "d", "--drop", "0", "--dry-run"
+    )
+    (tmp_path / "plan.toml").write_text(out)
+    plan = ingest_settings(["s"], "d", IngestOptions(), PlanSource(config=tmp_path / "plan.toml"))
+    assert (status, plan.options.drop) == (0, (0,))
 
 
 def test_tol_raises_the_cap_on_passes():

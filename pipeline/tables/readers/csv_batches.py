@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import io
+import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
@@ -55,8 +58,6 @@ class CsvText:
         Whether cells stand between runs of blanks, of which each becomes a tab.
     """
 
-    closed = False  # Arrow asks
-
     def __init__(
         self, stream: BinaryIO, head: bytes, begins: int, layout: CsvLayout, name: str,
         *, spaced: bool = False,
@@ -66,9 +67,16 @@ class CsvText:
         self._left, self.n_read, self._lines = head[begins:], len(head), 0
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._check(head)
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End the text here."""
+        self._is_stopped = True
 
     def read(self, n: int) -> bytes:
         """Return the next bytes, `n` at most."""
+        if self._is_stopped:
+            return b""
         if not self._left:
             self._left = self._more(n)
         end = n - (self._left[n - 1 : n + 1] == b"\r\n")  # of these Arrow may lose the second
@@ -117,12 +125,11 @@ def batches(
     """
     row, bad = first, deque[tuple[int, int, str]]()
 
-    def skip(one: Any) -> str:
+    def skip(one: Any) -> None:
         bad.append((first - 1 + one.number, one.actual_columns, one.text))
-        return "skip"
 
     try:
-        for cells in _reader(text, layout, block, skip):
+        for cells in _read_ahead(text, layout, block, skip):
             batch = _numbered(cells, row, bad)
             row += batch.rows.size + len(batch.bad)
             yield batch
@@ -144,24 +151,73 @@ def batches(
         yield CsvBatch(no_cells(layout), np.zeros(0, np.int64), tuple(bad))
 
 
-def _reader(text: CsvText, layout: CsvLayout, block: int, skip: Callable[[Any], str]) -> Any:
+class _ArrowFile:
+    """What Arrow's threads call, `read` for bytes and `skip` for a row of another width.
+
+    No frame of an exception may hold it, so that it goes when the last thread is done.
+    """
+
+    closed = False
+
+    def __init__(self, read: Callable[[int], bytes], skip: Callable[[Any], None]) -> None:
+        self.read, self._skip = read, skip
+
+    def skip(self, row: Any) -> str:
+        self._skip(row)
+        return "skip"
+
+
+def _read_ahead(
+    text: CsvText, layout: CsvLayout, block: int, skip: Callable[[Any], None]
+) -> Iterator[Any]:
+    """Yield record batches. Arrow's threads read the text ahead: they have ended when this has.
+
+    One that still read would use a stream that is closed meanwhile, or end the process with an
+    abort when it asks an interpreter that is about to exit for its lock.
+    """
+    released, readers = threading.Event(), list[Any]()
+
+    def end() -> None:
+        text.stop()
+        readers.clear()
+        released.wait()
+
+    atexit.register(end)  # where nobody closes this generator
+    try:
+        readers.append(_reader(text, layout, block, skip, released))
+        while (cells := next(readers[0], None)) is not None:  # no frame of a loop holds the reader
+            yield cells
+    finally:
+        atexit.unregister(end)
+        end()
+
+
+def _reader(
+    text: CsvText, layout: CsvLayout, block: int, skip: Callable[[Any], None],
+    released: threading.Event,
+) -> Any:  # fmt: skip
     wanted = [f"c{k}" for k in layout.columns]
-    return pa.csv.open_csv(
-        pa.PythonFile(text, "r"),
-        pa.csv.ReadOptions(
-            use_threads=False, block_size=block,
-            column_names=[f"c{k}" for k in range(layout.n_cells)],
-        ),
-        pa.csv.ParseOptions(
-            delimiter=layout.delimiter, quote_char='"' if layout.quotes else False,
-            newlines_in_values=layout.quotes, invalid_row_handler=skip,
-        ),
-        pa.csv.ConvertOptions(
-            check_utf8=False, column_types=dict.fromkeys(wanted, pa.large_string()),
-            include_columns=wanted, null_values=layout.nulls, strings_can_be_null=True,
-            true_values=[], false_values=[],  # 2 kB a column, of text, too
-        ),
-    )  # fmt: skip
+    file = _ArrowFile(text.read, skip)
+    weakref.finalize(file, released.set).atexit = False
+    try:
+        return pa.csv.open_csv(
+            pa.PythonFile(file, "r"),
+            pa.csv.ReadOptions(
+                use_threads=False, block_size=block,
+                column_names=[f"c{k}" for k in range(layout.n_cells)],
+            ),
+            pa.csv.ParseOptions(
+                delimiter=layout.delimiter, quote_char='"' if layout.quotes else False,
+                newlines_in_values=layout.quotes, invalid_row_handler=file.skip,
+            ),
+            pa.csv.ConvertOptions(
+                check_utf8=False, column_types=dict.fromkeys(wanted, pa.large_string()),
+                include_columns=wanted, null_values=layout.nulls, strings_can_be_null=True,
+                true_values=[], false_values=[],  # 2 kB a column, of text, too
+            ),
+        )  # fmt: skip
+    finally:
+        del file  # or the frame of an error has it
 
 
 def _numbered(cells: Any, row: int, bad: deque[tuple[int, int, str]]) -> CsvBatch:

@@ -13,9 +13,9 @@ from fewpass.flows.options import (
 )
 from fewpass.pipeline.errors import BadInput
 
-KEPT = (
-    "A plan writes nothing, and `keep` asks for a data set. Leave it out to plan a training "
-    "straight from the source; or ingest, and plan on the data set."
+IS_READ_ONCE = (
+    "A source of rows is read once, and by a plan not at all: with --dry-run the settings are "
+    "shown. Ingest it, and plan on the data set, for passes, bytes and memory."
 )
 
 
@@ -27,15 +27,14 @@ def plan(
     plan_source: PlanSource = PLAN_SOURCE,
     output: Output = OUTPUT,
 ) -> int:
-    """Predict what a training takes: passes, bytes, memory and time; suggest what would help.
+    """Predict what a training takes: passes, bytes and memory; suggest what would help.
 
-    Takes the options of train.  Reads the data set's statistics and a few chunks, or the first
-    rows of a source, and writes nothing.
+    Takes the options of train.  Reads the data set's statistics, and writes nothing.
 
     Parameters
     ----------
     dataset
-        Data set made by ingest, or a source of rows.
+        Data set made by ingest.
     """
     from fewpass.flows.commands import plan_tables
     from fewpass.flows.display.console import Terminal
@@ -44,15 +43,12 @@ def plan(
     from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, from_source = Terminal(output), is_source(dataset)
-    if from_source and training.keep is not None:
-        raise BadInput(KEPT)
+    if from_source and not plan_source.dry_run:
+        raise BadInput(IS_READ_ONCE)
     plan, place = training_settings(dataset, training, plan_source, is_source=from_source)
     if plan_source.dry_run:
         terminal.result(flat(plan, place), as_toml(plan, place))
         return 0
     terminal.plan(as_toml(plan, place))
-    if plan.source is not None:
-        plan_tables.print_source_forecast(terminal, dataset, plan)
-    else:
-        plan_tables.print_forecast(terminal, dataset, plan, place)
+    plan_tables.print_forecast(terminal, dataset, plan, place)
     return 0

@@ -2,64 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group
 
-from fewpass.flows.display.console import Terminal, facts_table, format_seconds
+from fewpass.flows.display.console import Terminal, facts_table
 from fewpass.flows.display.seldom_sentences import ENGINES
 from fewpass.flows.flags import in_flags, to_reproduce
-from fewpass.pipeline.budget import PROGRAM, Budget, TakenMemory, remaining
-from fewpass.pipeline.passes.executor import threads_of
+from fewpass.pipeline.budget import TakenMemory
 from fewpass.pipeline.planning.advice import advice
 from fewpass.pipeline.planning.forecast import Forecast, forecast, shares_of
-from fewpass.pipeline.planning.job import solver_of_job, training_memory
+from fewpass.pipeline.planning.job import training_memory
 from fewpass.pipeline.planning.place import place_of
-from fewpass.pipeline.planning.trial import Speed, seconds_of, try_out
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.prepared import planned
 from fewpass.storage.dataset import Dataset
-
-if TYPE_CHECKING:
-    from fewpass.pipeline.planning.source_forecast import SourceForecast
-
-NOT_STORED = (
-    "A certificate or a tolerance needs the rows again, which are stored nowhere; train with "
-    "--keep DATASET, or ingest, for them."
-)
-
-
-def print_source_forecast(terminal: Terminal, source: str, plan: TrainingPlan) -> None:
-    """Print the forecast of a training from a source."""
-    from fewpass.pipeline.planning.source_forecast import forecast_of_source  # noqa: PLC0415
-
-    plan, choice, predicted, notes = forecast_of_source(plan, read_first_rows)
-    facts = {"source": source} | predicted.model_dump()
-    shares = _shares_of(plan, predicted)
-    facts |= {"chosen": choice.reason if choice else None, "notes": notes}
-    facts |= {"budget": _as_facts(shares)}
-    for note in notes:
-        terminal.say(note, style="yellow")
-    terminal.result(facts, _tables(shown_from_source(predicted), shares))
-    if choice:
-        terminal.explain(f"Chosen: {choice.reason}.")
-    terminal.explain(NOT_STORED)
-
-
-def _shares_of(plan: TrainingPlan, predicted: SourceForecast) -> list[TakenMemory]:
-    """Return who takes what of the memory of a training from a source."""
-    states = "states with their copies, statistics of columns, held-out rows, pieces being parsed"
-    taken = [
-        TakenMemory("program", predicted.overhead_bytes, PROGRAM),
-        TakenMemory("states", predicted.state_bytes, states),
-        TakenMemory(
-            "rows", predicted.buffer_bytes, f"{Budget.buffers} buffers, which are shuffled"
-        ),
-    ]
-    return [*taken, remaining(plan.memory, taken)]
 
 
 def print_forecast(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Execution) -> None:
@@ -73,15 +32,13 @@ def print_forecast(terminal: Terminal, dataset: str, plan: TrainingPlan, place: 
     job = planner.job(training_memory(plan))
     predicted = forecast(plan, job)
     said = [in_flags(one) for one in advice(planner, plan, job, predicted)]
-    speed = try_out(solver_of_job(plan, job), job)
-    seconds = seconds_of(predicted, speed, plan.streams, threads_of(where_to))
     facts = {"dataset": dataset} | predicted.model_dump()
-    facts |= {"tried_rows": speed.rows, "seconds": seconds, "advice": said}
+    facts |= {"advice": said}
     facts |= {"chosen": choice.reason if choice else None}
     facts |= {"lam_origin": origin and origin.as_facts()}
     shares = shares_of(plan, job, predicted)
     facts |= {"engine": where_to.engine, "why": why, "budget": _as_facts(shares)}
-    lines = shown(predicted, speed, seconds) | {"engine": f"{ENGINES[where_to.engine]} ({why})"}
+    lines = shown(predicted) | {"engine": f"{ENGINES[where_to.engine]} ({why})"}
     terminal.result(facts, _tables(lines, shares))
     if origin:
         terminal.explain(f"Chosen: {in_flags(origin.sentence())}.")
@@ -103,7 +60,7 @@ def _tables(lines: dict[str, Any], shares: list[TakenMemory]) -> Group:
     return Group(facts_table("Forecast", lines), facts_table("Memory", memory))
 
 
-def shown(predicted: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
+def shown(predicted: Forecast) -> dict[str, Any]:
     """Lay out a forecast."""
     return {
         "method": f"{predicted.solver}, loss {predicted.loss}, lam {predicted.lam:.6g}",
@@ -114,24 +71,6 @@ def shown(predicted: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
         "passes": passes_line(predicted),
         "to read": f"{format_bytes(predicted.bytes_per_pass)} a pass, "
         f"{format_bytes(predicted.bytes_read)} in all",
-        "time": f"about {format_seconds(seconds)}, as {speed.rows:,} rows went here",
-    }
-
-
-def shown_from_source(predicted: SourceForecast) -> dict[str, Any]:
-    """Lay out the forecast of a training from a source."""
-    expected = f"about {predicted.n_rows:,}, by the first {predicted.first_rows:,}"
-    more = ", later rows may have more" if predicted.columns_may_grow else ""
-    size, seconds = predicted.bytes_to_read, predicted.seconds
-    speed = f", as {predicted.tried_rows:,} rows went here"
-    return {
-        "method": f"{predicted.solver}, loss {predicted.loss}, lam {predicted.lam:.6g}",
-        "models": None if predicted.models == 1 else f"{predicted.models}: one per class and lam",
-        "rows": f"{predicted.n_rows:,}" if predicted.whole else expected,
-        "columns": f"{predicted.n_features:,}{more}",
-        "to read": None if size is None else f"{format_bytes(size)}, once",
-        "time": None if seconds is None else f"about {format_seconds(seconds)}{speed}",
-        "engine": "threads of this process (rows are read once)",
     }
 
 

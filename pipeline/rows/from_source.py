@@ -63,10 +63,6 @@ class OpenedSource(Protocol):
         """Whether these are all rows."""
 
     @property
-    def bytes_to_read(self) -> int | None:
-        """Bytes of all rows; None where that is unknown."""
-
-    @property
     def may_grow(self) -> bool:
         """Whether rows to come may have columns that the first do not."""
 

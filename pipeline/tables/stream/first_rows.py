@@ -27,7 +27,6 @@ from fewpass.pipeline.tables.ingest.layout import laid_out
 from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on
 from fewpass.pipeline.tables.ingest.reading import (
     hashed_names_of,
-    raw_bytes,
     schema_of,
 )
 from fewpass.pipeline.tables.readers import Expected, open_source
@@ -128,10 +127,6 @@ class FirstRows:
     @property
     def endless(self) -> bool:
         return is_standard_input(self.asked.sources) and not self.whole
-
-    @property
-    def bytes_to_read(self) -> int | None:
-        return None if self.endless else raw_bytes(self.source)
 
     @property
     def reserved_bytes(self) -> int:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from fewpass.flows import cli
 from fewpass.pipeline.budget import Budget
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.planning.clustering import (
     clustering,
     clustering_warning,
@@ -19,10 +18,8 @@ from fewpass.pipeline.planning.clustering import (
 )
 from fewpass.pipeline.planning.forecast import forecast, shares_of
 from fewpass.pipeline.planning.planner import Planner
-from fewpass.pipeline.planning.trial import try_out
 from fewpass.pipeline.rows.windows import plan_windows
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.batch.agd import Agd
 from fewpass.solvers.batch.gd import Gd
 from fewpass.solvers.batch.lbfgs import Lbfgs
@@ -41,14 +38,11 @@ from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import ProblemStats
-from fewpass.solvers.registry import METHODS
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
 from fewpass.solvers.s2gd.theory import Curvature, plan_epochs
-from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.storage.chunk_table import squares_between
 from fewpass.storage.dataset import Dataset
 from testing.datasets import make, random_table, write
-from testing.jobs import job_of
 from tests.conftest import ROUNDING
 
 NO_DASK = ["--scheduler", "none"]
@@ -231,28 +225,12 @@ def test_passes_of_a_one_pass_method_are_known(
     assert told["resident"] == (read < passes + certifying)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in METHODS if kind != "simba"])  # it has no passes
-@pytest.mark.parametrize("layout", ["dense", "sparse"])
-def test_every_method_is_tried_out(tmp_path, as_json, kind, layout):
-    make(tmp_path / "d", layout=layout)
-    before = sorted(tmp_path.rglob("*"))
-    loss = "hinge" if kind == "pegasos" else "logistic"
-    told = as_json("plan", tmp_path / "d", "--solver", kind, "--loss", loss)
-    assert 0.0 < told["seconds"] < math.inf
-    assert told["tried_rows"] == 4 * 60
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_trying_out_leaves_no_trace_in_the_result(tmp_path):
-    dataset = make(tmp_path / "d")
-    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n")
-    digests = []
-    for name in ("first", "second"):
-        run = TrainingRun.start(plan, str(tmp_path / name), InProcess())
-        list(run)
-        digests.append(run.result.weights_sha256)
-        try_out(Asgd(), job_of(plan, dataset))
-    assert digests[0] == digests[1]
+def test_of_a_source_the_settings_alone_are_planned(tmp_path, fewpass, capsys):
+    source = tmp_path / "rows.svm"
+    source.write_text("1 1:2\n0 2:1\n")
+    assert cli.main(["plan", str(source)]) == 2
+    assert "A source of rows is read once" in capsys.readouterr().err
+    assert "solver" in fewpass("plan", source, "--dry-run").out
 
 
 # -- advice -----------------------------------------------------------------------------------------

@@ -13,11 +13,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 #: Number of version components that must agree for the same bits; others are only reported.
 PARTS = {"fewpass": 9, "python": 2, "numba": 2, "numpy": 2, "llvmlite": 2}
-PACKAGES = [package for package in PARTS if package != "python"]
 SOURCES = "sources of fewpass"
 
 Versions = Mapping[str, str | None]
@@ -26,7 +24,7 @@ Versions = Mapping[str, str | None]
 @cache
 def versions_here() -> dict[str, str | None]:
     """Return the versions of this process by package, and a digest of fewpass."""
-    versions = {package: _version(package) for package in PACKAGES}
+    versions = {package: _version(package) for package in PARTS if package != "python"}
     return versions | {"python": platform.python_version(), SOURCES: _sources()}
 
 
@@ -58,17 +56,9 @@ def version_differences(elsewhere: Versions, here: Versions) -> Iterator[tuple[b
             weighs = _first(there, parts) != _first(ours, parts)
             yield weighs, f"{package} {there or 'is missing'} there, {ours or 'none'} here"
     there, ours = elsewhere.get(SOURCES), here.get(SOURCES)
-    if there is not None and there != ours and elsewhere.get("fewpass") == here.get("fewpass"):
+    if there != ours and elsewhere.get("fewpass") == here.get("fewpass"):
         yield True, f"other {SOURCES} there ({there}) than here ({ours})"
 
 
 def _first(text: str | None, parts: int) -> list[str] | None:
     return None if text is None else text.split(".")[:parts]
-
-
-def versions_by_dask(answer: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return a process's versions from Dask's information, with or without fewpass."""
-    packages = answer["packages"]
-    elsewhere = {package: packages.get(package) for package in PACKAGES}
-    python = str(packages.get("python") or "")
-    return elsewhere | {"python": ".".join(python.split(".")[:3])}

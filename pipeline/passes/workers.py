@@ -12,10 +12,7 @@ from typing import Any, Self
 
 from fewpass.pipeline.errors import BadInput, NoWorkers
 from fewpass.pipeline.passes.versions import (
-    PACKAGES,
-    SOURCES,
     version_differences,
-    versions_by_dask,
     versions_here,
 )
 from fewpass.pipeline.settings.execution import Execution
@@ -27,7 +24,7 @@ LOOK_SECONDS = 1.0  # between two checks
 ANSWER_SECONDS = 10.0  # for a scheduler to report its workers
 HEARD_SECONDS = 5.0  # before the newest sign of life of another: longer ago, and no answer comes
 START_SECONDS = 60.0  # minimum for worker processes to start, including imports
-LIBRARIES_BYTES = 250_000_000  # of a training worker, beyond the plan's memory
+LIBRARIES_BYTES = 150_000_000  # of a training worker, beyond the plan's memory: 137 to 147 MB
 PAUSED_AT = 0.8  # of a worker's limit: Dask pauses it from there on
 TLS_SETTINGS = (
     "Name the authority, this client's certificate and its key as Dask's settings: the environment "
@@ -145,12 +142,14 @@ class Workers:
 
         Other differences are logged.
         """
-        workers = {at: versions_by_dask(answer) for at, answer in self._answers().items()}
-        new = sorted(workers.keys() - self._known)
-        self._known.update(new)
-        sources, sentences = self._sources_of(new), []
-        for at in new:
-            different = list(version_differences(workers[at] | sources[at], versions_here()))
+        sentences = []
+        for at, answer in sorted(self._answers().items()):
+            if isinstance(answer, Exception):  # it cannot import fewpass
+                sentences.append(
+                    f"The Dask worker at {at} has no fewpass ({_first_cause(answer)})."
+                )
+                continue
+            different = list(version_differences(answer, versions_here()))
             if weighty := [words for weighs, words in different if weighs]:
                 sentences.append(f"The Dask worker at {at} differs: {'; '.join(weighty)}.")
             elif different:
@@ -159,27 +158,16 @@ class Workers:
         return sentences
 
     def _answers(self) -> dict[str, Any]:
-        """Return the versions of all workers; one that says nothing is asked the next time."""
-        try:
-            return self._asked(None)
-        except TimeoutError:  # one of them holds up the answers of all
-            heard = last_seen(self._client)
-            since = max(heard.values(), default=0.0) - HEARD_SECONDS
-            return self._asked([at for at, when in heard.items() if when > since])
-
-    def _asked(self, workers: list[str] | None) -> dict[str, Any]:
-        answers: dict[str, Any] = self._client.sync(
-            self._client.scheduler.broadcast, msg={"op": "versions", "packages": PACKAGES},
-            workers=workers, on_error="ignore", callback_timeout=ANSWER_SECONDS,
-        )  # fmt: skip
-        return answers
-
-    def _sources_of(self, workers: list[str]) -> dict[str, dict[str, str | None]]:
-        """Return the digest of each worker's fewpass, or that it has none."""
-        answers = self._client.run(
-            versions_here, workers=workers, on_error="return", callback_timeout=ANSWER_SECONDS
-        ) if workers else {}  # fmt: skip
-        return {at: _sources_in(answers.get(at)) for at in workers}
+        """Return the versions of new workers; one that says nothing is asked the next time."""
+        heard = last_seen(self._client)
+        since = max(heard.values(), default=0.0) - HEARD_SECONDS
+        new = [at for at, when in heard.items() if when > since and at not in self._known]
+        answers: dict[str, Any] = self._client.run(
+            versions_here, workers=new, on_error="return", callback_timeout=ANSWER_SECONDS
+        ) if new else {}  # fmt: skip
+        answered = {at: one for at, one in answers.items() if not isinstance(one, OSError)}
+        self._known.update(answered)
+        return answered
 
     def warn_of_limits(self, memory: int) -> None:
         """Warn of workers that Dask would pause before they use the plan's memory."""
@@ -197,12 +185,6 @@ class Workers:
                     at, format_bytes(limit), format_bytes(memory), _as_option(needed),
                     _as_option(max(0.0, limit * PAUSED_AT - LIBRARIES_BYTES)),
                 )  # fmt: skip
-
-
-def _sources_in(answer: Any) -> dict[str, str | None]:
-    if isinstance(answer, ImportError | AttributeError):
-        return {SOURCES: _first_cause(answer)}
-    return {SOURCES: answer[SOURCES]} if isinstance(answer, dict) else {}
 
 
 def _as_option(size: float) -> str:

@@ -56,7 +56,7 @@ class ChunkObjects:
     def _decode(self, k: int, objects: Objects, arrays: Arrays, buffer: ChunkBuffer) -> int:
         """Decode the rows of chunk `k` into arrays; return the bytes that were read.
 
-        The buffer lends memory for encoded bytes, and counts the seconds.
+        The buffer lends memory for encoded bytes.
         """
         n_bytes = 0
         for name, key in self.parts.items():
@@ -65,7 +65,7 @@ class ChunkObjects:
                 continue
             fits = name in SPARSE_PARTS or name in CODE_PARTS
             padded = 0 if fits else self._full_size(arrays[name])
-            buffer.fetch_s += get_chunk(
+            get_chunk(
                 self.folder, key.format(chunk=k), stored, arrays[name], buffer.scratch, padded
             )
             n_bytes += stored.length

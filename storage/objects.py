@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
@@ -69,8 +68,8 @@ def get_chunk(
     out: NDArray[Any],
     scratch: NDArray[np.uint8],
     padded: int = 0,
-) -> float:
-    """Read one chunk of an array into `out`; return the seconds spent in the store.
+) -> None:
+    """Read one chunk of an array into `out`.
 
     Parameters
     ----------
@@ -87,10 +86,9 @@ def get_chunk(
         The object is missing, or its length or checksum is not the recorded one.
     """
     parts = codec.plain_parts(out, stored.length, padded)
-    raw, began = scratch[: stored.length], time.perf_counter()
+    raw = scratch[: stored.length]
     buffers = [part.data for part in parts or (raw,)]
     _require_length_of(lambda: folder.read_into(key, *buffers), folder, key, stored)
-    fetched = time.perf_counter() - began
     try:
         if parts:
             codec.check_plain(parts, stored.crc32c)
@@ -101,7 +99,6 @@ def get_chunk(
             f"{folder.address(key)} is damaged: {error}, by what {folder.address('manifest.json')} "
             f"has on record. {RESTORE}"
         ) from error
-    return fetched
 
 
 def get(folder: Folder, key: str, stored: StoredObject) -> bytes:

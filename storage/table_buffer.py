@@ -18,7 +18,6 @@ class ChunkBuffer(Protocol):
     """A destination of chunks for `Dataset.read_into`."""
 
     scratch: NDArray[np.uint8]  # for the encoded bytes of one object
-    fetch_s: float  # seconds spent in the store so far
 
     def allocate(self, rows: int, nnz: int) -> Arrays:
         """Return the arrays for the next chunk, which counts only after `commit`."""
@@ -45,8 +44,6 @@ class TableBuffer:
         Present content.
     scratch : NDArray[np.uint8]
         For the encoded bytes of one object.
-    fetch_s : float
-        Seconds spent in the store for all reads so far, without decoding.
     """
 
     def __init__(self, manifest: Manifest, rows: int, nnz: int) -> None:
@@ -54,7 +51,6 @@ class TableBuffer:
         self.most_rows, self.most_nnz = rows, nnz
         self._arrays = empty_arrays(manifest, rows, nnz)
         self.scratch = np.empty(largest_object(manifest), np.uint8)
-        self.fetch_s = 0.0
         self.clear()
 
     def clear(self) -> None:

@@ -58,7 +58,6 @@ class ChunkSlot:
         self._parts, self._first_value = parts, first_value
         self._ends = np.empty_like(parts.get("indptr", np.empty(0)))
         self.scratch = np.empty(scratch, np.uint8)
-        self.fetch_s = 0.0
 
     def allocate(self, _rows: int, _nnz: int) -> Arrays:
         """Return the chunk's arrays; its row ends count from its own first value."""

@@ -16,8 +16,7 @@ import psutil
 from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of
 from benchmarks.suite.workloads import load, training_orders
 from fewpass.pipeline.passes.executor import open_executor
-from fewpass.pipeline.runs.sweep_times import PARTS, READING, SweepTime
-from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -103,18 +102,16 @@ class Streamed:
             found = {"passes": run.result.passes, "gap": run.result.certificate}
             if plan.passes == 1 or plan.tol is not None:
                 return found
-            log = Timeline.of(run.run).sweep_times.each
-            return found | {"pieces": run.result.passes} | later_passes(log, run.stats.n)
+            return found | {"pieces": run.result.passes} | later_passes(run)
 
 
-def later_passes(log: list[SweepTime], n: int) -> dict[str, Any]:
-    """Return what a pass after the first took, by the run's own log, and where its time went."""
-    first, *later = log
-    passes = sum(sweep.rows for sweep in later) / n
-    parts = {name: sum(sweep.parts[name] for sweep in later) / passes for name in PARTS}
-    meanwhile = {name: sum(sweep.meanwhile[name] for sweep in later) / passes for name in READING}
-    return {"later_s": sum(parts.values()), "first_s": first.seconds, "parts": parts,
-            "beside": meanwhile, "logged_s": sum(sweep.seconds for sweep in log)}  # fmt: skip
+def later_passes(run: TrainingRun) -> dict[str, Any]:
+    """Return what a pass after the first sweep took, by the run's own log."""
+    events = [Event.read(line) for line in run.run.events()]
+    sweeps = [event for event in events if event is not None and event.kind == "sweep"]
+    first, *later = (event.facts.seconds for event in sweeps)
+    passes = sweeps[-1].cursor.passes - sweeps[0].cursor.passes
+    return {"later_s": sum(later) / passes, "first_s": first, "logged_s": first + sum(later)}
 
 
 class InMemory:

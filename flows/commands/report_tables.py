@@ -19,7 +19,6 @@ from fewpass.pipeline.reporting.report import RunReport, read_report
 from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.sweep_times import PARTS, READING
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
@@ -71,31 +70,6 @@ def comparison(report: RunReport) -> Table:
     return table
 
 
-def times(sweeps: list[dict[str, Any]]) -> Table:
-    """Lay out where a mean pass of each kind spends its time."""
-    title = "Where the time went: milliseconds of a mean pass"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None)
-    table.add_column("", no_wrap=True)
-    for one in sweeps:
-        count = f"{one['passes']:.4g} pass{'es' * (one['passes'] != 1)}"
-        table.add_column(f"{one['title']},\n{count}", justify="right", no_wrap=True)
-    table.add_column("", style="dim")
-    for part, meaning in PARTS.items():
-        table.add_row(part, *(of_a_pass(one, one["parts"][part]) for one in sweeps), meaning)
-    table.add_row("in all", *(of_a_pass(one, one["seconds"]) for one in sweeps), style="bold")
-    if any(any(one["meanwhile"].values()) for one in sweeps):
-        for part in READING:
-            each = (of_a_pass(one, one["meanwhile"][part]) for one in sweeps)
-            table.add_row(part, *each, "by a thread, during the steps: not in the sum")
-    return table
-
-
-def of_a_pass(sweep: dict[str, Any], seconds: float) -> str:
-    """Write a part of a sweep's time as milliseconds a pass."""
-    passes = sweep["passes"]
-    return f"{1e3 * seconds / passes:,.1f}" if passes else ""
-
-
 def _lam_of(report: RunReport) -> str | None:
     """Tell what a lam that nobody gave was chosen from, with the loss of each."""
     origin = report.lam_origin
@@ -130,5 +104,4 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "loss curve": report.image,
         "convergence": report.convergence,
         "held-out loss": report.validation,
-        "time": report.time,
     }

@@ -49,8 +49,6 @@ def report(
         terminal.say(NO_PICTURES)
     address = report_tables.write_page(terminal, RunFolder(run), held_out, where) if html else None
     tables = [facts_table("Run", report_tables.shown_report(summary))]
-    if summary.sweeps:
-        tables.append(report_tables.times(summary.sweeps))
     if summary.forecast is not None:
         tables.append(report_tables.comparison(summary))
     if address is not None:

@@ -17,7 +17,6 @@ from fewpass.flows.display.training_display import (
     training_display,
 )
 from fewpass.pipeline.runs.events import Event, Start
-from fewpass.pipeline.runs.sweep_times import READING
 from fewpass.pipeline.runs.timeline_points import NO_BOUND
 from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -25,7 +24,6 @@ from fewpass.pipeline.sizes import format_bytes
 
 SHORTEST_S = 1.0  # from line to line: there are passes of milliseconds
 SHOWN_BYTES_PER_S = 5e4  # less would read as 0.0
-WAITS = {"read": "reading", "decode": "decoding", "permute": "drawing the order"}
 
 
 @contextmanager
@@ -85,7 +83,6 @@ class PassLines:
             "bytes_per_s": round(lately.per_second(lately.bytes_read)),
             "memory": memory_in_use(),
             "waiting": waiting,
-            "waits_for": max(READING, key=lambda part: getattr(spent, part)) if waiting else None,
             "left_s": timeline.left_s,
             "left_passes": proven and proven.left_passes,
         }
@@ -109,6 +106,6 @@ def _parts(numbers: dict[str, Any], *, is_proven: bool | None) -> Iterator[str]:
         yield f"{numbers['bytes_per_s'] / 1e6:.1f} MB/s"
     yield format_bytes(numbers["memory"])
     if numbers["waiting"]:
-        yield f"{numbers['waiting']:.0%} waiting for rows ({WAITS[numbers['waits_for']]})"
+        yield f"{numbers['waiting']:.0%} waiting for rows"
     if numbers["left_s"]:
         yield f"{format_seconds(numbers['left_s'])} left"

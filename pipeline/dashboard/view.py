@@ -16,14 +16,6 @@ from fewpass.pipeline.sizes import counted, format_bytes, format_passes
 
 NO_ROWS_YET = "no rows yet: workers are starting, or kernels are being compiled"
 LIBRARIES = 250e6  # bytes that a process takes next to its budget
-PARTS = {
-    "read": "reading",
-    "decode": "checking, decoding",
-    "permute": "drawing the order",
-    "step": "stepping",
-    "waiting": "waiting for rows",
-}
-
 Against = Literal["passes", "seconds"]
 XY = tuple[float, float]
 
@@ -48,7 +40,7 @@ def view(
     speeds_drawn = (speed(runs, *each) for each in SPEEDS)
     at_work = workers(shown, gone if shown.state == "running" else ())
     html = section("How it learns", *learning)
-    html += section("How fast it is", *speeds_drawn, shares(shown), *at_work)
+    html += section("How fast it is", *speeds_drawn, waiting(shown), *at_work)
     return {
         "run": shown.url,
         "state": shown.state,
@@ -184,26 +176,17 @@ def compared(
     ]
 
 
-def shares(shown: ShownRun) -> str:
-    """Draw what the spans' time went to."""
+def waiting(shown: ShownRun) -> str:
+    """Draw which share of the spans' time the steps waited for rows."""
     marks = shown.timeline.marks
     if not (marks and marks[-1].working):
         return ""
-    whole, now = shares_of(marks[-1]), shares_of(shown.recent)
-    rows = [
-        Bar(label, now[part], f"{now[part]:.0%} now, {whole[part]:.0%} in all")
-        if shown.state == "running"
-        else Bar(label, whole[part], f"{whole[part]:.0%}")
-        for part, label in PARTS.items()
-    ]
-    return card("Share of time", bars(rows, most=1.0), "Reading goes on next to stepping.")
-
-
-def shares_of(work: WorkDone) -> dict[str, float]:
-    """Return the parts of the spans' time; as they overlap they may add up to more."""
-    whole = work.working or 1.0
-    parts = {part: getattr(work, part) / whole for part in PARTS if part != "step"}
-    return parts | {"step": max(0.0, 1.0 - parts["waiting"])}
+    whole = marks[-1].waiting / marks[-1].working
+    now = shown.recent.waiting / (shown.recent.working or 1.0)
+    text = f"{now:.0%} now, {whole:.0%} in all"
+    running = shown.state == "running"
+    bar = Bar("waiting for rows", now if running else whole, text if running else f"{whole:.0%}")
+    return card("Share of time", bars([bar], most=1.0), "Rows are read while others are stepped.")
 
 
 def workers(shown: ShownRun, gone: Collection[str]) -> Iterable[str]:

@@ -15,7 +15,6 @@ from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.passes.span import (
     Job,
     LossSoFar,
-    Stopwatch,
     cost_of,
     note,
     row_state_source,
@@ -36,14 +35,9 @@ class ReduceReport(NamedTuple):
     rows: int
     bytes_read: int
     seconds: float
-    read_s: float
     wait_s: float
     peak_memory: int
-    fetch_s: float = 0.0
     worker: str = ""
-    permute_s: float = 0.0
-    step_s: float = 0.0
-    ahead: bool = False
     row_state: tuple[StoredRowState, ...] = ()
     losses: tuple[LossSoFar, ...] = ()  # the losses inside it, where the sum reports them
 
@@ -70,22 +64,20 @@ def reduce_span(
     ]
     reader = window_reader(job, (roomy(max(sizes[0])), roomy(max(sizes[1]))), row_state)
     reader.ahead = ahead
-    rows, part, stepping, losses = 0, what.zero(at), Stopwatch(), list[LossSoFar]()
+    rows, part, losses = 0, what.zero(at), list[LossSoFar]()
     every = section_rows(job.stats.n)
     with closing(reader.blocks(windows)) as blocks:
         for window, (block, places, _) in zip(windows, blocks, strict=True):
             before, rows = rows, rows + block.order.shape[0]
-            with stepping:
-                if what.telling is None:
-                    part = what.add(job.problem, at, block, part)
-                else:
-                    tell = partial(note, losses, before)
-                    part = what.telling(job.problem, at, block, part, tell, every)
+            if what.telling is None:
+                part = what.add(job.problem, at, block, part)
+            else:
+                tell = partial(note, losses, before)
+                part = what.telling(job.problem, at, block, part, tell, every)
             if row_state is not None and what.row_state == "write":
                 row_state.write(sweep, window, places, block)
-    cost = cost_of(reader, began, stepping)
     return part, ReduceReport(
-        rows=rows, **cost, row_state=stored_by(row_state), losses=tuple(losses)
+        rows=rows, **cost_of(reader, began), row_state=stored_by(row_state), losses=tuple(losses)
     )
 
 

@@ -76,26 +76,11 @@ def note(losses: list[LossSoFar], before: int, rows: int, so_far: tuple[float, f
     losses.append(LossSoFar(before + rows, *so_far))
 
 
-class Stopwatch:
-    """Adds up the seconds spent within it."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds += time.perf_counter() - self._began
-
-
-class MeasuredStep:
-    """A walk's step, timed; collects the losses inside blocks where the walk reports them.
+class CountedStep:
+    """A walk's step; collects the losses inside blocks where the walk reports them.
 
     Attributes
     ----------
-    watch : Stopwatch
-        Of the method alone.
     windows : int
         Blocks that were stepped.
     losses : list of LossSoFar
@@ -104,18 +89,16 @@ class MeasuredStep:
 
     def __init__(self, walk: Walk) -> None:
         self._walk, self._rows = walk, 0
-        self.watch, self.windows, self.losses = Stopwatch(), 0, list[LossSoFar]()
+        self.windows, self.losses = 0, list[LossSoFar]()
 
     def __call__(self, problem: Problem, stats: ProblemStats, state: State, block: Block) -> State:
         """Step a block."""
         walk, before = self._walk, self._rows
         self._rows += rows_visited(walk, state, block)
         self.windows += 1
-        with self.watch:
-            if walk.telling is None:
-                return walk.step(problem, stats, state, block)
-            tell = partial(note, self.losses, before)
-            return walk.telling(problem, stats, state, block, tell)
+        if walk.telling is None:
+            return walk.step(problem, stats, state, block)
+        return walk.telling(problem, stats, state, block, partial(note, self.losses, before))
 
 
 def logged(report: Any) -> dict[str, Any]:
@@ -128,12 +111,10 @@ def this_worker() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def cost_of(reader: RowStream, began: float, stepping: Stopwatch) -> dict[str, Any]:
+def cost_of(reader: RowStream, began: float) -> dict[str, Any]:
     """Return the cost of a span: fields of its report."""
-    read = reader.statistics
-    return asdict(read) | {
+    return asdict(reader.statistics) | {
         "seconds": time.perf_counter() - began,
-        "step_s": stepping.seconds,
         "peak_memory": peak_memory_bytes(),
         "worker": this_worker(),
     }

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.passes.span import (
+    CountedStep,
     Job,
     LossSoFar,
-    MeasuredStep,
     cost_of,
     row_state_source,
     stored_by,
@@ -48,17 +48,12 @@ class SpanReport(NamedTuple):
     rows: int
     bytes_read: int
     seconds: float
-    read_s: float  # of the reading thread: fetch, check, decode
     wait_s: float  # of the kernel's thread, for the reader
     peak_memory: int  # bytes, of the process that the span ran in
     metrics: dict[str, float]
     diverged: bool = False
     arrived: bool = False  # at the number of rows that the walk was to visit
-    fetch_s: float = 0.0  # of read_s: the store's part
     worker: str = ""  # the process that did it
-    permute_s: float = 0.0  # of read_s: drawing the rows' order
-    step_s: float = 0.0  # of the method itself
-    ahead: bool = False  # whether a thread read, next to the steps
     row_state: tuple[StoredRowState, ...] = ()  # numbers per row that were written; not for the log
     losses: tuple[LossSoFar, ...] = ()  # the losses inside it, where the method reports them
     arrival: Arrival | None = None  # of rows that come once; not for the log, ...
@@ -81,7 +76,7 @@ def walk_span(
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
     row_state = row_state_source(job, walk.row_state, row_versions(state), records)
     reader = window_reader(job, largest_window(job.dataset.manifest, job.windows), row_state)
-    step = MeasuredStep(walk)
+    step = CountedStep(walk)
 
     def read() -> Generator[Block]:
         with closing(reader.blocks(windows)) as blocks:
@@ -95,7 +90,7 @@ def walk_span(
             walk, job.problem, job.stats, state, blocks, in_place=job.in_place, step=step
         )
     return state, SpanReport(
-        stream=stream, windows=step.windows, rows=rows, **cost_of(reader, began, step.watch),
+        stream=stream, windows=step.windows, rows=rows, **cost_of(reader, began),
         metrics=walk.metrics(state), diverged=walk.diverged(state),
         arrived=walk.rows is not None and walk.rows(state) <= 0, row_state=stored_by(row_state),
         losses=tuple(step.losses),
@@ -113,7 +108,7 @@ def arrival_span(
     began, rows = time.perf_counter(), job.once
     assert rows is not None, "the rows come once"
     walk = walk._replace(telling=None)  # spans are short
-    step, restarts, visited = MeasuredStep(walk), list[dict[str, float]](), 0
+    step, restarts, visited = CountedStep(walk), list[dict[str, float]](), 0
     arrival: Arrival | None = None
     with closing(rows.blocks([Window((number,), "permuted", 0, 0)])) as blocks:
         for block, _, arrival in blocks:
@@ -126,7 +121,7 @@ def arrival_span(
             )  # fmt: skip
     return state, SpanReport(
         stream=0, windows=int(arrival is not None), rows=visited,
-        **cost_of(rows, began, step.watch), metrics=walk.metrics(state), arrived=arrival is None,
+        **cost_of(rows, began), metrics=walk.metrics(state), arrived=arrival is None,
         arrival=arrival, restarts=tuple(restarts),
     )  # fmt: skip
 

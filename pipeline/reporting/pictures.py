@@ -8,10 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from fewpass.pipeline.drawing.charts import MANY, smoothed
-from fewpass.pipeline.runs.sweep_times import PARTS, SweepTime
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.timeline_points import useful
 from fewpass.pipeline.runs.validation import ValidationPoint
@@ -84,26 +82,6 @@ def validation_curve(curve: Sequence[ValidationPoint], name: str) -> bytes:
     axes.set(xlabel="pass", ylabel="mean loss", title=f"{name}: held-out rows")
     axes.grid(alpha=0.3)
     axes.legend()
-    return as_png(figure)
-
-
-def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
-    """Draw where every sweep's time went, one bar upon the other; without reading meanwhile."""
-    shown = sweeps[-MOST_BARS:]
-    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    at, foot = range(len(sweeps) - len(shown) + 1, len(sweeps) + 1), np.zeros(len(shown))
-    least = LEAST_SHARE * sum(one.seconds for one in shown)
-    for part, colour in zip(PARTS, COLOURS, strict=True):
-        heights = np.array([max(0.0, one.parts[part]) for one in shown])
-        label = part if heights.sum() >= least else None  # what cannot be seen is not named
-        axes.bar(at, heights, bottom=foot, width=0.9, color=colour, label=label)
-        foot += heights
-    axes.set(xlabel="pass", ylabel="seconds", title=f"{name}: where the time went")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(alpha=0.3, axis="y")
-    handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5))
     return as_png(figure)
 
 

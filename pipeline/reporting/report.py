@@ -11,12 +11,10 @@ from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.runs.outcome import Convergence, bound
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved, is_of_model
-from fewpass.pipeline.runs.sweep_times import totals
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.sizes import format_bytes
 
-TIME = "report/time.png"
 IMAGE = "report/loss.png"
 CONVERGENCE = "report/convergence.png"
 VALIDATION = "report/validation.png"
@@ -54,10 +52,6 @@ class RunReport(NamedTuple):
     image: str | None  # the loss curve; None without two points, as where passes are reductions
     convergence: str | None  # the picture of objective and certificate, where there are several
     validation: str | None  # the picture of the held-out loss; None without two points
-    sweeps: list[
-        dict[str, Any]
-    ]  # where the time went, by kind of sweep: fewpass.pipeline.runs.sweep_times
-    time: str | None  # the picture of it, sweep by sweep; None where the log has none
     warnings: list[str]  # why it was not expected to come to its end
     forecast: dict[str, Any] | None  # the fields of fewpass.pipeline.planning.forecast
 
@@ -127,11 +121,6 @@ def read_report(run: RunFolder) -> ReportedRun:
         image=None,
         convergence=None,
         validation=None,
-        sweeps=[
-            one._asdict() | {"title": one.title, "passes": one.rows / record.n_rows}
-            for one in totals(timeline.sweep_times.each)
-        ],
-        time=None,
         warnings=list(record.warnings),
         forecast=record.forecast.model_dump() if record.forecast else None,
     )
@@ -160,7 +149,6 @@ def draw_report(run: RunFolder) -> RunReport:
 
     losses, certificates, name = timeline.losses, timeline.certificates, run.folder.name
     curve = saved.validation.curve if saved.validation else ()
-    sweeps = timeline.sweep_times.each
 
     def drawn(key: str, png: Callable[[], bytes], *, worth: bool) -> str | None:
         if not worth:
@@ -179,5 +167,4 @@ def draw_report(run: RunFolder) -> RunReport:
         validation=drawn(
             VALIDATION, lambda: pictures.validation_curve(curve, name), worth=len(curve) > 1
         ),
-        time=drawn(TIME, lambda: pictures.time_bars(sweeps, name), worth=bool(sweeps)),
     )

@@ -32,7 +32,6 @@ class WindowRows(NamedTuple):
     weight: NDArray[np.float64]  # (n,)
     places: list[slice]  # of each chunk's rows
     bytes_read: int
-    fetch_s: float  # spent in the store
     offset: NDArray[np.float64] | None = None  # (n,)
 
 
@@ -59,7 +58,7 @@ class DecodedRows:
 
     def load(self, chunks: Sequence[int]) -> WindowRows:
         """Return the rows of these chunks; those loaded before are overwritten."""
-        buffer, fetched = self.buffer, self.buffer.fetch_s
+        buffer = self.buffer
         buffer.clear()
         size, ends = 0, [0]
         for chunk in chunks:
@@ -74,7 +73,6 @@ class DecodedRows:
             offset=offset,
             places=[slice(a, b) for a, b in pairwise(ends)],
             bytes_read=size,
-            fetch_s=buffer.fetch_s - fetched,
         )
 
 

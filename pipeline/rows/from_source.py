@@ -38,7 +38,6 @@ class Buffer(NamedTuple):
 
     table: Table
     bytes_read: int
-    read_s: float
     position: SourcePosition  # after it
     sums: Sums | None = None  # of the values of every column so far, where they are counted
 
@@ -145,7 +144,7 @@ class SourceRows:
         require_memory: Callable[[int], None], sums: Sums | None,
     ) -> None:  # fmt: skip
         self.source, self.n_columns, self.sums = source, n_columns, sums
-        self.statistics = ReadingStatistics(ahead=True)
+        self.statistics = ReadingStatistics()
         self._rule, self._buffer_bytes = rule, buffer_bytes
         self._require_memory = require_memory
         self._start = SourcePosition()
@@ -170,13 +169,11 @@ class SourceRows:
 
     def blocks(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
         for window in windows:
-            self.statistics = ReadingStatistics(ahead=True)
+            self.statistics = ReadingStatistics()
             buffer, waited = self._next()
             if buffer is None:
                 return
-            counts = self.statistics
-            counts.wait_s, counts.read_s = waited, buffer.read_s
-            counts.bytes_read = buffer.bytes_read
+            self.statistics.wait_s, self.statistics.bytes_read = waited, buffer.bytes_read
             yield self._arrived(window, buffer)
             del buffer
 

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, pairwise
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,16 +66,6 @@ class RowStateSource:
                 self.written.append(StoredRowState(chunk, stored))
 
 
-class WindowRead(NamedTuple):
-    """A window that was read, and the cost of reading it."""
-
-    visited: VisitedBlock
-    bytes_read: int
-    read_s: float
-    fetch_s: float
-    permute_s: float
-
-
 @dataclass
 class WindowReader:
     """The stream of blocks of a data set's rows, stored or in memory, read ahead by threads.
@@ -94,9 +84,8 @@ class WindowReader:
     statistics: ReadingStatistics = field(default_factory=ReadingStatistics)
 
     def blocks(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
-        self.statistics.ahead = self.ahead > 0 and len(windows) > 1
         sources = [self._source() for _ in range(min(self.ahead + 1, len(windows)))]
-        read = self._read_ahead if self.statistics.ahead else self._one_by_one
+        read = self._read_ahead if self.ahead > 0 and len(windows) > 1 else self._one_by_one
         try:
             yield from read(windows, sources)
         finally:
@@ -110,14 +99,14 @@ class WindowReader:
         self, windows: Sequence[Window], sources: Sequence[RowSource]
     ) -> Iterator[VisitedBlock]:
         for window, new in with_new_chunks(windows):
-            yield self._counted(self._read, window, new, sources[0])
+            yield self._counted(partial(self._read, window, new, sources[0]))
 
     def _read_ahead(
         self, windows: Sequence[Window], sources: Sequence[RowSource]
     ) -> Generator[VisitedBlock]:
         """Have `ahead` windows read at any time, each by a thread, into idle buffers."""
         upcoming, free = with_new_chunks(windows), deque(sources)
-        pending: deque[tuple[RowSource, Future[WindowRead]]] = deque()
+        pending: deque[tuple[RowSource, Future[tuple[VisitedBlock, int]]]] = deque()
         pool = ThreadPoolExecutor(self.ahead, thread_name_prefix="fewpass-reader")
 
         def go_on() -> None:
@@ -135,34 +124,28 @@ class WindowReader:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _counted(self, read: Callable[..., WindowRead], *args: Any) -> VisitedBlock:
+    def _counted(self, read: Callable[[], tuple[VisitedBlock, int]]) -> VisitedBlock:
         """Wait for a window, and count its cost."""
-        asked, counts = time.perf_counter(), self.statistics
-        window = read(*args)
-        counts.wait_s += time.perf_counter() - asked
-        counts.bytes_read += window.bytes_read
-        counts.read_s += window.read_s
-        counts.fetch_s += window.fetch_s
-        counts.permute_s += window.permute_s
-        return window.visited
+        asked = time.perf_counter()
+        visited, n_bytes = read()
+        self.statistics.wait_s += time.perf_counter() - asked
+        self.statistics.bytes_read += n_bytes
+        return visited
 
-    def _read(self, window: Window, new: Sequence[int], source: RowSource) -> WindowRead:
-        began = time.perf_counter()
+    def _read(
+        self, window: Window, new: Sequence[int], source: RowSource
+    ) -> tuple[VisitedBlock, int]:
+        """Return a window's block, and the bytes that were read."""
         for chunk in new:
             source.prefetch(chunk)
         rows = source.load(window.chunks)
         values, size = np.empty(0), 0
         if self.row_state is not None:
             values, size = self.row_state.read(window, rows)
-        loaded = time.perf_counter()
         order = row_order(self.plan, window, numbers_in(rows.places))
-        permuted = time.perf_counter()
         folds = self._folds(window, rows) if self.rule.fold_rows else None
         block = Block(rows.rows, rows.y, rows.weight, order, values, rows.offset, folds)
-        return WindowRead(
-            VisitedBlock(block, rows.places), rows.bytes_read + size,
-            permuted - began, rows.fetch_s, permuted - loaded,
-        )  # fmt: skip
+        return VisitedBlock(block, rows.places), rows.bytes_read + size
 
     def _folds(self, window: Window, read: WindowRows) -> NDArray[np.int64]:
         """Return the fold of every row that is there, (n,); -1 of those of no chunk."""

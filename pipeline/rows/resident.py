@@ -46,7 +46,7 @@ class MemoryRows:
 
     def load(self, chunks: Sequence[int]) -> WindowRows:  # noqa: ARG002 - there is one
         """Return all rows."""
-        return WindowRows(self._rows, self._y, self._weight, self._places, 0, 0.0, self._offset)
+        return WindowRows(self._rows, self._y, self._weight, self._places, 0, self._offset)
 
 
 class ResidentRows:
@@ -79,23 +79,21 @@ class ResidentRows:
             y=self._y[a:b],
             weight=self._weight[a:b],
             places=[slice(starts[k] - a, starts[k + 1] - a) for k in chunks],
-            bytes_read=sum(size for size, _ in read),
-            fetch_s=sum(seconds for _, seconds in read),
+            bytes_read=sum(read),
             offset=None if self._offset is None else self._offset[a:b],
         )
 
-    def _read(self, chunk: int) -> tuple[int, float]:
-        """Decode a chunk unless it is here; return bytes read and seconds of the store."""
+    def _read(self, chunk: int) -> int:
+        """Decode a chunk unless it is here; return the bytes read."""
         with self._locks[chunk]:
             if self._here[chunk]:
-                return 0, 0.0
-            place = self._whole.slot(chunk)
-            size = self._dataset.read_into(chunk, place)
+                return 0
+            size = self._dataset.read_into(chunk, self._whole.slot(chunk))
             a, b = self._whole.starts[chunk : chunk + 2]
             table = cut(self._whole.table, a, b)
             self._y[a:b], self._weight[a:b], _ = numbers_per_row(table, self._dataset, self._rule)
             self._here[chunk] = True
-            return size, place.fetch_s
+            return size
 
 
 _retained: dict[tuple[str, TargetRule], ResidentRows] = {}

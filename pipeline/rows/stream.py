@@ -17,14 +17,10 @@ from fewpass.solvers.protocol import Block, ColumnMoments
 
 @dataclass
 class ReadingStatistics:
-    """The cost of reading, for the log: seconds of the reader's thread and of waiting for it."""
+    """The cost of reading, for the log: bytes, and seconds that the steps waited for rows."""
 
     bytes_read: int = 0
-    read_s: float = 0.0
     wait_s: float = 0.0
-    fetch_s: float = 0.0  # of read_s: the store's part, without checking and decoding
-    permute_s: float = 0.0  # of read_s: drawing the rows' order
-    ahead: bool = False  # whether a thread read, next to the steps
 
 
 class Arrival(NamedTuple):

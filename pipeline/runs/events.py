@@ -73,13 +73,8 @@ class Work(Facts):
     rows: int
     bytes_read: int
     seconds: float
-    read_s: float  # to fetch, check and decode; in the reading threads
     wait_s: float  # the steps waiting for rows
     peak_memory: int  # bytes, of the process that the span ran in
-    fetch_s: float = 0.0  # of read_s: the store's part
-    permute_s: float = 0.0  # of read_s: drawing the order of rows
-    step_s: float = 0.0  # the method itself
-    ahead: bool = False  # whether threads read while the method stepped
     worker: str = ""  # host and process
     losses: Losses = ()  # inside the span, where the method reports them
 
@@ -111,8 +106,6 @@ class SweepEnd(Facts):
     kind = "sweep"
     name: str
     seconds: float  # since the sweep before
-    spans_s: float  # waiting for spans
-    between_s: float  # combining and certifying
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ from fewpass.pipeline.runs.events import (
 )
 from fewpass.pipeline.runs.pace import NEWEST, Silence, silence
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.sweep_times import SweepTimes, reading_of
 from fewpass.pipeline.runs.timeline_points import Certified, Point, Worker
 from fewpass.pipeline.runs.work_done import WorkDone
 
@@ -71,7 +70,6 @@ class Timeline:
         self.certificates: deque[Certified] = deque(maxlen=newest)
         self.marks: deque[WorkDone] = deque()
         self.workers: dict[str, Worker] = {}
-        self.sweep_times = SweepTimes()
         self.loss_sums: LossSums = {}
         self._sums_at: deque[LossSums] = deque(maxlen=newest)  # of each point
         self._summed = 0  # rows of the reduction under way
@@ -97,7 +95,6 @@ class Timeline:
         facts = event.facts
         self._tick(event)
         self._move(event)
-        self.sweep_times.hear(facts)
         self.finished = event.kind == "finish"
         match facts:
             case Work():
@@ -144,7 +141,7 @@ class Timeline:
     def _work(self, work: Work) -> None:
         """Count what a span took, and the process that did it."""
         before = self.marks[-1] if self.marks else WorkDone()
-        took = (work.rows, work.bytes_read, work.seconds, work.wait_s, *reading_of(work).values())
+        took = (work.rows, work.bytes_read, work.seconds, work.wait_s)
         so_far = (then + now for then, now in zip(before[2:], took, strict=True))
         self._mark(WorkDone(self.seconds, self.passes, *so_far))
         if int(before.passes) != int(self.passes):

@@ -17,9 +17,6 @@ class WorkDone(NamedTuple):
     bytes_read: float = 0
     working: float = 0.0
     waiting: float = 0.0
-    read: float = 0.0
-    decode: float = 0.0
-    permute: float = 0.0
 
     def since(self, before: WorkDone) -> WorkDone:
         """Return the amounts between two moments."""

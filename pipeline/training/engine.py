@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.passes.span import Stopwatch
 from fewpass.pipeline.planning.forecast import Forecast
 from fewpass.pipeline.planning.method_choice import MethodChoice
 from fewpass.pipeline.planning.planner import Planner
@@ -167,15 +166,15 @@ class Checkpoints:
         """Take a snapshot, and go on from it unless it is the last one."""
         if self.lease is not None:
             self.lease.check()
-        with (watch := Stopwatch()):
-            new = states.content(certified, finished=finished)
-            self.newest = self._store.save(self._dataset, new)
-            self._last = (time.perf_counter(), new.cursor.sweeps)
-            del new  # nothing holds on to states that are read again
-            if not finished:
-                self.newest = self.newest.without_weights()  # the state has them
-                states.go_on_from(self.newest)
-        return self._progress.event(SnapshotTaken(self.newest.name, watch.seconds))
+        began = time.perf_counter()
+        new = states.content(certified, finished=finished)
+        self.newest = self._store.save(self._dataset, new)
+        self._last = (time.perf_counter(), new.cursor.sweeps)
+        del new  # nothing holds on to states that are read again
+        if not finished:
+            self.newest = self.newest.without_weights()  # the state has them
+            states.go_on_from(self.newest)
+        return self._progress.event(SnapshotTaken(self.newest.name, time.perf_counter() - began))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.passes.span import Stopwatch, this_worker
+from fewpass.pipeline.passes.span import this_worker
 from fewpass.pipeline.runs.events import Certification, Event, Span
 from fewpass.pipeline.runs.packing import misfit, unpack_state
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
@@ -166,7 +166,6 @@ class FeatureSteps:
             rows=steps,
             bytes_read=values * data.value_bytes + 2 * steps * POSITION_BYTES,
             seconds=time.perf_counter() - began,
-            read_s=0.0,
             wait_s=0.0,
             metrics={"steps": state.t, "accesses": state.accesses},
             peak_memory=peak_memory_bytes(),
@@ -191,9 +190,9 @@ class FeatureSteps:
 
     def _save(self, *, finished: bool) -> Iterator[Event]:
         """Certify the margin of the state, and take a snapshot."""
-        with (watch := Stopwatch()):
-            worth = self._certified()
-        self.least_wait = watch.seconds / CERTIFIED_SHARE
+        began = time.perf_counter()
+        worth = self._certified()
+        self.least_wait = (time.perf_counter() - began) / CERTIFIED_SHARE
         self._count(CERTIFYING * self._data.values)
         objective, gap = worth.certificate[:2]
         relative = worth.certificate.relative

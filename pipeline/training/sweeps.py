@@ -14,7 +14,7 @@ import numpy as np
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import absorb_sum, reduce
 from fewpass.pipeline.passes.reduce_span import ReduceReport
-from fewpass.pipeline.passes.span import Job, Stopwatch, logged
+from fewpass.pipeline.passes.span import Job, logged
 from fewpass.pipeline.passes.walk_spans import SpanReport
 from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.events import Event, Restart, Span, Summed, SweepEnd, Warned
@@ -81,7 +81,6 @@ class Sweeps:
         self.records = RowRecords(job.windows.n_chunks)
         self._versions: tuple[int, ...] | None = None  # of the states; None: to be asked
         self._paces: dict[str, int] = {}  # windows per span of the last walk of a name
-        self._between = Stopwatch()  # of joining, absorbing and certifying
 
     # -- states ----------------------------------------------------------------------------------
 
@@ -137,13 +136,11 @@ class Sweeps:
 
     def ask(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return function(*args) of handles, worked out on a worker."""
-        with self._between:
-            return self.executor.result(self.executor.submit_small(name, function, *args))
+        return self.executor.result(self.executor.submit_small(name, function, *args))
 
     def _do(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return a handle on function(*args) of handles."""
-        with self._between:
-            return self.executor.submit_small(name, function, *args)
+        return self.executor.submit_small(name, function, *args)
 
     def weights(self) -> Weights:
         """Read the model out of the state after a sweep."""
@@ -186,7 +183,7 @@ class Sweeps:
                 yield from self._counted(report)
             if report.diverged:
                 self._take([driver.positions[report.stream].state])
-                self._log_sweep(walk.name, driver.watch)
+                self._log_sweep(walk.name)
                 return "diverged"
             if is_due():
                 driver.rest()
@@ -197,11 +194,10 @@ class Sweeps:
             return "resting"
         version = number if walk.row_state == "update" else NOTHING_YET
         versions = self._versions if version == NOTHING_YET else (version,)
-        with self._between:
-            one = joined(self.executor, self.job, walk, version, self.heads)
+        one = joined(self.executor, self.job, walk, version, self.heads)
         self._take([one], versions)
         self._drop_numbers()
-        self._log_sweep(walk.name, driver.watch)
+        self._log_sweep(walk.name)
         return "whole"
 
     def skips(self, walk: Walk) -> bool:
@@ -252,7 +248,7 @@ class Sweeps:
         certified = self._asked_certificate(absorbed)
         self._take([absorbed])
         self._drop_numbers()
-        self._log_sweep(sweep.sum.name, self._adding)
+        self._log_sweep(sweep.sum.name)
         return certified
 
     def proven(self) -> Certificate | None:
@@ -291,7 +287,7 @@ class Sweeps:
         total = self._add_up(what, at, counts=False)
         certified: Certificate = self.ask("certificate", prove, self.job.problem, at, total)
         require_finite(certified)
-        self._log_sweep(f"{what.name}, to certify", self._adding)
+        self._log_sweep(f"{what.name}, to certify")
         return certified.with_constants(constants_of(self.solver, self.job.stats))
 
     # -- numbers per row ---------------------------------------------------------------------------
@@ -333,7 +329,7 @@ class Sweeps:
 
     def _add_up(self, what: Sum, at: Any, *, counts: bool = True) -> Any:
         """Return a handle on the sum; `counts`: as a pass."""
-        number, self._adding = self._progress.cursor.sweeps, Stopwatch()
+        number = self._progress.cursor.sweeps
         if not counts:  # a look at weights that are done is no part of how they learnt
             what = what._replace(telling=None)
         versions = self._versions_read() if what.row_state == "read" else ()
@@ -348,14 +344,10 @@ class Sweeps:
             if self._is_stopping() and what.row_state != "write":
                 raise Stopped
 
-        with self._adding:
-            return reduce(
-                self.executor, self.job, what, at, count, number, versions, self.records, check,
-                f"pass {number + 1}, {what.name}",
-            )  # fmt: skip
+        return reduce(
+            self.executor, self.job, what, at, count, number, versions, self.records, check,
+            f"pass {number + 1}, {what.name}",
+        )  # fmt: skip
 
-    def _log_sweep(self, name: str, asking: Stopwatch) -> None:
-        """Log where the driver's time went since the sweep before; see sweep_times.py."""
-        seconds, spans_s = self._progress.since_sweep(), asking.seconds
-        self._progress.event(SweepEnd(name, seconds, spans_s, self._between.seconds))
-        self._between = Stopwatch()
+    def _log_sweep(self, name: str) -> None:
+        self._progress.event(SweepEnd(name, self._progress.since_sweep()))

@@ -13,7 +13,7 @@ from fewpass.pipeline.passes.awaited_spans import (
     SpanUnderWay,
 )
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.passes.span import Job, Stopwatch, is_small
+from fewpass.pipeline.passes.span import Job, is_small
 from fewpass.pipeline.passes.walk_spans import (
     SpanReport,
     arrival_span,
@@ -104,7 +104,6 @@ class WalkDriver:
         self, executor: Executor, job: Job, walk: Walk, sweep: int, positions: list[StreamPosition],
         span_windows: int = 1, records_of: Callable[[Iterable[int]], Records] | None = None,
     ) -> None:  # fmt: skip
-        self.watch = Stopwatch()  # of asking for spans and waiting for them
         self._executor, self._walk, self._sweep = executor, walk, sweep
         self._tasks = SpanTasks(job, walk, sweep, positions[0].windows, records_of)
         counted = walk.rows is None and job.once is None
@@ -144,11 +143,9 @@ class WalkDriver:
             yield from self._reports()
 
     def _reports(self) -> Iterator[SpanReport]:
-        with self.watch:
-            self._submit()
+        self._submit()
         while len(self._spans):
-            with self.watch:
-                span, report = self._spans.next()
+            span, report = self._spans.next()
             stream, state = span.stream, span.state
             done = self.positions[stream].windows + report.windows
             arrived = report.arrived or done == self._lengths[stream]
@@ -167,8 +164,7 @@ class WalkDriver:
 
     def _go_on(self) -> None:
         if not self._resting:
-            with self.watch:
-                self._submit()
+            self._submit()
 
     def rest(self) -> None:
         """Submit no further span, so that iteration ends with every stream at rest."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fewpass.pipeline.drawing.charts import WINDOW, Curve, Kind, chart, smoothed
-from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
+from fewpass.pipeline.drawing.pieces import card, section, table
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.runs.grid import LamOrigin
-from fewpass.pipeline.runs.sweep_times import PARTS
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.timeline_points import Point
 from fewpass.pipeline.sizes import counted, format_passes
@@ -108,25 +105,13 @@ def lam_chosen(origin: LamOrigin | None) -> str:
 
 
 def time(report: RunReport) -> str:
-    """Tell where the seconds went, by kind of sweep; folded away."""
-    cards = [_sweep(one) for one in report.sweeps]
+    """Tell what compiling took, and how long the steps waited for rows; folded away."""
+    took = f"<p>{report.seconds:.2f} s, of which the steps waited {report.waiting_share:.0%}.</p>"
+    cards = [card("Reading and stepping", took)]
     if report.compiling_s >= A_MOMENT_S:
         said = f"<p>{report.compiling_s:.1f} s of these, once per machine.</p>"
         cards.append(card("Compiling kernels", said))
     return section("Where the time went", *cards, folded=True)
-
-
-def _sweep(one: dict[str, Any]) -> str:
-    parts = [(name, one["parts"][name]) for name in PARTS]
-    shown = [
-        Bar(name, max(0.0, seconds), f"{seconds:.2f} s")
-        for name, seconds in sorted(parts, key=lambda part: -part[1])
-        if seconds >= 0.002 * one["seconds"]
-    ]
-    meanings = "; ".join(f"{each.name}: {PARTS[each.name]}" for each in shown)
-    passes = f"{one['passes']:.4g} {'pass' if one['passes'] == 1 else 'passes'}"
-    title = f"{one['title']}: {passes}, {one['seconds']:.2f} s"
-    return card(title, bars(shown), f"{meanings}.")
 
 
 def forecast(report: RunReport) -> str:

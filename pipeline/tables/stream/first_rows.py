@@ -252,7 +252,7 @@ class FirstRows:
             read_up_to, 1, rows.n_rows, width, 0, self.received.group_sums, group_sums,
             left_out=self.received.left_out, targets=self.received.targets,
         )  # fmt: skip
-        return Buffer(rows, read, 0.0, at)
+        return Buffer(rows, read, at)
 
     def _expected_of_all(self, rows: Table, read: int) -> dict[str, Any]:
         """Return the expected measurements of all rows."""

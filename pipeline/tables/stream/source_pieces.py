@@ -7,7 +7,6 @@ targets: then they are as large as the memory allows.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
@@ -198,7 +197,7 @@ def cut(
     most_bytes: int,
 ) -> Generator[Buffer]:
     """Yield the buffers after a position; none has more than about `most_bytes` of rows."""
-    began, size, read, widest, at = time.perf_counter(), 0, 0, start.n_features, start
+    size, read, widest, at = 0, 0, start.n_features, start
     tables: list[Table] = []
 
     def made(up_to: int) -> Buffer:
@@ -210,7 +209,7 @@ def cut(
             targets=received.targets,
         )  # fmt: skip
         so_far = count(received, rows, widest - 1)
-        return Buffer(rows, read, time.perf_counter() - began, position, so_far)
+        return Buffer(rows, read, position, so_far)
 
     for piece in pieces:
         if piece is None:
@@ -228,7 +227,7 @@ def cut(
             at = buffer.position
             yield buffer
             del buffer
-            began, size, read = time.perf_counter(), 0, 0
+            size, read = 0, 0
     if tables:
         yield made(ALL)
 

@@ -22,7 +22,7 @@ STARTED = {
     "finished": False, "engine": "threads", "why": "foreseen to take 3.2 s", "dashboard": None,
     "n_rows": 1_000_000, "method": "psdca", "memory": 1 << 30, "chosen": None, "damaged": [],
 }  # fmt: skip
-WORK = {"bytes_read": 0, "seconds": 1.0, "read_s": 0.0, "wait_s": 0.0, "peak_memory": 0}
+WORK = {"bytes_read": 0, "seconds": 1.0, "wait_s": 0.0, "peak_memory": 0}
 LEARNT = WORK | {
     "rows": 500_000,
     "windows": 1,

@@ -190,7 +190,6 @@ def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, rows, tmp_path):
     assert len(timeline.workers) >= 3
     work = timeline.marks[-1]
     assert 0.0 <= work.waiting < work.working
-    assert min(work.read, work.decode, work.permute) >= 0.0
     with pytest.raises(urllib.error.HTTPError, match="404"):
         cluster.view(7)
     with urllib.request.urlopen(f"{cluster.page}/metrics", timeout=30) as answer:

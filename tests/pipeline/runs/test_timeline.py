@@ -43,8 +43,7 @@ def test_a_pass_is_told_in_a_hundred_points_and_more(
     assert found == pytest.approx(whole, rel=1e-12)  # dual methods add up stretch by stretch
 
 
-WORK = {"rows": 50, "bytes_read": 0, "seconds": 1.0, "read_s": 0.1, "wait_s": 0.25,
-        "peak_memory": 0}  # fmt: skip
+WORK = {"rows": 50, "bytes_read": 0, "seconds": 1.0, "wait_s": 0.25, "peak_memory": 0}
 
 
 def stepped(seen, loss_sum, *, rows=50, monitored=None, in_sweep=None):
@@ -101,7 +100,6 @@ def test_a_log_tells_what_its_events_told(tmp_path):
     assert log.passes == live.passes == result.passes
     assert log.proven == live.proven
     assert [c[:3] for c in log.certificates] == [c[:3] for c in live.certificates]
-    assert {sweep.name for sweep in log.sweep_times.each} >= {"reduce-gradient"}
     passes = [point.passes for point in log.points]
     assert passes == sorted(passes)
 

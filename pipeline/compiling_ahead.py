@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import logging
 import os
+import py_compile
+import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.bytecode import keep_bytecode
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.semaphores import require_semaphores
 from fewpass.solvers.bad_input import shown
@@ -243,3 +246,30 @@ def small_rows() -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((ROWS, COLUMNS))
     return X, X[:, 0] + 0.5 * rng.standard_normal(ROWS)
+
+
+# -- bytecode of imported modules ------------------------------------------------------------------
+#
+# An image is often built, and run, with PYTHONDONTWRITEBYTECODE: then every command compiles some
+# thousand modules anew, for one to two seconds of CPU time.
+
+
+def keep_bytecode() -> int:
+    """Write the bytecode of this process's modules that has not been written; return how many.
+
+    Folders that cannot be written are left as they are.
+    """
+    written = 0
+    for source, target in {_places(module) for module in [*sys.modules.values()]} - {("", "")}:
+        if not Path(target).exists():
+            with suppress(OSError, py_compile.PyCompileError):
+                py_compile.compile(source, target, doraise=True)
+                written += 1
+    return written
+
+
+def _places(module: ModuleType) -> tuple[str, str]:
+    """Return a module's source and where its bytecode belongs; none of built-in ones."""
+    spec = getattr(module, "__spec__", None)
+    source, target = getattr(spec, "origin", None), getattr(spec, "cached", None)
+    return (source, target) if source and target and source.endswith(".py") else ("", "")

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.certificate import Certificate
-from fewpass.solvers.failures import Diverged, Mispaired, Outgrown
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs, refuse_unfit
 from fewpass.solvers.solver_settings import BatchSize, Goal, Settings, Steps
@@ -48,6 +47,19 @@ from fewpass.solvers.walk_and_reduce import (
     no_recovery,
     rows_visited,
 )
+
+
+class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says enough
+    """The objective grew without bound, and no smaller step size will be tried."""
+
+
+class Outgrown(Diverged):
+    """The model is too large for this method; another one that was chosen can go on from here."""
+
+
+class Mispaired(ArithmeticError):  # noqa: N818  likewise
+    """Weights and numbers per row that do not belong together, though each may be intact."""
+
 
 __all__ = [
     "ENDLESS",

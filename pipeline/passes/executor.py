@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from importlib import import_module
 from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
@@ -25,7 +26,6 @@ from fewpass.pipeline.passes.on_dask import (
 from fewpass.pipeline.passes.semaphores import require_semaphores
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.passes.together import Together
-from fewpass.pipeline.passes.transports import require_transport
 from fewpass.pipeline.passes.workers import (
     Deaths,
     of_scheduler,
@@ -221,3 +221,21 @@ def _local_cluster(execution: Execution, security: Any, deaths: Deaths) -> Any:
     asked["preload"] = ["fewpass.pipeline.passes.worker_signals"]
     with starting(execution, deaths):
         return start(**asked, death_timeout=seconds_to_start(execution))
+
+
+#: Packages that know how to reach a scheduler, by the scheme of its address.
+PACKAGES = {"gateway": "dask-gateway"}
+
+
+def require_transport(scheduler: str) -> None:
+    """Let Dask learn the scheme of an address; BadInput where its package is not installed."""
+    package = PACKAGES.get(scheduler.partition("://")[0])
+    if package is None:
+        return
+    try:
+        import_module(package.replace("-", "_"))
+    except ImportError as error:
+        raise BadInput(
+            f"The Dask scheduler at {scheduler} is reached through {package}, which is not "
+            f"installed. Install it with pip install {package}."
+        ) from error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.rows.buffers import rows_taken
@@ -14,9 +16,9 @@ from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.reliability import NORMAL_975, wilson
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.scoring.slices import SliceBy, require_few
-from fewpass.pipeline.scoring.sparse_parts import BYTES_OF_PART, bytes_of, sparse, whole
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
+from fewpass.solvers.states import each_field
 
 #: Of scores, by which those of slices are counted: 3 % apart.
 SLICE_BITS = 14
@@ -140,3 +142,64 @@ def _slice(name: str, total: tuple[Any, LossSquares], summed: Callable[[Any], Ev
         effective = squares.weight**2 / squares.squares  # rows of equal weight that say as much
         low, high = wilson(figures.error, effective)
     return Slice(name, figures, squares.within(), low, high)
+
+
+SMALL = 64  # numbers of an array that stays as it is
+#: Bytes of a slice's sums beside the numbers of its sparse arrays, measured.
+BYTES_OF_PART = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+# -- parts of a sum whose arrays hold few numbers other than 0 -------------------------------------
+#
+# Histograms of the scores of one slice have a place for every score that there may be.
+
+
+class SparseArray:
+    """The numbers of an array that are not 0, in the order of their places; sums are sparse."""
+
+    shape: tuple[int, ...]
+    places: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, array: NDArray[np.float64]) -> Self:
+        """Return the same numbers."""
+        places = np.flatnonzero(array)
+        return cls(array.shape, places, array.ravel()[places])
+
+    def __add__(self, other: SparseArray) -> SparseArray:
+        """Return the sum, each number the bits of that of whole arrays."""
+        places = np.union1d(self.places, other.places)
+        values = np.zeros(len(places))
+        for one in (self, other):
+            values[np.searchsorted(places, one.places)] += one.values
+        return SparseArray(self.shape, places, values)
+
+    def whole(self) -> NDArray[np.float64]:
+        """Return the array."""
+        array = np.zeros(self.shape)
+        array.flat[self.places] = self.values
+        return array
+
+
+def sparse(part: Any) -> Any:
+    """Return a part, or one field of it, with its larger arrays sparse; such parts add up."""
+    if isinstance(part, tuple):
+        return each_field(sparse, part)
+    is_large = isinstance(part, np.ndarray) and part.size > SMALL
+    return SparseArray.of(part) if is_large else part
+
+
+def whole(part: Any) -> Any:
+    """Return a part as it was."""
+    if isinstance(part, tuple):
+        return each_field(whole, part)
+    return part.whole() if isinstance(part, SparseArray) else part
+
+
+def bytes_of(part: Any) -> int:
+    """Return the bytes of the numbers of a part's sparse arrays."""
+    if isinstance(part, tuple):
+        return sum(map(bytes_of, part))
+    return part.places.nbytes + part.values.nbytes if isinstance(part, SparseArray) else 0

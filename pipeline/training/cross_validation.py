@@ -13,7 +13,7 @@ each is judged by the one model that has not learnt from it (Stone, 1974).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from fewpass.pipeline.planning.default_memory import with_memory
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.planning.planner import Planner
+from fewpass.pipeline.rows.buffers import rows_taken
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.model import stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
@@ -35,11 +36,11 @@ from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.training.fold_sums import sum_of_folds
 from fewpass.pipeline.training.prepared import Prepared, prepare
 from fewpass.pipeline.training.prepared import no_source as without_source
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.solvers.protocol import Certificate, Weights
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Certificate, Sum, Weights
 from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 
@@ -285,3 +286,33 @@ _METRICS = (
 def _figure(evaluation: Evaluation, name: str) -> float | None:
     metric = Metric(name)  # type: ignore[arg-type]
     return metric.figure(evaluation)
+
+
+# -- sums over rows of which every fold has its own ------------------------------------------------
+
+
+def sum_of_folds(what: Sum, n_folds: int) -> Sum:
+    """Return the sum of every fold's models over its own rows; models of a lam are side by side."""
+    return Sum(what.name, partial(_zeros, what), partial(_add, what, n_folds))
+
+
+def _zeros(what: Sum, at: tuple[Weights, ...]) -> tuple[Any, ...]:
+    return tuple(what.zero(own) for own in at)
+
+
+def _add(
+    what: Sum,
+    n_folds: int,
+    problem: Problem,
+    at: tuple[Weights, ...],
+    block: Block,
+    parts: tuple[Any, ...],
+) -> tuple[Any, ...]:
+    """Add the rows of a block to the sums of the folds that they are of."""
+    assert block.folds is not None, "rows are dealt to folds"
+    added = list(parts)
+    for fold in np.unique(block.folds[block.folds >= 0]).tolist():
+        own = rows_taken(block, np.flatnonzero(block.folds == fold))
+        for k in range(fold, len(at), n_folds):
+            added[k] = what.add(problem, at[k], own, added[k])
+    return tuple(added)

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from fewpass.pipeline.passes.calling_thread import CallingThread
+from fewpass.pipeline.planning.auto import FEW_COLUMNS
+from fewpass.pipeline.planning.best_constant import levelled, rows_for_constants
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.planning.planner import Planner
+from fewpass.pipeline.planning.problem import problem_of
+from fewpass.pipeline.rows.buffers import dataset_block
+from fewpass.pipeline.rows.targets import target_rule, with_offsets
 from fewpass.pipeline.runs.events import Event, Finish, Start
-from fewpass.pipeline.runs.outcome import Trained
+from fewpass.pipeline.runs.outcome import Convergence, Trained
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.at_once import train_at_once
 from fewpass.pipeline.training.driver import Driver
 from fewpass.pipeline.training.engine import Checkpoints, Training
+from fewpass.solvers.batch.newton_in_memory import minimise
+from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
+from fewpass.solvers.dual.ascent_in_memory import ascend
+from fewpass.solvers.dual.proximal import columns_are_few
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import ProblemStats, Solver, State, Weights
+from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Solver, State, Weights
+from fewpass.solvers.registry import DUAL, SECOND_ORDER, method_class
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels
 from fewpass.storage.memory_dataset import MemoryDataset
+from fewpass.storage.table import Table, take
 
 NO_MEMORY_LIMIT = 1 << 62  # rows in memory are the caller's, and the state is what it is
 
@@ -116,3 +130,142 @@ class MemoryStore:
     ) -> State:
         """Return a stream's state."""
         return self._states[stream]
+
+
+LEAST_PASSES, MOST_PASSES = 10, 60  # that are allowed; that are tried
+MOST_VISITS = 100  # of a row by dual ascent, on average, that are tried
+MOST_VALUES = 1 << 24  # of rows that dual ascent visits in random order: beyond, in windows
+
+
+# -- one model at once, without an engine ----------------------------------------------------------
+#
+# Newton's method where columns are few, dual ascent where they are many or the loss has a kink.
+# Such a fit takes milliseconds; choosing a method and cutting windows would take as long again.
+# Where the tolerance is not reached, and for all other plans, the engine trains.
+
+
+def train_at_once(
+    plan: TrainingPlan,
+    dataset: MemoryDataset,
+    start_at: tuple[Weights, int] | None,
+    is_stopping: Callable[[], bool],
+    on_event: Callable[[Event], None],
+) -> Trained | None:
+    """Return a model whose certificate is as small as the plan asks for; None where it is not.
+
+    InterruptedError when it is to stop.
+    """
+    tol = plan.tol
+    if tol is None or not _is_for_one_model(plan):
+        return None
+    manifest, problem = dataset.manifest, problem_of(plan, dataset.manifest)
+    rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
+    rule = with_offsets(rule, manifest.offsets, problem.loss)
+    start, before = start_at or (None, 0)
+    word = None if rule.n_classes else _method(plan, problem, dataset, start)
+    if word is None:
+        return None
+    if start is not None and not problem.intercept:
+        start = start._replace(intercept=0.0)
+    problem, constants = levelled(problem, rule, dataset, _sample(problem, dataset))
+    sizes = Sizes(dataset.table.n_rows, dataset.n_features, constants)
+    block = dataset_block(dataset.table, dataset, rule)
+    reports = _Reports(on_event, is_stopping, sizes, before)
+    reports.report("start", 0.0, n_rows=sizes.n, method=word)
+    weights, certified, passes = _fitted(
+        word, plan, problem, sizes, block, start, reports.after_reading
+    )
+    if not certified.relative <= tol:
+        return None
+    reports.report("finish", passes)
+    return Trained(
+        weights, Cursor(passes=passes, rows_before=before), word, problem.loss.name,
+        problem.lam, None, None, certified, Convergence.of(tol, certified, finished=True).converged,
+    )  # fmt: skip
+
+
+class _Reports:
+    """Events of a fit at once, from now on; whoever is to stop it is asked between readings."""
+
+    def __init__(
+        self,
+        on_event: Callable[[Event], None],
+        is_stopping: Callable[[], bool],
+        sizes: Sizes,
+        rows_before: int,
+    ) -> None:
+        self._on_event, self._is_stopping = on_event, is_stopping
+        self._sizes, self._rows_before = sizes, rows_before
+        self._began = time.perf_counter()
+
+    def report(self, kind: str, passes: float, **facts: object) -> None:
+        seconds = time.perf_counter() - self._began
+        cursor = Cursor(
+            passes=passes, rows_seen=round(passes * self._sizes.n), seconds=seconds,
+            rows_before=self._rows_before,
+        )  # fmt: skip
+        self._on_event(Event.of(kind, cursor, **facts))
+
+    def after_reading(self, passes: float, certified: Certificate | None) -> None:
+        if self._is_stopping():
+            raise InterruptedError("The training was given up before its end.")
+        if certified:
+            relative = certified.with_constants(self._sizes.constants).relative
+            self.report(
+                "certificate", passes, objective=certified.objective, gap=certified.gap,
+                relative_gap=relative, left_passes=None,
+            )  # fmt: skip
+
+
+def _fitted(
+    word: str,
+    plan: TrainingPlan,
+    problem: Problem,
+    sizes: Sizes,
+    block: Block,
+    start: Weights | None,
+    after_reading: AfterReading,
+) -> Minimum:
+    """Fit by a method; return the weights, their certificate, and the passes that it took."""
+    assert plan.tol is not None, "it is trained to a tolerance"
+    with np.errstate(over="ignore", invalid="ignore"):  # of rows so long that nothing is proven
+        if word == SECOND_ORDER:
+            most = min(plan.passes, MOST_PASSES)
+            return minimise(problem, sizes, block, plan.tol, most, start, after_reading)
+        most = min(plan.passes, MOST_VISITS)
+        return ascend(problem, sizes, block, plan.tol, most, plan.seed, after_reading)
+
+
+def _sample(problem: Problem, dataset: MemoryDataset) -> Table:
+    """Return rows for the best constants; any one where the targets' sums tell them."""
+    table, labelled = dataset.table, isinstance(dataset.manifest.targets, Labels)
+    if table.weight is None and table.offset is None and (labelled or problem.loss.is_quadratic):
+        return take(table, np.arange(min(1, table.n_rows)))
+    return rows_for_constants(problem, dataset)
+
+
+def _is_for_one_model(plan: TrainingPlan) -> bool:
+    """Whether the plan is for one model, by as many passes as it takes."""
+    more = plan.early_stopping or plan.held_out or plan.streams > 1
+    return plan.passes >= LEAST_PASSES and not more
+
+
+def _method(
+    plan: TrainingPlan, problem: Problem, dataset: MemoryDataset, start: Weights | None
+) -> str | None:
+    """Return the method that trains at once, None where none does."""
+    kind, loss, d = plan.solver.kind, problem.loss, dataset.n_features
+    if not problem.penalty.is_smooth or problem.lam == 0.0:
+        return None
+    if kind in ("auto", SECOND_ORDER) and loss.is_smooth and d <= FEW_COLUMNS:
+        return SECOND_ORDER
+    if start is not None or loss.is_steep or columns_are_few(dataset.n_rows, d):
+        return None
+    usual = kind == "auto" or _has_usual_settings(plan, loss.name)
+    return DUAL if usual and dataset.table.nnz <= MOST_VALUES else None
+
+
+def _has_usual_settings(plan: TrainingPlan, loss: str) -> bool:
+    """Whether the plan asks for dual ascent with the settings that a loss's default has."""
+    kind = method_class(DUAL)
+    return plan.solver in (kind(), kind(**kind.better.get(loss, {})))

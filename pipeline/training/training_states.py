@@ -2,20 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.planning.job import groups_of, is_grouped
+from fewpass.pipeline.planning.rate import Mark, left_passes, noted
+from fewpass.pipeline.rows.windows import windows_per_turn
+from fewpass.pipeline.runs.events import Certification, Event
 from fewpass.pipeline.runs.model import weights_shape
+from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.runs.run_snapshots import read_records
-from fewpass.pipeline.runs.saved import Saved, StoredState, require_array
-from fewpass.pipeline.training.certifying import Certifier
+from fewpass.pipeline.runs.saved import Cursor, Saved, StoredState, require_array, unfit
 from fewpass.pipeline.training.class_groups import ModelGroups
 from fewpass.pipeline.training.early_stopping import EarlyStopping
 from fewpass.pipeline.training.engine import Training
 from fewpass.pipeline.training.method_at_work import MethodAtWork
-from fewpass.pipeline.training.position import require_method, require_position
 from fewpass.pipeline.training.trained_models import held_out_rows
-from fewpass.solvers.protocol import Certificate, State
+from fewpass.solvers.protocol import Certificate, Reduce, Solver, State, Walk
 from fewpass.storage.snapshot import Snapshot
+
+
+class Certifier:
+    """Certifies the weights of a method at work."""
+
+    def __init__(self, work: MethodAtWork, progress: Progress) -> None:
+        self._plan, self._solver, self._sweeps = work.plan, work.solver, work.sweeps
+        self._is_of_source = work.once is not None
+        self._progress = progress
+
+    def proof(
+        self, absorb: Callable[[Reduce], Certificate | None], *, spent: bool
+    ) -> Certificate | None:
+        """Certify the newest weights, if that is due after this epoch.
+
+        Parameters
+        ----------
+        absorb
+            Does a reduction of the method.
+        spent
+            Whether this was the last epoch.
+        """
+        if self._is_of_source:
+            return None  # its rows do not come again
+        if self._solver.certify_pass is not None:
+            certified = self._sweeps.proven()
+            if spent and not self.is_reached(certified):
+                certified = absorb(self._solver.certify_pass)
+            return certified
+        if self._plan.tol is not None or (self._plan.certify and spent):
+            return self._sweeps.certify()
+        return None
+
+    def is_enough(self, certified: Certificate | None, *, spent: bool) -> bool:
+        """Whether to stop at a state with this certificate."""
+        return certified is not None and (spent or self.is_reached(certified))
+
+    def is_reached(self, certified: Certificate | None) -> bool:
+        """Whether the tolerance is certified."""
+        wanted = self._plan.tol
+        return wanted is not None and certified is not None and certified.relative <= wanted
+
+    def note(self, certified: Certificate | None, passes: float) -> None:
+        """Remember a certificate with its passes, for the rate at which it falls."""
+        if certified:
+            now = Mark.of(passes, certified)
+            self._progress.advance(marks=noted(self._progress.cursor.marks, now))
+
+    def event(self, certified: Certificate) -> Event:
+        """Return a certificate as an event, with the passes that are left at this rate."""
+        tol = self._plan.tol
+        left = None if tol is None else left_passes(self._progress.cursor.marks, tol)
+        facts = Certification(
+            certified.objective, certified.gap, left, relative_gap=certified.relative
+        )
+        return self._progress.event(facts)
 
 
 class TrainingStates:
@@ -163,3 +223,40 @@ class TrainingStates:
             **model, cursor=self._progress.cursor, finished=finished, states=states, name=name,
             stored=stored, records=self.sweeps.records,
         )  # fmt: skip
+
+
+def require_method(snapshot: Snapshot, saved: Saved, methods: int) -> None:
+    """Refuse a snapshot of a method after the last one; BadInput."""
+    if saved.cursor.method >= methods:
+        raise unfit(snapshot, f"cursor.method is {saved.cursor.method}, of {methods} methods")
+
+
+def require_position(snapshot: Snapshot, saved: Saved, solver: Solver, job: Job) -> None:
+    """Refuse a cursor that is at no place in the method's program and the windows; BadInput."""
+    cursor, program, plan = saved.cursor, solver.program(saved.cursor.epoch), job.windows
+    if cursor.sweep > len(program):
+        raise unfit(snapshot, f"cursor.sweep is {cursor.sweep}, of {len(program)} in an epoch")
+    streams = plan.streams if cursor.windows else 1
+    if saved.streams != streams or len(cursor.windows) not in (0, streams):
+        raise unfit(
+            snapshot,
+            f"it has {saved.streams} states at the windows {cursor.windows}, where {streams} of "
+            "each were expected",
+        )
+    if cursor.windows:
+        sweep = program[cursor.sweep] if cursor.sweep < len(program) else None
+        if not isinstance(sweep, Walk) or _is_beyond(cursor, sweep, job):
+            raise unfit(
+                snapshot, f"cursor.windows is {cursor.windows} in sweep {cursor.sweep}, which has "
+                "not so many",
+            )  # fmt: skip
+
+
+def _is_beyond(cursor: Cursor, walk: Walk, job: Job) -> bool:
+    """Whether more windows were visited than a walk has, where it has a last one."""
+    if walk.rows is not None or job.once is not None:
+        return False
+    plan = job.windows
+    lengths = [windows_per_turn(plan, stream) for stream in range(plan.streams)]
+    each = zip(cursor.windows, lengths, strict=True)
+    return any(done > length for done, length in each)

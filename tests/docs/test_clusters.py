@@ -21,7 +21,7 @@ import yaml
 from fewpass.flows.cli import main
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.passes.transports import PACKAGES, require_transport
+from fewpass.pipeline.passes.executor import PACKAGES, require_transport
 from testing.prefect_server import free_port, patience, wait_for
 from tests.conftest import PROJECT
 

@@ -5,7 +5,7 @@ import importlib.util
 import runpy
 import sys
 
-from fewpass.pipeline.bytecode import keep_bytecode
+from fewpass.pipeline.compiling_ahead import keep_bytecode
 
 
 def test_an_imported_module_is_kept_as_bytecode(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
 from fewpass.pipeline.drawing.pieces import (
     Bar,
     bars,
@@ -27,11 +28,11 @@ from fewpass.pipeline.reporting.model_shapes import is_additive
 from fewpass.pipeline.reporting.page.columns_shown import columns_section
 from fewpass.pipeline.reporting.page.held_out import held_out
 from fewpass.pipeline.reporting.page.learning import forecast, lam_chosen, learning, time
-from fewpass.pipeline.reporting.page.path_of_lams import path_of_lams
 from fewpass.pipeline.reporting.page.quality import Quality
 from fewpass.pipeline.reporting.page.shape_cards import shape_cards
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.rows.targets import label_text
+from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.sizes import counted, format_bytes
@@ -248,3 +249,32 @@ def _reproduction(run: ReportedRun, how: Reproduction) -> str:
     note = "The same plan on the same data set makes the same bits on a machine like this one."
     body = preformatted(how.commands) + plan + fold("Digest and versions", facts(said))
     return section("How to reproduce it", card("", body, note, wide=True))
+
+
+def path_of_lams(choice: Choice | None) -> str:
+    """Draw both where several lam were trained; the strokes are standard errors."""
+    if choice is None or len(choice.candidates) < 2:
+        return ""
+    chosen = [one for one in choice.candidates if one.lam == choice.lam]
+    curves = [
+        Curve("each lam", [(one.lam, one.loss) for one in choice.candidates], 1),
+        Curve("the model that is used", [(one.lam, one.loss) for one in chosen], 2, "marks"),
+    ]
+    strokes = [
+        Whisker(one.lam, one.loss - one.standard_error, one.loss + one.standard_error)
+        for one in choice.candidates
+        if one.standard_error is not None
+    ]
+    drawn = chart(curves, "lam", "mean loss of held-out rows", x="log", whiskers=strokes)
+    note = "Strokes: the standard error of how far a loss is above the least." if strokes else ""
+    return section("Path over lam", card("Held-out loss", drawn, note), _counts(choice, chosen))
+
+
+def _counts(choice: Choice, chosen: list[Candidate]) -> str:
+    points = [(one.lam, float(one.nonzeros)) for one in choice.candidates if one.nonzeros]
+    if not points:
+        return ""
+    used = [(one.lam, float(one.nonzeros)) for one in chosen if one.nonzeros]
+    curves = [Curve("each lam", points, 1), Curve("the model that is used", used, 2, "marks")]
+    drawn = chart(curves, "lam", "weights that are not 0", x="log", y="log")
+    return card("Weights that are not 0", drawn)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fewpass.pipeline.drawing.date_axis import MOST_TICKS, calendar_ticks, calendar_words
+from fewpass.pipeline.drawing.charts import MOST_TICKS, calendar_ticks, calendar_words
 from fewpass.pipeline.reporting.shown_shapes import (
     cell_words,
     number_words,

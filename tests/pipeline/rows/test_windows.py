@@ -9,14 +9,17 @@ from hypothesis import strategies as st
 
 from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.block_shuffle import BLOCK_ROWS, TILE_ROWS, mix, shuffled_blocks
 from fewpass.pipeline.rows.windows import (
+    BLOCK_ROWS,
+    TILE_ROWS,
     Window,
     WindowPlan,
     chunk_bytes,
     largest_window,
+    mix,
     plan_windows,
     row_order,
+    shuffled_blocks,
     windows_between,
     windows_of_turn,
     windows_per_turn,

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from fewpass import LinearClassifier
-from fewpass.pipeline.training import at_once
+from fewpass.pipeline.training import in_memory
 from fewpass.solvers.certified_minimum import Sizes
 from fewpass.solvers.dual import rounds_in_memory
 from fewpass.solvers.dual.ascent_in_memory import _beginning, _given, ascend
@@ -126,7 +126,7 @@ def test_estimators_train_many_columns_at_once_and_others_by_the_engine(monkeypa
         asked.append(given)
         return ascend(*given)
 
-    monkeypatch.setattr(at_once, "ascend", counted)
+    monkeypatch.setattr(in_memory, "ascend", counted)
     words = {"loss": "hinge", "lam": LAM, "tol": 1e-6}
     for rows, solver, times in (
         (X, "auto", 1), (csr_matrix(X), "psdca", 1), (X, {"kind": "psdca", "grow_to": 8}, 0),
@@ -141,6 +141,6 @@ def test_estimators_train_many_columns_at_once_and_others_by_the_engine(monkeypa
 
 def test_what_is_not_proven_at_once_is_trained_by_the_engine(monkeypatch):
     (X, y, _), _ = given_rows("hinge", DenseRows)
-    monkeypatch.setattr(at_once, "MOST_VISITS", 2)
+    monkeypatch.setattr(in_memory, "MOST_VISITS", 2)
     model = LinearClassifier(loss="hinge", lam=LAM, tol=1e-6).fit(X, y)
     assert model.certificate_ <= 1e-6 * model.objective_

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from benchmarks.data_sets import idx, public_data
-from fewpass.pipeline.rows.block_shuffle import shuffled_blocks
+from fewpass.pipeline.rows.windows import shuffled_blocks
 from fewpass.solvers.drive import Orders
 from testing.synthetic import word_counts
 

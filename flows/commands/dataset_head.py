@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.tables.showing.original_values import ShownColumn
+    from fewpass.pipeline.tables.showing.dataset_table import ShownColumn
 
 #: Letters of a cell that a terminal shows, and blanks behind a column.
 WIDEST, _BETWEEN = 40, 2
@@ -22,7 +22,7 @@ _Laid = tuple[str, list[str]]  # a column: title and cells
 
 
 def show_first_rows(terminal: Terminal, dataset: str, rows: int) -> None:
-    """Show the first rows of a data set: names, values where they are known, label and weight."""
+    """Show the first rows of a data set: kept columns, features, label and weight."""
     from fewpass.pipeline.tables.showing.dataset_table import DatasetTable
 
     table = DatasetTable(dataset)
@@ -47,7 +47,7 @@ def _rows_shown(columns: tuple[ShownColumn, ...], rows: list[dict[str, Any]], wi
     shown = []
     for name, members in _groups(columns):
         origin = members[0].origin
-        said = f"\n({origin})" if origin in ("encoded", "kept") else ""
+        said = f"\n({origin})" if origin in ("feature", "kept") else ""
         own = ([(one.name, row[one.name]) for one in members] for row in rows)
         cells = [_cell(one[0][1]) if len(one) == 1 else _features(name, one) for one in own]
         shown.append((f"{printable(name)}{said}", cells))
@@ -89,7 +89,7 @@ def _groups(columns: tuple[ShownColumn, ...]) -> list[tuple[str, list[ShownColum
     groups: list[tuple[str, list[ShownColumn]]] = []
     for column in columns:
         last = groups[-1][1] if groups else []
-        if column.origin == "encoded" and last and last[-1][1:] == column[1:]:
+        if column.origin == "feature" and last and last[-1][1:] == column[1:]:
             last.append(column)
         else:
             groups.append((column.of, [column]))

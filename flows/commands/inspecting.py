@@ -24,8 +24,7 @@ def inspect(
         Folder or address of the data set, the run, or a snapshot in it.
     rows
         Show the first rows of a data set, this many, in stored order: random in a shuffled set.
-        Numbers and categories are as they came, numbers clipped as they are stored; of other
-        columns the features are shown that they became.
+        Kept columns are as they were written, others are the features that they became.
     """
     from fewpass.flows.commands import contents
     from fewpass.flows.display.console import Terminal, columns_table, facts_table

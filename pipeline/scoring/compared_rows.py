@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import dataset_block
+from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model, require_same_columns
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
@@ -37,15 +39,16 @@ from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.ingest.chunking import Selection
-from fewpass.pipeline.tables.showing.dataset_table import DatasetTable
-from fewpass.pipeline.tables.showing.original_values import Features, ShownPart, parts_of
+from fewpass.pipeline.tables.showing.dataset_table import DatasetTable, features_of
 from fewpass.solvers.protocol import Block, add_parts
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
-from fewpass.storage.table import Table, cut
+from fewpass.storage.table import DenseTable, SparseTable, Table, cut
 
 #: Rows that are looked at; columns and values whose slices are; rows that are shown.
 MOST_ROWS, MOST_COLUMNS, MOST_VALUES, SHOWN = 200_000, 20, 20, 10
+#: Error of a stored float32, in the size of what it was made of: digits beyond it are noise.
+_ERROR = 2e-7
 
 
 class ComparedSlice(NamedTuple):
@@ -125,7 +128,8 @@ class _Look:
         self.rule, self.table = job.rule, DatasetTable(dataset.folder.url)
         self.label = next(one.name for one in self.table.columns if one.origin == "label")
         self.are_alike = len({of.problem.loss.name for of in self.those}) == 1
-        self.slicing = [*_slicing(models[-1], dataset, columns)]
+        self.places = _places_of(dataset)
+        self.slicing = [*_slicing(models[-1], self.places, columns)]
         self.sums: dict[tuple[str, str], tuple[int, PairedPart]] = {}
         self._worst: list[_Ranked] = []
         self._fallen: list[_Ranked] = []
@@ -136,9 +140,8 @@ class _Look:
         table = cut(table, 0, min(table.n_rows, MOST_ROWS - self.rows))
         block = dataset_block(table, self.dataset, self.rule)
         figures = [row_figures(of, of.model.weights, block) for of in self.those]
-        features = Features(table)
-        for by, part in self.slicing:
-            slices = by.rows(part.shown(features)[0], self.dataset.folder.url)
+        for by, column, first in self.slicing:
+            slices = by.rows(_cells_of(column, first, table), self.dataset.folder.url)
             self._add_slices(by.column, slices, figures, block.weight)
         self._add_slices(self.label, self._labels(table), figures, block.weight)
         losses = np.stack([_losses(of, block) for of in self.those])
@@ -172,7 +175,7 @@ class _Look:
             ComparedSlice(column, value, rows, tuple(differences(part, names, m) for m in several))
             for column, ranges in [
                 (self.label, []),
-                *((by.column, by.ranges) for by, _ in self.slicing),
+                *((by.column, by.ranges) for by, _, _ in self.slicing),
             ]
             for value, (rows, part) in self._values(column, ranges)
         )
@@ -197,21 +200,20 @@ class _Look:
         chunk, place = -one.chunk, np.array([-one.row])
         table = self.dataset.with_retained(chunk, self.dataset.read_chunk(chunk))
         row = Selection(table, place).rows()
-        cells = self.table.shown(row).to_pylist()[0]
-        own = [one.name for one in self.table.columns if one.origin != "encoded"]
-        own.sort(key=lambda name: name != self.label)
         predicted = (make_predictor(of.model, raw=False)(row) for of in self.those)
         made = tuple(one["predicted"][0].item() for one in predicted)
-        return ShownRow({n: cells[n] for n in own} | self._dates(cells), made, one.losses)
+        return ShownRow(self._cells(row), made, one.losses)
 
-    def _dates(self, cells: dict[str, Any]) -> dict[str, Any]:
-        """Return the days of a row, which are stored as days since the sample's first."""
-        recipe = recipe_in(self.dataset.schema)
-        dates = [one for one in recipe.columns if isinstance(one, Date)] if recipe else []
-        return {
-            one.name: None if cells[f"{one.name} is missing"] else _day(one, cells[one.name])
-            for one in dates
-            if one.name in cells
+    def _cells(self, row: Table) -> dict[str, Any]:
+        """Return the label of a row, and its cells as far as they follow of stored ones."""
+        has_recipe = recipe_in(self.dataset.schema) is not None
+        shown = self.table.shown(row if has_recipe else _unscaled(Scaler.of(self.dataset), row))
+        every = dict(zip(shown.column_names, shown.to_pylist()[0].values(), strict=True))
+        own = [c.name for c in self.table.columns if c.origin != "feature" or not has_recipe]
+        own.sort(key=lambda name: name != self.label)
+        columns = self.places.values()
+        return {name: every[name] for name in own} | {
+            column.name: _cells_of(column, first, row)[0].as_py() for column, first in columns
         }
 
 
@@ -222,16 +224,13 @@ def _sourced(model: Model, dataset: Dataset, rules: Matching) -> Model:
 
 
 def _slicing(
-    model: Model, dataset: Dataset, first: Sequence[str]
-) -> Iterator[tuple[SliceBy, ShownPart]]:
-    """Yield how rows are put into slices, by columns whose values are known."""
-    recipe = recipe_in(dataset.schema)
-    sliced = {c.name for c in recipe.columns if _has_slices(c)} if recipe else set()
-    shown = {part.columns[0].name: part for part in parts_of(dataset)}
-    names = [name for name in dict.fromkeys((*first, *shown)) if name in sliced & shown.keys()]
+    model: Model, places: dict[str, tuple[Any, int]], first: Sequence[str]
+) -> Iterator[tuple[SliceBy, Any, int]]:
+    """Yield how rows are put into slices, by columns whose cells follow of stored ones."""
+    sliced = [name for name, (column, _) in places.items() if _has_slices(column)]
+    names = [name for name in dict.fromkeys((*first, *sliced)) if name in sliced]
     for name in names[:MOST_COLUMNS]:
-        if shown[name].columns[0].origin == "original":
-            yield SliceBy.of(name, model)._replace(written="plain", missing=()), shown[name]
+        yield SliceBy.of(name, model)._replace(written="plain", missing=()), *places[name]
 
 
 def _has_slices(column: Any) -> bool:
@@ -240,9 +239,51 @@ def _has_slices(column: Any) -> bool:
     return isinstance(column, Category) and column.width <= MOST_SLICES
 
 
-def _day(column: Date, stored: float) -> str:
-    days = stored * column.deviation + column.mean
-    return str(np.datetime64(round(column.first + days * SECONDS_OF_DAY), "s").astype("M8[D]"))
+# -- cells of the source ---------------------------------------------------------------------------
+
+
+def _places_of(dataset: Dataset) -> dict[str, tuple[Any, int]]:
+    """Return the numbers, categories and dates of a data set, and the first feature of each."""
+    places, first, recipe = dict[str, tuple[Any, int]](), 0, recipe_in(dataset.schema)
+    for column in recipe.columns if recipe else ():
+        if isinstance(column, Number | Category | Date):
+            places[column.name] = column, first
+        first += column.width
+    return places
+
+
+def _cells_of(column: Number | Category | Date, first: int, table: Table) -> Any:
+    """Return the cells (n,) of a column by its features: numbers as clipped, words, or days."""
+    features = features_of(table, first, column.width).astype(np.float64)
+    if isinstance(column, Category):
+        words = pa.array([*column.values, "rare or unseen", None], pa.string())
+        return words.take(pa.array(features.argmax(axis=1)))
+    values = features[:, 0] * column.deviation + column.mean
+    if isinstance(column, Date):
+        days = np.round(column.first + values * SECONDS_OF_DAY).astype("datetime64[s]")
+        return pa.array(days.astype("datetime64[D]").astype(str), mask=features[:, 1] == 1.0)
+    missing = features[:, 1] == 1.0 if column.has_missing else None
+    return pa.array(np.clip(_rounded(values, column), column.low, column.high), mask=missing)
+
+
+def _rounded(values: NDArray[np.float64], column: Number) -> NDArray[np.float64]:
+    """Omit the digits of a column's numbers (n,) that float32 has lost."""
+    ends = column.reshaped(np.array([column.low, column.high]))
+    size = float(np.abs(ends - column.mean).max()) + abs(column.mean)
+    if size:
+        values = np.round(values, min(int(np.floor(-np.log10(_ERROR * size))), 15)) + 0.0
+    return np.expm1(values) if column.logarithm else values
+
+
+def _unscaled(scaler: Scaler, row: Table) -> Table:
+    """Return rows with the numbers of the source, where their columns were scaled."""
+    if scaler.scale is None:
+        return row
+    if isinstance(row, SparseTable):
+        return row._replace(data=row.data / scaler.scale[row.indices])
+    assert isinstance(row, DenseTable), "rows are dense or sparse"
+    shift = 0.0 if scaler.shift is None else scaler.shift
+    return row._replace(X=(row.X / scaler.scale + shift).astype(row.X.dtype))
 
 
 def _losses(of: Contestant, block: Block) -> NDArray[np.float64]:

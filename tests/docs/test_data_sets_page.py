@@ -29,7 +29,7 @@ def test_the_page_runs(folder, capsys):
             exec(compile(content, "page", "exec"), names)
     origins = {column.name: column.origin for column in names["visits"].columns}
     assert origins["visit"] == "kept"
-    assert origins["country"] == origins["spent_before"] == "original"
+    assert origins["spent_before"] == "feature"
     assert len(names["frame"]) == 1000
     left = [fewpass.Dataset(name).to_arrow() for name in ("visits", "visits-test")]
     assert n_rows - 6 <= sum(table.num_rows for table in left) <= n_rows - 3

@@ -1,42 +1,72 @@
-"""A data set as a table: `fewpass.Dataset`, and what `fewpass inspect --rows` shows."""
+"""A data set as a table: `fewpass.Dataset`, and the rows that `fewpass inspect --rows` shows."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import counted
+from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.ingest.retained_columns import words_of_retained
-from fewpass.pipeline.tables.showing.original_values import (
-    Features,
-    ShownColumn,
-    ShownPart,
-    parts_of,
-)
 from fewpass.storage import dataset as stored
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.manifest import Labels
-from fewpass.storage.table import Table, cut
+from fewpass.storage.table import DenseTable, Table, cut
 
+#: Features of one column of the source that have a column each; of more, a row has a list.
+MOST_COLUMNS = 64
 #: What columns without a name are called, by their part of a row.
 _CALLED = {"label": "label", "weight": "weight", "offset": "offset"}
+
+
+class ShownColumn(NamedTuple):
+    """A column that a data set is shown by."""
+
+    name: str
+    origin: Literal["kept", "feature", "label", "weight", "offset"]
+    became: str
+    """What became of it."""
+    of: str
+    """The column of the source that it belongs to; a curve, and what two columns make, have names
+    of their own."""
+
+
+class FeaturePart(NamedTuple):
+    """Consecutive features that are shown together."""
+
+    columns: tuple[ShownColumn, ...]  # one for each, or one of lists
+    first: int
+    width: int
+    name_of: Callable[[int], str]
+
+    def shown(self, table: Table) -> list[Any]:
+        """Return an Arrow array of rows (n,) for each column."""
+        if len(self.columns) == self.width:
+            return [pa.array(column) for column in features_of(table, self.first, self.width).T]
+        ends, places, values = _entries(table, self.first, self.width)
+        different, at = np.unique(places, return_inverse=True)
+        names = pa.array([self.name_of(int(k)) for k in different], pa.string())
+        entries = pa.StructArray.from_arrays(
+            [names.take(pa.array(at)), pa.array(values)], names=["feature", "value"]
+        )
+        return [pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), entries)]
 
 
 class DatasetTable:
     """A data set, to be looked into: columns with names, and rows as any library has them.
 
     Columns are, in this order: kept ones as they were written, features, label, weight and offset.
-    Values are those of the source where the recipe of a column tells: numbers (clipped as they are
-    stored, to six or seven digits), categories and ranges.  Of other columns there are the features
-    that they became, named as in `fewpass weights`; more than 64 of them are one column of lists.
+    Features are as they are stored, named as in `fewpass weights`; more than 64 of one column
+    of the source are one column of lists.
 
     Parameters
     ----------
@@ -90,8 +120,7 @@ class DatasetTable:
     def columns(self) -> tuple[ShownColumn, ...]:
         """All columns: `name`, `origin`, `became`, what became of it, and whose it is (`of`).
 
-        `origin` is kept, original (values of the source), encoded (features), label, weight or
-        offset.
+        `origin` is kept, feature, label, weight or offset.
         """
         retained = (
             ShownColumn(name, "kept", "as written", name) for name in self._stored.manifest.retained
@@ -168,8 +197,8 @@ class DatasetTable:
         return {"_stored": self._stored, "dataset": self.dataset}
 
     @cached_property
-    def _parts(self) -> list[ShownPart]:
-        return parts_of(self._stored)
+    def _parts(self) -> list[FeaturePart]:
+        return [*_parts_of(self._stored)]
 
     @cached_property
     def _empty(self) -> pa.Table:
@@ -197,8 +226,7 @@ class DatasetTable:
     def shown(self, table: Table) -> pa.Table:
         """Return stored rows, with kept columns where there are any, as they are shown."""
         arrays = [*self._retained(table)]
-        features = Features(table)
-        arrays += [array for part in self._parts for array in part.shown(features)]
+        arrays += [array for part in self._parts for array in part.shown(table)]
         arrays.append(self._targets(table))
         arrays += [pa.array(one) for one in (table.weight, table.offset) if one is not None]
         return pa.table(arrays, names=[column.name for column in self.columns])
@@ -215,6 +243,67 @@ class DatasetTable:
         if not isinstance(targets, Labels):
             return pa.array(table.target)
         return pa.array(targets.labels).take(pa.array(table.target.astype(np.int64)))
+
+
+def _parts_of(dataset: stored.Dataset) -> Iterator[FeaturePart]:
+    """Yield how all features of a data set are shown, in their order."""
+    recipe = recipe_in(dataset.schema)
+    if recipe is None:
+        yield _plain(dataset)
+        return
+    first = 0
+    for part in recipe.parts:
+        names, n = part.outputs, part.width
+        shown = [ShownColumn(name, "feature", part.summary, part.name) for name in names]
+        if n > MOST_COLUMNS:
+            name = f"{part.name} (features)"
+            shown = [ShownColumn(name, "feature", part.summary, part.name)]
+        yield FeaturePart(tuple(shown), first, n, names.__getitem__)
+        first += n
+
+
+def _plain(dataset: stored.Dataset) -> FeaturePart:
+    """Return the features of a set whose columns are the source's."""
+    own = dataset.schema.feature_names if dataset.schema is not None else None
+    others, d = dataset.hashed_names, dataset.n_features
+
+    def name_of(k: int) -> str:
+        return own[k] if own else str(others.get(k, f"x{k}"))
+
+    scaling = dataset.manifest.scaling.kind
+    became = "number" if scaling == "none" else f"number, scaled ({scaling})"
+    if dataset.manifest.layout == "sparse" and d > MOST_COLUMNS:
+        said = f"{d:,} features, those that are not 0"
+        return FeaturePart((ShownColumn("features", "feature", said, "features"),), 0, d, name_of)
+    columns = (ShownColumn(name, "feature", became, name) for name in map(name_of, range(d)))
+    return FeaturePart(tuple(columns), 0, d, name_of)
+
+
+def features_of(table: Table, first: int, width: int) -> NDArray[Any]:
+    """Return some features (n, width) of rows."""
+    if isinstance(table, DenseTable):
+        return table.X[:, first : first + width]
+    ends, places, values = _entries(table, first, width)
+    X = np.zeros((table.n_rows, width), values.dtype)
+    X[np.repeat(np.arange(table.n_rows), np.diff(ends)), places] = values
+    return X
+
+
+def _entries(table: Table, first: int, width: int) -> tuple[Any, Any, Any]:
+    """Return some features that are not 0: ends (n + 1,) of rows, places from 0, and values."""
+    rows: Any
+    places: Any
+    values: Any
+    if isinstance(table, DenseTable):
+        X = table.X[:, first : first + width]
+        rows, places = np.nonzero(X)
+        values = X[rows, places]
+    else:
+        own = (first <= table.indices) & (table.indices < first + width)
+        rows = np.repeat(np.arange(table.n_rows), np.diff(table.indptr))[own]
+        places, values = table.indices[own] - first, table.data[own]
+    counts = np.bincount(rows, minlength=table.n_rows)
+    return np.concatenate([[0], np.cumsum(counts)]), places, values
 
 
 def _name_of(schema: Schema | None, role: str) -> str:

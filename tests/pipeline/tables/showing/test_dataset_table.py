@@ -1,14 +1,18 @@
-"""A data set as a table again: values of the source where the recipe tells them, features elsewhere."""
+"""A data set as a table: kept columns, features by name, label and weight."""
 
 import importlib
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import fewpass
 from fewpass.flows import cli
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.encoding.applying import encoded
+from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.showing import dataset_table
+from fewpass.storage.dataset import Dataset
 
 CITIES = ("north", "south", "west, or east")
 
@@ -46,43 +50,42 @@ def visits(tmp_path_factory):
     return place / "D", rows
 
 
-def test_values_come_back_where_the_recipe_tells_them(visits):
+def test_features_are_those_of_the_recipe(visits):
+    """Kept cells, label and weight as they came; features as encoding the rows makes them."""
     place, rows = visits
     table = fewpass.Dataset(place)
     origins = {column.name: column.origin for column in table.columns}
     assert table.shape == (400, len(origins))
-    original = [name for name, origin in origins.items() if origin == "original"]
-    assert original == ["city", "age", "paid", "size"]
     assert (origins["id"], origins["weight"], origins["label"]) == ("kept", "weight", "label")
-    assert origins["said (encoded)"] == "encoded"
-    assert any(name.startswith("day") and of == "encoded" for name, of in origins.items())
+    assert origins["said (features)"] == origins["age"] == origins["city=north"] == "feature"
 
     shown = table.to_arrow().to_pylist()
     for row, own in zip(rows, shown, strict=True):
-        for name in ("city", "age", "weight", "label"):
-            assert own[name] == row[name]
-        assert own["id"] == (row["id"] or None)
-        assert all(entry["feature"].startswith("said") for entry in own["said (encoded)"])
-    paid = np.array([row["paid"] or np.nan for row in rows])
-    low, high = np.nanmin([r["paid"] or np.nan for r in shown]), max(r["paid"] or 0 for r in shown)
-    back = np.array([own["paid"] if own["paid"] is not None else np.nan for own in shown])
-    np.testing.assert_allclose(back, np.clip(paid, low, high), atol=5e-5)
-    sizes = np.array([row["size"] for row in rows])
-    inside = np.array([own["size"] for own in shown])
-    assert np.abs(np.clip(sizes, inside.min(), inside.max()) - inside).max() < 0.1
+        assert (own["id"], own["weight"], own["label"]) == (
+            row["id"] or None, row["weight"], row["label"],
+        )  # fmt: skip
+    recipe = recipe_in(Dataset.open(str(place)).schema)
+    X = encoded(recipe, pa.Table.from_pylist(rows)).toarray()
+    for k, name in enumerate(recipe.outputs):
+        if name in origins:
+            own = [row[name] for row in shown]
+        else:
+            lists = [row["said (features)"] for row in shown]
+            own = [sum(e["value"] for e in each if e["feature"] == name) for each in lists]
+        np.testing.assert_allclose(own, X[:, k], atol=1e-6, err_msg=name)
 
 
 def test_every_library_has_the_same_rows(visits):
     place, _ = visits
     table = fewpass.Dataset(place)
     pandas, polars = table.to_pandas(), table.to_polars()
-    assert polars.drop("said (encoded)").to_dicts() == (
-        table.to_arrow().drop_columns("said (encoded)").to_pylist()
+    assert polars.drop("said (features)").to_dicts() == (
+        table.to_arrow().drop_columns("said (features)").to_pylist()
     )
     lazy = table.to_dask()
     assert lazy.npartitions == sum(1 for _ in table.batches())
-    frame = lazy.drop(columns="said (encoded)").compute()
-    pandas_alone = pandas.drop(columns="said (encoded)")
+    frame = lazy.drop(columns="said (features)").compute()
+    pandas_alone = pandas.drop(columns="said (features)")
     one, two = (each.astype(object).fillna("-") for each in (frame, pandas_alone))
     assert one.to_dict("list") == two.to_dict("list")
     assert frame.index.tolist() == list(range(400))
@@ -101,25 +104,25 @@ def test_a_library_that_is_not_there_is_named(visits, monkeypatch):
         fewpass.Dataset(visits[0]).to_polars()
 
 
-@pytest.mark.parametrize("scale", ["maxabs", "none", "unit-rows"])
-def test_sparse_rows_are_lists_of_features(tmp_path, scale):
+def test_sparse_rows_are_lists_of_features(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:2 90:3\n0 5000:0.5\n1\n0 1:4 2:1\n" * 10)
     fewpass.ingest(
-        tmp_path / "rows.svm", tmp_path / "D", shuffle=False, scale=scale, layout="sparse"
+        tmp_path / "rows.svm", tmp_path / "D", shuffle=False, scale="none", layout="sparse"
     )
     (features, label) = (table := fewpass.Dataset(tmp_path / "D")).columns
-    assert features.origin == ("encoded" if scale == "unit-rows" else "original")
-    assert label.name == "label"
+    assert (features.origin, label.name) == ("feature", "label")
     first = table.head(4).to_pylist()
-    names = [[entry["feature"] for entry in row["features"]] for row in first]
-    assert names == [["x0", "x89"], ["x4999"], [], ["x0", "x1"]]
-    if scale != "unit-rows":
-        values = [[entry["value"] for entry in row["features"]] for row in first]
-        assert values == [[2.0, 3.0], [0.5], [], [4.0, 1.0]]
+    entries = [[(e["feature"], e["value"]) for e in row["features"]] for row in first]
+    assert entries == [
+        [("x0", 2.0), ("x89", 3.0)],
+        [("x4999", 0.5)],
+        [],
+        [("x0", 4.0), ("x1", 1.0)],
+    ]
     assert [row["label"] for row in first] == [1.0, 0.0, 1.0, 0.0]
 
 
-def test_plain_numbers_are_unscaled(tmp_path):
+def test_plain_numbers_are_as_stored(tmp_path):
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.integers(0, 1000, 300), rng.normal(size=300).round(3)])
     lines = [f"{int(a)},{b},{b > 0:d}" for a, b in X]
@@ -130,8 +133,8 @@ def test_plain_numbers_are_unscaled(tmp_path):
     )  # fmt: skip
     table = fewpass.Dataset(tmp_path / "D").to_arrow()
     assert table.schema.names == ["a", "b", "y"]
-    assert table["a"].to_pylist() == X[:, 0].tolist()
-    np.testing.assert_allclose(table["b"].to_numpy(), X[:, 1], atol=1e-6)
+    stored = np.column_stack([table["a"].to_numpy(), table["b"].to_numpy()])
+    np.testing.assert_allclose(stored, (X - X.mean(axis=0)) / X.std(axis=0), atol=1e-5)
 
 
 def test_head_prints_a_table_and_json(visits, capsys):
@@ -149,7 +152,7 @@ def test_head_prints_a_table_and_json(visits, capsys):
         "label",
         "weight",
     }
-    assert str(rows[0]["age"]) in printed
+    assert rows[1]["id"] in printed
     assert cli.main(["inspect", str(place), "--rows", "2", "--json"]) == 0
     assert '"origin": "kept"' in capsys.readouterr().out
 
@@ -172,5 +175,5 @@ def test_head_shows_many_columns_below_each_other(tmp_path, capsys):
     assert max(map(len, lines)) <= 80
     first = [line.split() for line in lines if line.strip().startswith("1 ")]
     assert len(first) == sum("row" in line.split() for line in lines) >= 4  # parts, all with rows
-    titles = " ".join(line for line in lines if "(encoded)" not in line).split()
+    titles = " ".join(line for line in lines if "(feature)" not in line).split()
     assert titles.count("sent") == titles.count("seen") == 1

@@ -13,21 +13,20 @@ left damaged (each block has a checksum) are named, and phase 1 begins again.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.row_summary import weights_that_count
 from fewpass.pipeline.rows.scaling import Scaler
-from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
-from fewpass.pipeline.tables.ingest.layout import require_scalable
+from fewpass.pipeline.tables.ingest.ingest_job import IngestJob, opened
 from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_scaling
 from fewpass.pipeline.tables.ingest.partition import TEST, TRAINING, Partitioner
 from fewpass.pipeline.tables.ingest.partitioned import (
@@ -45,19 +44,12 @@ from fewpass.pipeline.tables.ingest.progress import (
 )
 from fewpass.pipeline.tables.ingest.reading import (
     hashed_names_of,
-    in_dtype_of,
     raw_bytes,
-    retained_names,
-    schema_of,
-    source_of,
-    stamps,
     taken_of,
     total_bytes,
 )
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.set_pair import SetPair
-from fewpass.pipeline.tables.ingest.target import IngestTarget
-from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import (
     PARTITION,
     all_owned,
@@ -69,25 +61,17 @@ from fewpass.pipeline.tables.ingest.writing import (
     StoredAs,
     write_chunks,
 )
-from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_copy import has_columns
 from fewpass.storage.column_copy_writer import write_columns
 from fewpass.storage.column_file import makers_of
 from fewpass.storage.column_order import ColumnOrder
-from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 from fewpass.storage.writer import DatasetWriter
-
-if TYPE_CHECKING:
-    from fewpass.pipeline.tables.encoding.expansion import Expansion
-
-#: Of the record of the partition; another version's is not gone on with.
-RECORD_VERSION = 6
 
 
 def ingest(
@@ -140,9 +124,10 @@ def ingest(
             f"{plan.dataset} is not on this machine, and a column copy is for mapping files into "
             "memory. Leave `columns=true` out, or ingest into a local folder."
         )
-    cores = len(os.sched_getaffinity(0))
-    own = threads or plan.threads or cores
-    result = _Ingest(plan, own, progress, source, threshold, staged=staged).run()
+    threads = threads or plan.threads or len(os.sched_getaffinity(0))
+    job = opened(plan, source, threshold, threads, Ticker(progress))
+    done, damaged = _finished_or_made(job, staged=staged)
+    result = _result(job, done, damaged)
     if plan.columns and not has_columns(Dataset.open(plan.dataset)):
         copy_by_column(plan.dataset, plan.budget.rows)
     return result
@@ -159,246 +144,203 @@ def copy_by_column(
     return dataset
 
 
-class _Ingest:
-    """One call of `ingest`."""
-
-    def __init__(
-        self,
-        plan: IngestPlan,
-        threads: int,
-        progress: Progress | None,
-        source: Source | None,
-        threshold: float | None,
-        *,
-        staged: bool,
-    ) -> None:
-        self.threads, self.threshold, self.staged = threads, threshold, staged
-        self.ticker = Ticker(progress)
-        self.names: HashedNames = {}
-        self.partitioned_again: str | None = None
-        self.like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
-        self.plan = plan = in_dtype_of(self.like, plan)
-        self.seen = SeenFiles()
-        self.source = source or source_of(plan, self.like, self.seen)
-        require_scalable(self._scale, self.source)
-        self.expansion = self._parsed_to_codes()
-        self.digest = plan.digest(stamps(self.source), self._like_fingerprint())
-        urls = [plan.dataset, plan.test_url]
-        folders = [Folder(url, plan.storage_options) for url in urls if url is not None]
-        self.targets = [IngestTarget(folder, self.digest) for folder in folders]
-        self.work_dirs = work_dirs_of(folders, plan.spill)
-        self.work_dir = self.work_dirs[0]
-
-    def _like_fingerprint(self) -> str:
-        return self.like.manifest.fingerprint if self.like else ""
-
-    @property
-    def _scale(self) -> ScalingKind | Literal["auto"]:
-        return self.like.manifest.scaling.kind if self.like else self.plan.scale
-
-    def _parsed_to_codes(self) -> Expansion | None:
-        """Have rows parsed to codes where they are stored so; return what becomes of these."""
-        if self._scale not in ("auto", "none"):
-            return None
-        return self.source.parse_codes()
-
-    @property
-    def codes(self) -> int | None:
-        """How many codes rows are stored as; None: as their values."""
-        return None if self.expansion is None else self.expansion.n_codes
-
-    def run(self) -> IngestResult:
-        done = None if self.plan.overwrite else self._finished()
+def _finished_or_made(job: IngestJob, *, staged: bool) -> tuple[list[Dataset], str | None]:
+    """Return the data sets, and what was damaged of rows that an earlier call had partitioned."""
+    done = _finished(job)
+    if done is not None:
+        remove_leftovers(job.plan)
+        return done, None
+    _require_free(job, staged=staged)
+    with all_owned(job.work_dirs):
+        done, damaged = _finished(job), None  # another may have been here before us
         if done is None:
-            self._require_free()
-            with all_owned(self.work_dirs):
-                done = None if self.plan.overwrite else self._finished()
-                if done is None:
-                    self._require_free()  # still: another may have been here before us
-                    done = self._make()
-                self.work_dir.clear()
-        else:
-            remove_leftovers(self.plan)
-        return self._result(done)
+            _require_free(job, staged=staged)
+            done, damaged = _made(job)
+        job.work_dir.clear()
+    return done, damaged
 
-    def _require_free(self) -> None:
-        reads = self._reads()
-        for target in self.targets:
-            if not self.staged:
-                target.require_separate(reads)
-            target.require_free(overwrite=self.plan.overwrite)
-            target.folder.require_writable()
-        if self.plan.test_dataset is None:
-            SetPair(*self.targets).require_own_test()
 
-    def _reads(self) -> list[str]:
-        """Return the addresses of what is read."""
-        like = [self.like.folder.url] if self.like else []
-        return [file.name for file in self.source.files] + like
+def _finished(job: IngestJob) -> list[Dataset] | None:
+    """Return the data sets if all are there and none is to be made anew."""
+    if job.plan.overwrite:
+        return None
+    datasets = [target.finished() for target in job.targets]
+    return None if None in datasets else [dataset for dataset in datasets if dataset]
 
-    def _finished(self) -> list[Dataset] | None:
-        datasets = [target.finished() for target in self.targets]
-        return None if None in datasets else [dataset for dataset in datasets if dataset]
 
-    def _make(self) -> list[Dataset]:
-        self.names = self.like.hashed_names if self.like else hashed_names_of(self.source)
-        try:
-            partitioned = self._resumed()
-            if partitioned is not None:
-                return self._write(partitioned)
-        except DamagedSpill as error:  # left so by an earlier process; of our own it is an error
-            self.partitioned_again = str(error).removesuffix(f" {PARTITION_AGAIN}")
-        self._begin_anew()
-        return self._write(self._partition())
+def _require_free(job: IngestJob, *, staged: bool) -> None:
+    like = [job.like.folder.url] if job.like else []
+    reads = [file.name for file in job.source.files] + like
+    for target in job.targets:
+        if not staged:
+            target.require_separate(reads)
+        target.require_free(overwrite=job.plan.overwrite)
+        target.folder.require_writable()
+    if job.plan.test_dataset is None:
+        SetPair(*job.targets).require_own_test()
 
-    def _resumed(self) -> Partitioned | None:
-        state = self.work_dir.recorded(PARTITION)
-        if state is None or state.get("of") != self._identity():
-            return None
-        if self.plan.overwrite and self.targets[TRAINING].folder.exists(KEY):
-            return None
-        try:
-            return partition_from_state(self.plan, self.work_dir.path, state["partition"])
-        except FileNotFoundError as error:
-            raise DamagedSpill(f"{error} {PARTITION_AGAIN}") from error
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            record = self.work_dir.path / f"{PARTITION}.json"
-            raise DamagedSpill(
-                f"{record} is no record of rows ({error!r}). {PARTITION_AGAIN}"
-            ) from error
 
-    def _begin_anew(self) -> None:
-        self.work_dir.clear()
-        for target in self.targets:
-            target.folder.delete_partials()
-            target.clear()
+def _made(job: IngestJob) -> tuple[list[Dataset], str | None]:
+    """Go on where an earlier call was cut short, or begin anew where that left damaged rows."""
+    names = job.like.hashed_names if job.like else hashed_names_of(job.source)
+    damaged = None
+    try:
+        partitioned = _resumed(job)
+        if partitioned is not None:
+            return _write(job, partitioned, names), None
+    except DamagedSpill as error:  # left so by an earlier process; of our own it is an error
+        damaged = str(error).removesuffix(f" {PARTITION_AGAIN}")
+    job.work_dir.clear()
+    for target in job.targets:
+        target.folder.delete_partials()
+        target.clear()
+    return _write(job, _partition(job), names), damaged
 
-    def _partition(self) -> Partitioned:
-        self.ticker.begin_partition(raw_bytes(self.source), self.source.estimated_bytes())
-        partitioner = Partitioner(
-            self.plan, self.source, self.work_dir.path, self.ticker.partitioned, self.codes,
-            retained_names(self.plan, self.like), self.threshold,
-        )  # fmt: skip
-        partitioned = partitioner.partition(self.threads)
-        TargetMap(partitioned.encoder, self._like_targets())  # refuses bad labels before phase 2
-        state = partition_as_state(partitioned)
-        if state is not None:
-            self.work_dir.record(PARTITION, {"of": self._identity(), "partition": state})
-        return partitioned
 
-    def _identity(self) -> list[Any]:
-        # Other memory would need other buckets, another recipe makes other rows.
-        schema = self._schema()
-        columns = "" if schema is None else hashlib.sha256(schema.written()).hexdigest()
-        return [RECORD_VERSION, self.digest, self.plan.memory, columns]
+# -- partition -------------------------------------------------------------------------------------
 
-    def _like_targets(self) -> Any:
-        return self.like.manifest.targets if self.like else None
 
-    def _order(self, partitioned: Partitioned, number: int) -> ColumnOrder:
-        """Return the order that sparse columns are stored in: that of `like`, if it is given."""
-        follows = partitioned.kind.layout == "sparse" and self.plan.column_order == "frequency"
-        if self.like is None or not follows:
-            return partitioned.orders[number]
-        return self.like.column_order
+def _resumed(job: IngestJob) -> Partitioned | None:
+    """Return the rows that an earlier call had partitioned; None where there are none."""
+    state = job.work_dir.recorded(PARTITION)
+    if state is None or state.get("of") != job.identity:
+        return None
+    if job.plan.overwrite and job.targets[TRAINING].folder.exists(KEY):
+        return None
+    try:
+        return partition_from_state(job.plan, job.work_dir.path, state["partition"])
+    except FileNotFoundError as error:
+        raise DamagedSpill(f"{error} {PARTITION_AGAIN}") from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        record = job.work_dir.path / f"{PARTITION}.json"
+        raise DamagedSpill(
+            f"{record} is no record of rows ({error!r}). {PARTITION_AGAIN}"
+        ) from error
 
-    def _write(self, partitioned: Partitioned) -> list[Dataset]:
-        self.ticker.begin_writing(sum(buckets.n_rows for buckets in partitioned.buckets))
-        scaler = partitioned.scaler or (Scaler.of(self.like) if self.like else Scaler("none"))
-        done: dict[int, Dataset] = {}
-        # The test rows first: the training set's manifest says that all is done.
-        for number in reversed(range(len(self.targets))):
-            target = self.targets[number]
-            done[number] = target.finished() or self._write_one(partitioned, number, scaler)
-        self.ticker.finish()
-        return [done[number] for number in sorted(done)]
 
-    def _write_one(self, partitioned: Partitioned, number: int, scaler: Scaler) -> Dataset:
-        target, buckets, order = (
-            self.targets[number],
-            partitioned.buckets[number],
-            self._order(partitioned, number),
-        )
-        target_map = TargetMap(partitioned.encoder, self._like_targets())
-        writer = self._writer(partitioned, target.folder, buckets)
-        name = ("training", "test")[number]
-        pair = SetPair(*self.targets) if number == TRAINING else None
-        target.mark(self._stats(partitioned) | {"rows": name} | (pair.facts() if pair else {}))
-        stored = StoredAs(target_map, scaler, order, self.expansion)
-        maker = ChunkMaker(writer, stored, self.work_dir, name)
-        memory = _memory_for_writing(self.plan, partitioned)
-        selections = buckets.selections(partitioned.n_features)
-        records, columns, rows = write_chunks(
-            maker, selections, self.threads, memory, self.ticker.wrote
-        )
-        statistics = columns.sourced(order, partitioned.n_features)
-        writer.write_columns(statistics | makers_of(scaler.columns()), order)
-        writer.commit(
-            records,
-            targets=rows.targets(target_map.targets(number)),
-            weights=weights_that_count(rows.weights, rows.n_rows),
-            offsets=rows.offsets,
-            scaling=scaler.describe(),
-            shuffle=Shuffle(seed=self.plan.seed if self.plan.shuffle else None),
-            sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in self.source.files],
-            bad_rows=partitioned.n_skipped,
-            versions=_versions(),
-            schema=self._schema(),
-            hashed_names=self.names,
-            named_by=pair.name_training if pair else None,
-        )
-        return Dataset.open(target.folder)
+def _partition(job: IngestJob) -> Partitioned:
+    """Give every row a key, and put it into memory or into the bucket of its key."""
+    job.ticker.begin_partition(raw_bytes(job.source), job.source.estimated_bytes())
+    partitioner = Partitioner(
+        job.plan, job.source, job.work_dir.path, job.ticker.partitioned, job.codes, job.retained,
+        job.threshold,
+    )  # fmt: skip
+    partitioned = partitioner.partition(job.threads)
+    job.target_map(partitioned.encoder)  # refuses bad labels before phase 2
+    state = partition_as_state(partitioned)
+    if state is not None:
+        job.work_dir.record(PARTITION, {"of": job.identity, "partition": state})
+    return partitioned
 
-    def _schema(self) -> Schema | None:
-        return self.like.schema if self.like else schema_of(self.source, self.plan.options)
 
-    def _writer(self, partitioned: Partitioned, folder: Folder, buckets: Rows) -> DatasetWriter:
-        kind, n_bytes = partitioned.kind, buckets.n_bytes
-        layout, dtype = kind.layout, kind.dtype
-        if self.expansion is not None:
-            layout, dtype = "sparse", self.plan.options.dtype
-            of_rows = 1 + kind.has_weight + kind.has_offset
-            row_bytes = self.expansion.row_bytes(dtype) + 8 * of_rows + kind.retained_bytes
-            n_bytes = buckets.n_rows * row_bytes
-        rows = rows_per_chunk(self.plan, buckets.n_rows, n_bytes)
-        width = partitioned.n_features
-        return DatasetWriter(
-            folder, layout, width, buckets.n_rows, rows, dtype, kind.has_weight,
-            kind.has_offset, self.codes, retained_names(self.plan, self.like),
-        )  # fmt: skip
+# -- write and commit ------------------------------------------------------------------------------
 
-    def _stats(self, partitioned: Partitioned) -> dict[str, Any]:
-        plan = self.plan.model_dump(mode="json", exclude={"storage_options"})
-        return {
-            "plan": plan,
-            "rows_read": partitioned.n_read,
-            "skipped_rows": partitioned.skipped,
-            "merged": partitioned.n_merged,
-            "beyond": partitioned.n_beyond,
-            "like": self._like_fingerprint(),
-            "threshold": partitioned.threshold,
-            "files": [file.model_dump() for file in taken_of(self.source)],
-        }
 
-    def _result(self, done: list[Dataset]) -> IngestResult:
-        training, marker = done[TRAINING], self.targets[TRAINING].marker()
-        guessed = self.plan.task == "auto" and self.like is None
-        notes = [*self.seen.notes()]
-        notes += notes_on(self.source, training.manifest.targets, guessed=guessed)
-        if self.like is None:
-            notes += notes_on_scaling(training, self.plan)
-        return result_of(
-            training, done[TEST] if len(done) > 1 else None,
-            seconds=self.ticker.seconds(),
-            bytes_in=total_bytes(self.source) or 0,
-            files=files_of(marker.get("rows_read", {}), training.manifest.bad_rows),
-            skipped_rows=tuple(marker.get("skipped_rows", ())),
-            merged=marker.get("merged", 0),
-            beyond=marker.get("beyond", 0),
-            partitioned_again=self.partitioned_again,
-            left_out=self.source.left_out,
-            notes=tuple(notes),
-        )  # fmt: skip
+def _write(job: IngestJob, partitioned: Partitioned, names: HashedNames) -> list[Dataset]:
+    """Write and commit the data sets that are not finished."""
+    job.ticker.begin_writing(sum(buckets.n_rows for buckets in partitioned.buckets))
+    scaler = partitioned.scaler or (Scaler.of(job.like) if job.like else Scaler("none"))
+    done: dict[int, Dataset] = {}
+    # The test rows first: the training set's manifest says that all is done.
+    for number in reversed(range(len(job.targets))):
+        finished = job.targets[number].finished()
+        done[number] = finished or _write_one(job, partitioned, number, scaler, names)
+    job.ticker.finish()
+    return [done[number] for number in sorted(done)]
+
+
+def _write_one(
+    job: IngestJob, partitioned: Partitioned, number: int, scaler: Scaler, names: HashedNames
+) -> Dataset:
+    """Write the training rows, or the test rows, as chunks, their statistics and the manifest."""
+    plan, target, buckets = job.plan, job.targets[number], partitioned.buckets[number]
+    order, target_map = _order(job, partitioned, number), job.target_map(partitioned.encoder)
+    writer = _writer(job, partitioned, target.folder, buckets)
+    name = ("training", "test")[number]
+    pair = SetPair(*job.targets) if number == TRAINING else None
+    target.mark(_facts(job, partitioned) | {"rows": name} | (pair.facts() if pair else {}))
+    stored = StoredAs(target_map, scaler, order, job.expansion)
+    maker = ChunkMaker(writer, stored, job.work_dir, name)
+    memory = _memory_for_writing(plan, partitioned)
+    selections = buckets.selections(partitioned.n_features)
+    records, columns, rows = write_chunks(maker, selections, job.threads, memory, job.ticker.wrote)
+    statistics = columns.sourced(order, partitioned.n_features)
+    writer.write_columns(statistics | makers_of(scaler.columns()), order)
+    writer.commit(
+        records,
+        targets=rows.targets(target_map.targets(number)),
+        weights=weights_that_count(rows.weights, rows.n_rows),
+        offsets=rows.offsets,
+        scaling=scaler.describe(),
+        shuffle=Shuffle(seed=plan.seed if plan.shuffle else None),
+        sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in job.source.files],
+        bad_rows=partitioned.n_skipped,
+        versions=_versions(),
+        schema=job.schema,
+        hashed_names=names,
+        named_by=pair.name_training if pair else None,
+    )
+    return Dataset.open(target.folder)
+
+
+def _order(job: IngestJob, partitioned: Partitioned, number: int) -> ColumnOrder:
+    """Return the order that sparse columns are stored in: that of `like`, if it is given."""
+    follows = partitioned.kind.layout == "sparse" and job.plan.column_order == "frequency"
+    if job.like is None or not follows:
+        return partitioned.orders[number]
+    return job.like.column_order
+
+
+def _writer(
+    job: IngestJob, partitioned: Partitioned, folder: Folder, buckets: Rows
+) -> DatasetWriter:
+    kind, n_bytes = partitioned.kind, buckets.n_bytes
+    layout, dtype = kind.layout, kind.dtype
+    if job.expansion is not None:
+        layout, dtype = "sparse", job.plan.options.dtype
+        of_rows = 1 + kind.has_weight + kind.has_offset
+        row_bytes = job.expansion.row_bytes(dtype) + 8 * of_rows + kind.retained_bytes
+        n_bytes = buckets.n_rows * row_bytes
+    rows = rows_per_chunk(job.plan, buckets.n_rows, n_bytes)
+    return DatasetWriter(
+        folder, layout, partitioned.n_features, buckets.n_rows, rows, dtype, kind.has_weight,
+        kind.has_offset, job.codes, job.retained,
+    )  # fmt: skip
+
+
+def _facts(job: IngestJob, partitioned: Partitioned) -> dict[str, Any]:
+    """Return the facts of both data sets' markers."""
+    return {
+        "plan": job.plan.model_dump(mode="json", exclude={"storage_options"}),
+        "rows_read": partitioned.n_read,
+        "skipped_rows": partitioned.skipped,
+        "merged": partitioned.n_merged,
+        "beyond": partitioned.n_beyond,
+        "like": job.like.manifest.fingerprint if job.like else "",
+        "threshold": partitioned.threshold,
+        "files": [file.model_dump() for file in taken_of(job.source)],
+    }
+
+
+def _result(job: IngestJob, done: list[Dataset], damaged: str | None) -> IngestResult:
+    training, marker = done[TRAINING], job.targets[TRAINING].marker()
+    guessed = job.plan.task == "auto" and job.like is None
+    notes = [*job.seen.notes()]
+    notes += notes_on(job.source, training.manifest.targets, guessed=guessed)
+    if job.like is None:
+        notes += notes_on_scaling(training, job.plan)
+    return result_of(
+        training, done[TEST] if len(done) > 1 else None,
+        seconds=job.ticker.seconds(),
+        bytes_in=total_bytes(job.source) or 0,
+        files=files_of(marker.get("rows_read", {}), training.manifest.bad_rows),
+        skipped_rows=tuple(marker.get("skipped_rows", ())),
+        merged=marker.get("merged", 0),
+        beyond=marker.get("beyond", 0),
+        partitioned_again=damaged,
+        left_out=job.source.left_out,
+        notes=tuple(notes),
+    )  # fmt: skip
 
 
 def _memory_for_writing(plan: IngestPlan, partitioned: Partitioned) -> int:

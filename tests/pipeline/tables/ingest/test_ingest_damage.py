@@ -47,7 +47,7 @@ def plan_of(source, dataset):
     return IngestPlan(sources=(str(source),), dataset=str(dataset), chunk_bytes=4096)
 
 
-def killed_after_dealing(plan, monkeypatch, moment="_write", of=phases._Ingest):
+def killed_after_dealing(plan, monkeypatch, moment="_write", of=phases):
     """Leave what an ingest leaves that dies when all rows are partitioned; return that folder's files."""
 
     def die(*_, **__):
@@ -161,15 +161,15 @@ def test_a_damaged_list_of_chunks_is_done_again(tmp_path, small, monkeypatch):
 def test_damage_within_one_process_is_an_error_that_names_the_file(tmp_path, small, monkeypatch):
     source = rows(tmp_path / "rows.svm")
     plan = plan_of(source, tmp_path / "set")
-    whole = phases._Ingest._write
+    whole = phases._write
 
-    def damaged(self, partitioned):
+    def damaged(job, partitioned, names):
         path = next(path for path in work_dir_files(plan) if path.suffix == ".bucket")
         path.write_bytes(one_bit(path.read_bytes(), np.random.default_rng(3)))
-        return whole(self, partitioned)
+        return whole(job, partitioned, names)
 
     with monkeypatch.context() as patch:
-        patch.setattr(phases._Ingest, "_write", damaged)
+        patch.setattr(phases, "_write", damaged)
         with pytest.raises(DamagedSpill, match=r"000000\.bucket is not as it was written"):
             ingest(plan)
     result = ingest(plan)

@@ -511,7 +511,7 @@ def test_an_ingest_that_is_killed_and_done_again_makes_the_same_set(
 
     plan = plan_of(form, paths, tmp_path / "killed")
     with monkeypatch.context() as patch:
-        patch.setattr(phases._Ingest, moment, die)
+        patch.setattr(phases, moment, die)
         with pytest.raises(Killed):
             ingest(plan)
     again = ingest(plan)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.rows.scaling import FEWEST_ROWS, MOST_ROWS, Measured, measured, resolved
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
-from fewpass.pipeline.tables.readers.table_source import TableSource
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable, SparseTable, Table, cut, n_bytes
 
@@ -28,10 +25,6 @@ Layout = Literal["auto", "dense", "sparse"]
 _LOOK_BYTES = 1 << 18
 #: Bytes of dense rows for one of text: as for text in which every cell is written.
 _USUAL = 2.0
-Vector = NDArray[np.float64]
-MOST_NAMED = 5
-#: Below, float32 holds every whole number.
-_LARGE = float(1 << 24)
 
 
 def laid_out(
@@ -59,18 +52,6 @@ def laid_out(
     BadInput
         When a table is to be sparse, or what it raises that opens the source.
     """
-    source = _laid_out(open_, options, layout, scale)
-    if not is_encoded(source):
-        source.remarks += note_on_lost_digits(source, open_, options)
-    return source
-
-
-def _laid_out(
-    open_: Callable[[SourceOptions], Source],
-    options: SourceOptions,
-    layout: Layout,
-    scale: ScalingKind | Literal["auto"],
-) -> Source:
     source = open_(options)
     encoded = is_encoded(source)
     if encoded and layout != "auto":
@@ -180,103 +161,3 @@ def filled(table: SparseTable, n_features: int) -> DenseTable:
     X = np.zeros((table.n_rows, n_features), table.data.dtype)
     X[np.repeat(np.arange(table.n_rows), np.diff(table.indptr)), table.indices] = table.data
     return DenseTable(X, table.target, table.weight)
-
-
-def note_on_lost_digits(
-    source: Source, open_: Callable[[SourceOptions], Source], options: SourceOptions
-) -> tuple[str, ...]:
-    """Return a sentence on columns that float32 makes next to constant, by the first rows.
-
-    Parameters
-    ----------
-    source
-        Of plain numbers.
-    open_
-        Opens it with other options.
-    options
-        That it was opened with.
-    """
-    if options.dtype != "float32":
-        return ()
-    try:
-        lost = _lost(_first(source, options), lambda: _first_exactly(source, open_, options))
-    except BadInput:  # which reading all rows reports
-        return ()
-    if not lost.size:
-        return ()
-    helps = "Store them with `dtype=float64`"
-    if source.hashes_names:
-        helps = "Subtract from them what they have in common"
-    elif source.schema is not None and source.schema.names is not None:
-        helps += ", or encode the columns (`encode=always`)"
-    titles = ", ".join(_titles(source, lost[:MOST_NAMED].tolist()))
-    more = ", ..." if lost.size > MOST_NAMED else ""
-    said = (
-        f"The numbers of {titles}{more} differ by less than float32 can tell, which makes them "
-        f"next to constant. {helps}."
-    )
-    return (said,)
-
-
-def _titles(source: Source, columns: list[int]) -> Iterator[str]:
-    """Yield what to call columns."""
-    names: Any = {}
-    if source.hashes_names:
-        names = source.hashed_names()
-    elif source.schema is not None and source.schema.feature_names is not None:
-        names = dict(enumerate(source.schema.feature_names))
-    for k in columns:
-        yield shown_name(names[k]) if k in names else f"column {k} (counted from 0)"
-
-
-def _first_exactly(
-    source: Source, open_: Callable[[SourceOptions], Source], options: SourceOptions
-) -> Table | None:
-    exactly = options.model_copy(update={"dtype": "float64"})
-    return _first(source if isinstance(source, TableSource) else open_(exactly), exactly)
-
-
-def _first(source: Source, options: SourceOptions) -> Table | None:
-    if isinstance(source, TableSource):
-        return source.first_rows(options)
-    piece = next(iter(source.pieces(_LOOK_BYTES)), None)
-    return None if piece is None else source.parse(piece).table
-
-
-def _lost(rounded: Table | None, exact: Callable[[], Table | None]) -> NDArray[np.int64]:
-    """Return the columns of numbers that are not all the same, and next to that when rounded."""
-    none = np.zeros(0, np.int64)
-    if rounded is None:
-        return none
-    columns, largest, deviation = _largest_and_deviation(rounded)
-    few = columns[(largest >= _LARGE) & (deviation <= _step(largest))]
-    if not few.size or (table := exact()) is None:
-        return none
-    columns, largest, deviation = _largest_and_deviation(table)
-    varies = (deviation > 0.0) & (deviation <= _step(largest)) & (largest >= _LARGE)
-    return np.intersect1d(columns[varies], few)
-
-
-def _step(largest: Vector) -> Vector:
-    """Return how far numbers (m,) of float32 are apart."""
-    return np.spacing(largest.astype(np.float32)).astype(np.float64)
-
-
-def _largest_and_deviation(table: Table) -> tuple[NDArray[np.int64], Vector, Vector]:
-    """Return columns (m,), and of the values of each the largest and the deviation."""
-    if isinstance(table, DenseTable):
-        X = table.X.astype(np.float64)
-        return np.arange(X.shape[1]), np.abs(X).max(axis=0, initial=0.0), _deviation(X)
-    columns, places = np.unique(table.indices, return_inverse=True)
-    values, largest = table.data.astype(np.float64), np.zeros(len(columns))
-    np.maximum.at(largest, places, np.abs(values))
-    near = values - values[np.unique(places, return_index=True)[1]][places]
-    counts = np.maximum(np.bincount(places, minlength=len(columns)), 1)
-    mean = np.bincount(places, near, minlength=len(columns)) / counts
-    squares = np.bincount(places, (near - mean[places]) ** 2, minlength=len(columns))
-    return columns.astype(np.int64), largest, np.sqrt(squares / counts)
-
-
-def _deviation(X: Any) -> Vector:
-    deviation: Vector = (X - X[:1]).std(axis=0) if len(X) else np.zeros(X.shape[1])
-    return deviation

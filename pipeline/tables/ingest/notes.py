@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fewpass.pipeline.matching import listed
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.matching import listed, shown_name
+from fewpass.pipeline.rows.column_statistics import ColumnStatistics
+from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text, similar_label
-from fewpass.pipeline.rows.units import advised_scaling, unlike_columns
+from fewpass.pipeline.rows.units import MOST_COLUMNS, advised_scaling, unlike_columns
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.encoding.labels_or_amounts import FEW_LABELS
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.table import Table
 
 #: Labels of which there are many: a model each.
 MANY_LABELS = 50
+#: Columns that a sentence names; float32 holds every whole number below.
+_NAMED, _LARGE = 5, float(1 << 24)
+_MOMENTS = "mean", "variance"
+
+Vector = NDArray[np.float64]
 
 
 def notes_on(
@@ -114,3 +125,55 @@ def notes_on_scaling(dataset: Dataset, plan: IngestPlan) -> Iterator[str]:
             f"the largest alone. Ingest with `{advised_scaling(dataset.manifest.layout)}`, or "
             "train with `solver=onepass` or `solver=newton`."
         )
+
+
+def notes_on_digits(dataset: Dataset, first: Table | None = None) -> Iterator[str]:
+    """Yield a sentence on columns of numbers that are next to constant as float32.
+
+    Parameters
+    ----------
+    first
+        The rows to measure columns of; None: the data set has been measured.
+    """
+    manifest, schema = dataset.manifest, dataset.schema
+    encoded = schema is not None and schema.encoding is not None
+    if manifest.dtype != "float32" or encoded or manifest.scaling.kind == "unit-rows":
+        return
+    if manifest.n_features > MOST_COLUMNS:
+        return
+    if first is None:
+        mean, variance = dataset.column("mean"), dataset.column("variance")
+    else:
+        measured = ColumnStatistics(manifest.layout, manifest.n_features)
+        measured.add(first)
+        mean, variance = (measured.column(name, manifest.n_features) for name in _MOMENTS)
+    lost = np.flatnonzero(_are_next_to_constant(Scaler.of(dataset), mean, variance)).tolist()
+    if not lost:
+        return
+    helps = "store them with `dtype=float64`"
+    if dataset.hashed_names:
+        helps = "subtract from them what they have in common"
+    elif schema is not None and schema.names is not None:
+        helps += ", or encode the columns (`encode=always`)"
+    titles = ", ".join(_title(dataset, k) for k in lost[:_NAMED])
+    yield (
+        f"The numbers of {titles}{', ...' * (len(lost) > _NAMED)} are next to constant as float32. "
+        f"If they differ in the source, {helps}."
+    )
+
+
+def _are_next_to_constant(scaler: Scaler, mean: Vector, variance: Vector) -> NDArray[np.bool_]:
+    """Return which columns (d,) differ by less than two neighbours of float32 that are as large."""
+    scale = 1.0 if scaler.scale is None else scaler.scale
+    shift = 0.0 if scaler.shift is None else scaler.shift
+    size = np.abs(mean / scale + shift)
+    step = np.spacing(size.astype(np.float32)).astype(np.float64)
+    are_lost: NDArray[np.bool_] = np.sqrt(variance) / scale <= step
+    return are_lost & (size >= _LARGE)
+
+
+def _title(dataset: Dataset, k: int) -> str:
+    """Return the name of a column of numbers."""
+    own = dataset.schema.feature_names if dataset.schema is not None else None
+    name = own[k] if own is not None else dataset.hashed_names.get(k)
+    return f"column {k} (counted from 0)" if name is None else shown_name(name)

@@ -27,7 +27,7 @@ from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
 from fewpass.pipeline.tables.ingest.ingest_job import IngestJob, opened
-from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_scaling
+from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_digits, notes_on_scaling
 from fewpass.pipeline.tables.ingest.partition import TEST, TRAINING, Partitioner
 from fewpass.pipeline.tables.ingest.partitioned import (
     Partitioned,
@@ -328,7 +328,7 @@ def _result(job: IngestJob, done: list[Dataset], damaged: str | None) -> IngestR
     notes = [*job.seen.notes()]
     notes += notes_on(job.source, training.manifest.targets, guessed=guessed)
     if job.like is None:
-        notes += notes_on_scaling(training, job.plan)
+        notes += [*notes_on_scaling(training, job.plan), *notes_on_digits(training)]
     return result_of(
         training, done[TEST] if len(done) > 1 else None,
         seconds=job.ticker.seconds(),

@@ -24,7 +24,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.tables.ingest.layout import laid_out
-from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on
+from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on, notes_on_digits
 from fewpass.pipeline.tables.ingest.reading import (
     hashed_names_of,
     schema_of,
@@ -98,6 +98,7 @@ class FirstRows:
         self.first: Buffer
         self._take_first()
         self.dataset = self._decide()
+        self._on_digits = tuple(notes_on_digits(self.dataset, self.first.table))
 
     def _opened(self) -> Source:
         budget = self.plan.budget
@@ -165,6 +166,7 @@ class FirstRows:
             *self.seen.notes(),
             *notes_on(self.source, targets, guessed=guessed, whole=self.whole),
             *note_on_standardising(self.asked.scale, kind),
+            *self._on_digits,
         )
 
     # -- reading -----------------------------------------------------------------------------------

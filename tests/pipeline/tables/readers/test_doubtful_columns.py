@@ -246,7 +246,7 @@ def test_columns_that_float32_makes_one_are_told(tmp_path, kind):
         start(path, rows, "t,b,y\n" if kind == "csv" else "")
     made = ingest(path, tmp_path / "data")
     (note,) = [note for note in made.notes if "float32" in note]
-    assert ("Subtract" in note) == (kind == "vw")
+    assert ("subtract" in note) == (kind == "vw")
     if kind != "vw":
         made = ingest(path, tmp_path / "exact", dtype="float64")
         assert not [note for note in made.notes if "float32" in note]

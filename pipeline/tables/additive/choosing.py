@@ -281,7 +281,7 @@ def _better(formed: Formed, fewer: Formed, names: Sequence[str]) -> Formed:
 
 def _finished(whole: FormSample, pairs: Sequence[PairTable], chosen: ChosenForm | None) -> Formed:
     """Return the recipe with what shapes need, counted on all rows of the sample."""
-    counted = [table.counted(whole.variables) for table in pairs]
+    counted = [whole.variables.counted(table) for table in pairs]
     made = with_masses(_recording(whole.recipe(counted), chosen), whole.variables)
     return Formed(made, chosen)
 

@@ -29,7 +29,8 @@ from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import PairSelection, PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows, variables_of
+from fewpass.pipeline.tables.encoding.variables import Variable, variables_of
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 from fewpass.storage.table import SparseTable
 
 Rows = NDArray[np.int64]

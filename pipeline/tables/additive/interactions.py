@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.additive.knots import knots_of
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
+from fewpass.pipeline.tables.encoding.variables import Variable
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 BINS, LEVELS = 16, 64  # of numbers, and of the most frequent values of categories
 FINER_LEVELS = 256  # of categories in pairs that the second round takes again

@@ -8,7 +8,8 @@ import numpy as np
 
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
+from fewpass.pipeline.tables.encoding.variables import Variable
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 
 def knots_of(present: Floats, parts: int) -> tuple[float, ...]:

@@ -26,7 +26,8 @@ from fewpass.pipeline.tables.encoding.cells import Floats, words_of
 from fewpass.pipeline.tables.encoding.date_recipe import are_years
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
+from fewpass.pipeline.tables.encoding.variables import Variable
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 FEW_VALUES, ROWS_OF_VALUE = 32, 2
 MOST_NAMES = 5_000  # of a column: the most frequent ones

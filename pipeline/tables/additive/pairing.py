@@ -18,7 +18,8 @@ from fewpass.pipeline.tables.encoding.pair_tables import (
     PairTable,
     masses_text,
 )
-from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
+from fewpass.pipeline.tables.encoding.variables import Variable
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 #: Parts of dates that repeat another part in smaller steps: they are in no pairs.
 _COARSE = ("hour",)
@@ -115,7 +116,7 @@ def pair_table(
         name=f"{pair[0].title} x {pair[1].title}", a=a, b=b, selection=selection,
         cells=masses_text(np.zeros(shape)),
     )  # fmt: skip
-    return empty.counted(variables)
+    return variables.counted(empty)
 
 
 def both_rounds(first: Sequence[PairTable], second: Sequence[PairTable]) -> list[PairTable]:

@@ -7,7 +7,7 @@ import numpy as np
 from fewpass.pipeline.tables.encoding.additive_recipe import grid_mass
 from fewpass.pipeline.tables.encoding.additive_shapes import grid_of, shape_variables
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 
 def with_masses(recipe: Recipe, variables: VariablesOfRows) -> Recipe:

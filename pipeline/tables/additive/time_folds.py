@@ -24,7 +24,7 @@ import numpy as np
 from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample, Rows
 from fewpass.pipeline.tables.additive.noise_columns import is_surely_less
 from fewpass.pipeline.tables.additive.trials import LINEAR, FormTrial, others
-from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, Part, level_of_date
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, Part, part_of_dates
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.variables import Variable
@@ -50,10 +50,10 @@ class RowsInTime(NamedTuple):
         """Yield rows sorted by each column of dates that differ."""
         for column, own in zip(recipe.columns, cells, strict=True):
             if isinstance(column, Date):
-                moments = column.moments(own)
+                moments = column.read(own).values
                 if np.nanmin(moments) < np.nanmax(moments):
                     at = np.where(np.isnan(moments), -np.inf, moments)
-                    months = np.unique(level_of_date(moments[~np.isnan(moments)], "month"))
+                    months = np.unique(part_of_dates(moments[~np.isnan(moments)], "month"))
                     yield cls(column.name, np.argsort(at, kind="stable"), len(months))
 
     @property

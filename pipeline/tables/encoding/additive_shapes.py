@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.tables.encoding.apply_terms import between_knots
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, SECONDS_OF_DAY
@@ -31,8 +32,9 @@ from fewpass.pipeline.tables.encoding.variables import (
     MISSING,
     RARE,
     Variable,
-    VariablesOfRows,
+    levels_among,
 )
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 
 class ColumnCurve(NamedTuple):
@@ -85,10 +87,9 @@ class Surface(NamedTuple):
 
     def of(self, variables: VariablesOfRows) -> Floats:
         """Return the values of rows (n,)."""
-        total, others = np.zeros(variables.n_rows), self.table.b.shares(variables)
-        for one in self.table.a.shares(variables):
-            for other in others:
-                total += one.share * other.share * self.values[one.level, other.level]
+        total = np.zeros(variables.n_rows)
+        for one, other in variables.products(self.table):
+            total += one.share * other.share * self.values[one.level, other.level]
         return total
 
 
@@ -272,17 +273,15 @@ def _purified(
 def _put_missing(axis: HatAxis | LevelAxis, values: Floats, own: Floats) -> None:
     """Put what missing numbers count as in their level of values (levels, m) and own (levels,)."""
     if isinstance(axis, HatAxis) and axis.missing_as is not None:
-        shares = axis.shares_of(np.array([np.nan]))
+        shares = between_knots(np.zeros(1), np.ones(1, np.bool_), axis.knots, axis.missing_as)
         values[-1] = sum(one.share[0] * values[one.level[0]] for one in shares)
         own[-1] = sum(one.share[0] * own[one.level[0]] for one in shares)
 
 
 def _on(function: ColumnCurve | LevelSteps, axis: HatAxis | LevelAxis, part: Floats) -> Floats:
     """Return a function of an axis's levels at the points of a column's own function."""
-    if isinstance(function, ColumnCurve):
-        assert isinstance(axis, HatAxis), "of a number"
+    if isinstance(axis, HatAxis):
+        assert isinstance(function, ColumnCurve), "of a number"
         return np.append(np.interp(function.grid, axis.knots, part[:-1]), part[-1])
-    places = {name: k for k, name in enumerate(axis.names[:-2])}
-    rare = len(axis.names) - 2
-    own = [places.get(name, rare) for name in function.names[:-1]]
-    return np.append(part[own], part[-1])
+    assert isinstance(function, LevelSteps), "of a category"
+    return part[levels_among(axis.values, function.names)]

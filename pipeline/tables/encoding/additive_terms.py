@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
-from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, Part
+from fewpass.pipeline.tables.encoding.date_parts import Part
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable
 from fewpass.pipeline.tables.encoding.splines import Spline
 from fewpass.pipeline.tables.encoding.terms import (
@@ -26,6 +26,7 @@ from fewpass.pipeline.tables.encoding.terms import (
     WordCell,
     WordTerm,
 )
+from fewpass.pipeline.tables.encoding.variables import level_names, levels_among
 
 Columns = Mapping[str, ColumnRecipe]
 
@@ -81,7 +82,6 @@ def _axis(axis: HatAxis | LevelAxis, columns: Columns) -> KnotAxis | WordAxis | 
         return KnotAxis(steps=steps, knots=axis.knots, missing_as=axis.missing_as)
     if isinstance(columns[axis.column].described().terms[0], WordTerm):
         return WordAxis(values=axis.values)
-    own = {name: k for k, name in enumerate(axis.values)}
-    rare = len(axis.values)
-    levels = (*(own.get(name, rare) for name in LEVELS_OF[axis.part]), rare + 1)
-    return CodeAxis(steps=steps_of(axis.column, axis.part, columns), levels=levels)
+    levels = levels_among(axis.values, level_names(columns[axis.column], axis.part))
+    steps = steps_of(axis.column, axis.part, columns)
+    return CodeAxis(steps=steps, levels=tuple(levels.tolist()))

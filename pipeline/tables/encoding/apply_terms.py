@@ -20,13 +20,12 @@ from fewpass.pipeline.tables.encoding.cells import (
     without,
     words_of,
 )
-from fewpass.pipeline.tables.encoding.column_recipe import Slot
+from fewpass.pipeline.tables.encoding.column_recipe import Codes, Slot
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots
 from fewpass.pipeline.tables.encoding.lists import scaled_vectors, tags_in
 from fewpass.pipeline.tables.encoding.maps import scaled_maps
 from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.encoding.number_steps import behind
-from fewpass.pipeline.tables.encoding.pair_tables import ShareOfLevel, between_knots
 from fewpass.pipeline.tables.encoding.splines import hats
 from fewpass.pipeline.tables.encoding.terms import (
     Axis,
@@ -175,11 +174,33 @@ def _of_table(term: TableTerm, read: Sequence[ReadCells]) -> Iterator[Slot]:
             yield Slot(term.at + np.maximum(place, 0), value)
 
 
+class ShareOfLevel(NamedTuple):
+    """A level of every row, and the row's share of it."""
+
+    level: Codes  # (n,)
+    share: Floats  # (n,)
+
+
+def between_knots(
+    numbers: Floats, missing: Mask, knots: Sequence[float], missing_as: float | None
+) -> tuple[ShareOfLevel, ShareOfLevel]:
+    """Return the two knots next to numbers (n,), with shares that sum to 1.
+
+    Missing ones count as a number, or else have the level behind the knots.
+    """
+    numbers, missing = _with_means(numbers, missing, missing_as)
+    last = len(knots) - 1
+    place = np.where(missing, 0.0, np.interp(numbers, knots, np.arange(last + 1.0)))
+    left = np.minimum(place.astype(np.int64), last - 1)
+    right = place - left
+    first = ShareOfLevel(np.where(missing, last + 1, left), np.where(missing, 1.0, 1.0 - right))
+    return first, ShareOfLevel(np.where(missing, 0, left + 1), np.where(missing, 0.0, right))
+
+
 def _shares(axis: Axis, x: ReadCells) -> tuple[ShareOfLevel, ...]:
     """Return the levels of rows on an axis of a pair, and the share of each."""
     if isinstance(axis, KnotAxis):
-        numbers, missing = _with_means(behind(axis.steps, x.values), x.missing, axis.missing_as)
-        return between_knots(numbers, missing, axis.knots)
+        return between_knots(behind(axis.steps, x.values), x.missing, axis.knots, axis.missing_as)
     if isinstance(axis, CodeAxis):
         codes = np.where(x.missing, len(axis.levels) - 1, behind(axis.steps, x.values))
         levels = np.array(axis.levels)[codes.astype(np.int64)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.encoding.cells import levels_of_words, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
-    Codes,
     ColumnRecipe,
     TypicalCells,
 )
@@ -87,10 +85,6 @@ class Category(ColumnRecipe):
         unseen = "\x00" + "".join(self.values)[:1]
         cells = pa.array([*self.values, unseen, None], pa.large_string())
         return [TypicalCells(self.name, cells, [*self.values, "rare or unseen", "missing"])]
-
-    def codes(self, cells: Any) -> Codes:
-        """Return the place (n,) of every cell among values, rare or unseen ones, and missing."""
-        return levels_of_words(words_of(cells), self.values)
 
     def described(self) -> ColumnTerms:
         terms = (WordTerm(at=0, values=self.values),)

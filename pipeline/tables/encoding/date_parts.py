@@ -40,16 +40,3 @@ def part_of_dates(seconds: Floats, part: Part) -> Floats | Codes:
         numbers: Floats = (days - days.astype("datetime64[Y]")).astype(np.float64) + 1.0
         return numbers
     return levels
-
-
-def number_of_date(seconds: Floats, part: Part) -> Floats:
-    """Return the day of the year (1 to 366), or the hours since midnight, of moments (n,)."""
-    missing = np.isnan(seconds)
-    return np.where(missing, np.nan, part_of_dates(np.where(missing, 0.0, seconds), part))
-
-
-def level_of_date(seconds: Floats, part: Part) -> Codes:
-    """Return weekday, month or hour of moments (n,) from 0; their number where it is missing."""
-    missing = np.isnan(seconds)
-    levels = part_of_dates(np.where(missing, 0.0, seconds), part)
-    return np.where(missing, len(LEVELS_OF[part]), levels).astype(np.int64)

@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 from fewpass.pipeline.tables.encoding.cells import (
     UNITS_OF_TIME,
     Floats,
-    Mask,
     Read,
     is_text,
     words_of,
@@ -43,7 +42,6 @@ from fewpass.pipeline.tables.encoding.moments import (
     read_moments,
     with_iso,
 )
-from fewpass.pipeline.tables.encoding.number_steps import behind
 from fewpass.pipeline.tables.encoding.terms import (
     CodeTerm,
     ColumnTerms,
@@ -193,10 +191,6 @@ class Date(ColumnRecipe):
         has = {"weekday": self.has_weekdays, "month": True, "hour": self.has_hours}
         return tuple(part for part in LEVEL_PARTS if has[part])
 
-    def is_missing(self, cells: Any) -> Mask:
-        """Return which cells (n,) are missing, or no dates."""
-        return np.isnan(self.moments(cells))
-
     @property
     def _last_seen(self) -> float:
         """Return where the dates of the sample end, of which `last` may be a while after."""
@@ -204,18 +198,9 @@ class Date(ColumnRecipe):
         goes_on = last - self.first >= (1.0 + GOES_ON) * _YEARS * SECONDS_OF_YEAR
         return (last + GOES_ON * self.first) / (1.0 + GOES_ON) if goes_on else last
 
-    def moments(self, cells: Any) -> Floats:
-        """Return seconds since 1970 (n,) of cells, NaN where there is no date."""
-        return self.read(cells).values
-
     def read(self, cells: Any) -> Read:
         """Read cells (n,) as seconds since 1970."""
         return read_moments(cells, self.form, self.missing, self.standins, self.first_year)
-
-    def days(self, seconds: Floats) -> Floats:
-        """Return the days (n,) from the first date seen to moments, within the range seen."""
-        days: Floats = behind(self.steps_to_days, seconds)
-        return days
 
 
 def fitted_date(name: str, cells: Any, inferred: Inferred, *, whole: bool) -> Date:

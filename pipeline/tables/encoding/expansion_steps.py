@@ -28,6 +28,7 @@ from fewpass.pipeline.tables.encoding.terms import (
     WordAxis,
     WordTerm,
 )
+from fewpass.pipeline.tables.encoding.variables import MISSING, RARE, levels_among
 
 _STEP = ("kind", "code", "other", "first", "at", "width")
 
@@ -203,9 +204,8 @@ class StepsInMaking:
         """Return the code of a category, and the level of each of its values on an axis."""
         if not isinstance(axis, WordAxis):
             return _code_of_axis(column, axis), list(axis.levels)
-        code, rare = self._words[column], len(axis.values)
-        own = {word: k for k, word in enumerate(axis.values)}
-        return code, [*(own.get(word, rare) for word in code.words or ()), rare, rare + 1]
+        code = self._words[column]
+        return code, levels_among(axis.values, (*(code.words or ()), RARE, MISSING)).tolist()
 
     def _put(self, *numbers: float) -> int:
         """Note numbers, and return where they begin."""

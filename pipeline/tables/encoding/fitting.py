@@ -150,7 +150,9 @@ def _with_missing(column: AnyColumn, cells: Any) -> AnyColumn:
     """Return the recipe of a column with the share of the sample that is missing."""
     if isinstance(column, Number):
         return column  # has it
-    missing = column.is_missing(cells).sum() if isinstance(column, Date) else cells.null_count
+    missing = cells.null_count
+    if isinstance(column, Date):
+        missing = np.isnan(column.read(cells).values).sum()
     return column.model_copy(update={"missing_share": _share(missing, cells)})
 
 

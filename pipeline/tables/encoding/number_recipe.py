@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.encoding.cells import Floats, Written, read_numbers
+from fewpass.pipeline.tables.encoding.cells import Floats, Written
 from fewpass.pipeline.tables.encoding.column_recipe import (
     OF_RECIPES,
     ColumnRecipe,
@@ -175,10 +175,6 @@ class Number(ColumnRecipe):
             at = np.append(at, [self.lowest, np.nextafter(self.lowest, np.inf)])
         at = np.unique(at)
         return [TypicalCells(self.name, pa.array(at), at.tolist())]
-
-    def numbers(self, cells: Any) -> Floats:
-        """Return the numbers (n,) of cells, NaN where there is none."""
-        return read_numbers(cells, self.written, self.missing).values
 
     def described(self) -> ColumnTerms:
         clip = Clip(low=self.low, high=self.high)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,32 +21,19 @@ from pydantic import (
     model_validator,
 )
 
-from fewpass.pipeline.tables.encoding.cells import Floats, Mask
+from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.column_recipe import (
     OF_RECIPES,
-    Codes,
     ColumnRecipe,
     MissingAs,
     require_ascending,
 )
 from fewpass.pipeline.tables.encoding.date_parts import Part
-from fewpass.pipeline.tables.encoding.variables import (
-    MISSING,
-    RARE,
-    Variable,
-    VariablesOfRows,
-)
+from fewpass.pipeline.tables.encoding.variables import MISSING, RARE, Variable
 
 #: Features of a pair, at most; what each is multiplied by.
 MOST_CELLS = 4096
 SCALE = 0.5
-
-
-class ShareOfLevel(NamedTuple):
-    """A level of every row, and the row's share of it."""
-
-    level: Codes  # (n,)
-    share: Floats  # (n,)
 
 
 class HatAxis(BaseModel):
@@ -87,31 +73,6 @@ class HatAxis(BaseModel):
         """Return the number of levels with features: missing ones usually have none."""
         return len(self.knots) + self.has_missing
 
-    def shares(self, variables: VariablesOfRows) -> tuple[ShareOfLevel, ...]:
-        """Return the levels of rows; the shares of a row sum to 1."""
-        return self.shares_of(variables.numbers(Variable(self.column, self.part)))
-
-    def shares_of(self, numbers: Floats) -> tuple[ShareOfLevel, ...]:
-        """Return the levels of numbers (n,)."""
-        if self.missing_as is not None:
-            numbers = np.where(np.isnan(numbers), self.missing_as, numbers)
-        return between_knots(numbers, np.isnan(numbers), self.knots)
-
-
-def between_knots(
-    numbers: Floats, missing: Mask, knots: Sequence[float]
-) -> tuple[ShareOfLevel, ShareOfLevel]:
-    """Return the two knots next to numbers (n,), with shares that sum to 1.
-
-    Missing ones have the level behind the knots.
-    """
-    last = len(knots) - 1
-    place = np.where(missing, 0.0, np.interp(numbers, knots, np.arange(last + 1.0)))
-    left = np.minimum(place.astype(np.int64), last - 1)
-    right = place - left
-    first = ShareOfLevel(np.where(missing, last + 1, left), np.where(missing, 1.0, 1.0 - right))
-    return first, ShareOfLevel(np.where(missing, 0, left + 1), np.where(missing, 0.0, right))
-
 
 class LevelAxis(BaseModel):
     """A category: one of its most frequent levels, any other, or missing."""
@@ -132,17 +93,6 @@ class LevelAxis(BaseModel):
     def n_features(self) -> int:
         """Levels that have features: all."""
         return len(self.values) + 2
-
-    def shares(self, variables: VariablesOfRows) -> tuple[ShareOfLevel, ...]:
-        """Return the level of every row."""
-        every = variables.levels(Variable(self.column, self.part))
-        places = self.levels_of(every.names)
-        return (ShareOfLevel(places[every.codes], np.ones(variables.n_rows)),)
-
-    def levels_of(self, names: tuple[str, ...]) -> Codes:
-        """Return the level of each of a variable's levels, the missing one last."""
-        own, rare = {name: k for k, name in enumerate(self.values)}, len(self.values)
-        return np.array([own.get(name, rare) for name in names[:-1]] + [rare + 1])
 
 
 AnyAxis = Annotated[HatAxis | LevelAxis, Field(discriminator="kind")]
@@ -222,14 +172,6 @@ class PairTable(ColumnRecipe):
         chosen = f", z {self.selection.z:.3g}" if self.selection else ", asked for"
         return f"a function of both, of {self.width} cells{chosen}"
 
-    def counted(self, variables: VariablesOfRows) -> PairTable:
-        """Return the same with the cells of these rows."""
-        rows, columns = self.shape
-        masses = np.zeros(rows * columns)
-        for flat, share in self._products(variables):
-            masses += np.bincount(flat, share, rows * columns)
-        return PairTable.model_validate({**self.model_dump(), "cells": masses_text(masses)})
-
     @property
     def is_complete(self) -> bool:
         """Whether cells of missing numbers have features."""
@@ -245,14 +187,6 @@ class PairTable(ColumnRecipe):
             for name, axis in (("a", self.a), ("b", self.b))
         }
         return self.model_copy(update={**axes, "cells": masses_text(np.ones(self.shape))})
-
-    def _products(self, variables: VariablesOfRows) -> Iterator[ShareOfLevel]:
-        """Yield the cells of rows, ascending, and the shares of each."""
-        width = len(self.b.names)
-        others = self.b.shares(variables)
-        for one in self.a.shares(variables):
-            for other in others:
-                yield ShareOfLevel(one.level * width + other.level, one.share * other.share)
 
 
 def masses_text(masses: Floats) -> str:

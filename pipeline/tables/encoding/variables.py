@@ -1,28 +1,18 @@
-"""Columns as functions of one variable: a number, a category, or a part of a date.
-
-Splines (splines.py) and pairs (pair_tables.py) are made of them.  A number is NaN where it is
-missing; a category is the place of its level, the last of which stands for missing ones.
-"""
+"""Variables that splines and pairs are functions of: a number, a category, or a part of a date."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fewpass.pipeline.tables.encoding.category_recipe import Category
-from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.column_recipe import Codes
-from fewpass.pipeline.tables.encoding.date_parts import (
-    LEVELS_OF,
-    Part,
-    level_of_date,
-    number_of_date,
-)
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, Part
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 
-#: How a column's cells are read, by its kind.
-_READ_BY = {"number": "numbers", "date": "moments", "category": "codes"}
 RARE, MISSING = "rare or unseen", "missing"
 
 
@@ -36,13 +26,6 @@ class Variable(NamedTuple):
     def title(self) -> str:
         """What it is called."""
         return f"{self.column} {self.part}" if self.part else self.column
-
-
-class Levels(NamedTuple):
-    """A category of some rows."""
-
-    names: tuple[str, ...]  # of all levels, the missing one last
-    codes: Codes  # (n,)
 
 
 def variables_of(columns: Sequence[Any]) -> tuple[list[Variable], list[Variable]]:
@@ -62,57 +45,17 @@ def variables_of(columns: Sequence[Any]) -> tuple[list[Variable], list[Variable]
     return numbers, categories
 
 
-class VariablesOfRows:
-    """The variables of some rows; every column is read once.
-
-    Parameters
-    ----------
-    columns
-        Recipes.
-    cells
-        An Arrow array (n,) for each of them.
-    """
-
-    def __init__(self, columns: Sequence[Any], cells: Sequence[Any]) -> None:
-        self._columns = {
-            column.name: (column, of) for column, of in zip(columns, cells, strict=True)
-        }
-        self._read: dict[str, Any] = {}
-        self.n_rows = len(cells[0])
-
-    def numbers(self, variable: Variable) -> Floats:
-        """Return a variable's numbers (n,), NaN where they are missing."""
-        values: Floats = self._read_once(variable.column)
-        if variable.part == "days":
-            days: Floats = self._columns[variable.column][0].days(values)
-            return days
-        return values if variable.part == "" else number_of_date(values, variable.part)
-
-    def missing_as(self, variable: Variable) -> float | None:
-        """Return the number that a missing one counts as where no row is missing: the mean."""
-        column, _ = self._columns[variable.column]
-        if column.has_missing if isinstance(column, Number) else column.missing_share > 0.0:
-            return None
-        return column.mean if isinstance(column, Number) else float(self.numbers(variable).mean())
-
-    def levels(self, variable: Variable) -> Levels:
-        """Return a variable's levels."""
-        column, _ = self._columns[variable.column]
-        values, names = self._read_once(variable.column), level_names(column, variable.part)
-        if isinstance(column, Category):
-            return Levels(names, values)
-        return Levels(names, level_of_date(values, variable.part))
-
-    def _read_once(self, name: str) -> Any:
-        if name not in self._read:
-            column, cells = self._columns[name]
-            read = _READ_BY[column.kind]
-            self._read[name] = getattr(column, read)(cells)
-        return self._read[name]
-
-
 def level_names(column: Any, part: Part) -> tuple[str, ...]:
     """Return the levels of a category, or of a part of a date, the missing one last."""
     if isinstance(column, Category):
         return (*column.values, RARE, MISSING)
     return (*LEVELS_OF[part], MISSING)
+
+
+def levels_among(values: Sequence[str], names: Sequence[str]) -> Codes:
+    """Return the level on an axis of each of a variable's levels, the missing one last.
+
+    The axis has levels of its own for some values, one for all others, and one for missing ones.
+    """
+    own, rare = {name: k for k, name in enumerate(values)}, len(values)
+    return np.array([own.get(name, rare) for name in names[:-1]] + [rare + 1])

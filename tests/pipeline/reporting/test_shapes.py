@@ -23,7 +23,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.tables.encoding.additive_shapes import title_of
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.schema import recipe_in
-from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 
 def rows(n, seed):

@@ -22,7 +22,8 @@ from fewpass.pipeline.tables.encoding.purification import purified
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows, variables_of
+from fewpass.pipeline.tables.encoding.variables import Variable, variables_of
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 from fewpass.storage.column_schema import Schema
 
 ascending = st.lists(st.integers(-1000, 1000), min_size=2, max_size=40, unique=True).map(sorted)
@@ -141,7 +142,7 @@ def test_a_pair_is_the_product_of_its_axes():
     for pair in recipe.additive.pairs:
         one, other = (np.zeros((rows.num_rows, len(axis.names))) for axis in (pair.a, pair.b))
         for full, axis in ((one, pair.a), (other, pair.b)):
-            for part in axis.shares(variables):
+            for part in variables.shares(axis):
                 full[np.arange(len(full)), part.level] += part.share
             np.testing.assert_allclose(full.sum(axis=1), 1.0)
         product = one[:, :, None] * other[:, None, :]

@@ -41,7 +41,7 @@ from fewpass.pipeline.tables.encoding.additive_shapes import shapes_of
 from fewpass.pipeline.tables.encoding.applying import encode as encoded_as
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.schema import recipe_in
-from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import SparseTable

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
 #: Of the record of the partition; another version's is not gone on with.
-RECORD_VERSION = 6
+RECORD_VERSION = 7
 
 
 class IngestJob(NamedTuple):

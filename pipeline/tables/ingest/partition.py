@@ -30,6 +30,7 @@ from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
 from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
 from fewpass.pipeline.tables.ingest.layout import scaling_of
 from fewpass.pipeline.tables.ingest.partitioned import Partitioned
+from fewpass.pipeline.tables.ingest.read_counts import ReadCounts
 from fewpass.pipeline.tables.ingest.retained_columns import RetainedCells
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
@@ -46,9 +47,6 @@ from fewpass.storage.table import SparseTable, Table, cut, n_bytes
 
 #: First word after the seed of everything random in here.
 PARTITION = 1
-#: Skipped rows that are listed with their reason; all are counted.
-LISTED = 20
-
 TRAINING, TEST = 0, 1
 
 
@@ -117,11 +115,7 @@ class Partitioner:
         renumbers = self.kind.layout == "sparse" and own_order
         groups = 2 if plan.test_fraction else 1
         self.counts = [ColumnCounts() for _ in range(groups)] if renumbers else []
-        self.max_index = -1
-        self.n_read: dict[str, int] = {}
-        self.n_skipped: dict[str, int] = {}
-        self.n_merged = self.n_beyond = 0
-        self.skipped: list[str] = []
+        self.read = ReadCounts()
         self._held_out = HeldOutShare(plan.test_fraction, plan.seed, threshold)
         self._copies: deque[Future[None]] = deque()  # of rows into memory
 
@@ -168,13 +162,12 @@ class Partitioner:
             rows.finish()
         release_freed_memory()
         self._refuse_empty()
-        n_features = self.source.n_features or self.max_index + 1
+        n_features = self.source.n_features or self.read.max_index + 1
         scaler = None
         if self.plan.like is None:
             scaler = Scaler.fitted(self.scale or "none", self.columns, n_features)
         return Partitioned(
-            self.kind, n_features, self.encoder, scaler, self.rows,
-            self.n_read, self.n_skipped, self.skipped, self.n_merged, self.n_beyond,
+            self.kind, n_features, self.encoder, scaler, self.rows, self.read,
             self._orders(n_features), self._held_out.threshold,
         )  # fmt: skip
 
@@ -229,12 +222,7 @@ class Partitioner:
         parsed = prepared.parsed
         if self.scale is None and parsed.table.n_rows:
             self._decide_on_scaling(parsed.table)
-        self._note_skipped(parsed)
-        before = self.n_read.get(prepared.file, 0)
-        self.n_read[prepared.file] = before + parsed.table.n_rows
-        self.n_merged += parsed.n_merged
-        self.n_beyond += parsed.n_beyond
-        self.max_index = max(self.max_index, parsed.max_index)
+        self.read.add(ReadCounts.of(parsed, prepared.file))
         target = self.encoder.encode(
             parsed.table.target, parsed.labels, prepared.where, parsed.texts
         )
@@ -253,7 +241,7 @@ class Partitioner:
         self.encoder.count(target, number)
         if self.columns is not None and number == TRAINING:
             if isinstance(table, SparseTable):
-                self.columns.widen(self.max_index + 1)
+                self.columns.widen(self.read.max_index + 1)
             self.columns.add(table)
         if not table.n_rows:
             return
@@ -291,7 +279,7 @@ class Partitioner:
         parsed = prepared.parsed.table
         size = sum(rows.memory_bytes for rows in groups) + n_bytes(parsed)
         size += self.kind.retained_bytes * parsed.n_rows
-        size += Budget.measured_column * (self.source.n_features or self.max_index + 1)
+        size += Budget.measured_column * (self.source.n_features or self.read.max_index + 1)
         shares = prepared.shares
         return size <= self._most_bytes and all(groups[s.group].fits(s.table) for s in shares)
 
@@ -303,21 +291,11 @@ class Partitioner:
             for table, keys in rows.pieces():
                 buckets.add_rows(table, keys)
 
-    def _note_skipped(self, parsed: Parsed) -> None:
-        if not parsed.n_skipped:
-            return
-        file = parsed.skipped[0].file
-        self.n_skipped[file] = self.n_skipped.get(file, 0) + parsed.n_skipped
-        left = LISTED - len(self.skipped)
-        self.skipped += [
-            f"{row.file}, line {row.line}: {row.reason}" for row in parsed.skipped[:left]
-        ]
-
     def _refuse_empty(self) -> None:
-        n_skipped = sum(self.n_skipped.values())
+        n_skipped = sum(self.read.skipped.values())
         n_rows = [rows.n_rows for rows in self.rows]
         if not sum(n_rows):
-            reasons = f" First: {self.skipped[0]}." if self.skipped else ""
+            reasons = f" First: {self.read.listed[0]}." if self.read.listed else ""
             raise BadInput(
                 f"No row is left of the sources; {n_skipped} bad ones were skipped.{reasons} "
                 "Check the format and the label column."
@@ -328,7 +306,7 @@ class Partitioner:
                     f"None of the {sum(n_rows)} rows became a {name} row. "
                     "Choose another test_fraction or seed, or give more rows."
                 )
-        if not (self.source.n_features or self.max_index + 1):
+        if not (self.source.n_features or self.read.max_index + 1):
             raise BadInput("No row has a feature. Check the sources, or give their width.")
 
     def _refuse_wide(self, max_index: int) -> None:

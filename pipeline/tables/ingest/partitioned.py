@@ -13,17 +13,12 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.buckets import Buckets, RowKind
 from fewpass.pipeline.tables.ingest.frequency_order import orders_as_state, orders_from_state
 from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
+from fewpass.pipeline.tables.ingest.read_counts import Natural, ReadCounts
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.storage.column_order import ColumnOrder
 
-Natural = Annotated[int, Field(ge=0, le=1 << 48)]
 Pair = tuple[Natural, Natural]  # of training and test rows
 Rows = Buckets | RowsInMemory
-
-#: Members that are JSON themselves.
-_AS_THEY_ARE = (
-    "n_features", "n_read", "n_skipped", "skipped", "n_merged", "n_beyond", "threshold",
-)  # fmt: skip
 
 
 class _Strict(BaseModel):
@@ -66,11 +61,7 @@ class _Partitioned(_Strict):
     encoder: _Targets
     scaler: _Scaler | None
     buckets: Annotated[list[_Buckets], Field(min_length=1, max_length=2)]
-    n_read: dict[str, Natural]
-    n_skipped: dict[str, Natural]
-    skipped: list[str]
-    n_merged: Natural
-    n_beyond: Natural
+    read: ReadCounts
     orders: list[tuple[str, str] | None]
     threshold: float | None
 
@@ -98,11 +89,7 @@ class Partitioned(NamedTuple):
     encoder: LabelEncoder
     scaler: Scaler | None  # None: taken over from another data set
     buckets: tuple[Rows, ...]  # of the training rows; of the test rows, if there are any
-    n_read: dict[str, int]  # rows of every file, without those that were skipped
-    n_skipped: dict[str, int]  # per file
-    skipped: list[str]  # the first of them, as sentences
-    n_merged: int  # values added to the one before, of the same index in the row
-    n_beyond: int  # values left out, beyond the features asked for
+    read: ReadCounts
     orders: tuple[ColumnOrder, ...]  # of the columns, for each of the buckets
     threshold: float | None = None  # of the keys that rows are held out by
 
@@ -114,7 +101,9 @@ def partition_as_state(partitioned: Partitioned) -> dict[str, Any] | None:
         return None
     scaler = partitioned.scaler
     return {
-        **{name: getattr(partitioned, name) for name in _AS_THEY_ARE},
+        "n_features": partitioned.n_features,
+        "threshold": partitioned.threshold,
+        "read": partitioned.read.model_dump(),
         "encoder": partitioned.encoder.state(),
         "scaler": None if scaler is None else scaler.state(),
         "buckets": buckets,
@@ -138,10 +127,12 @@ def partition_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) ->
         for name, stored in zip(("training", "test"), state["buckets"], strict=False)
     )
     return Partitioned(
-        **{name: state[name] for name in _AS_THEY_ARE},
         kind=buckets[0].kind,
+        n_features=state["n_features"],
         encoder=LabelEncoder.from_state(plan.task, state["encoder"]),
         scaler=None if state["scaler"] is None else Scaler.from_state(state["scaler"]),
         buckets=buckets,
+        read=ReadCounts.model_validate(state["read"]),
         orders=orders_from_state(state["orders"]),
+        threshold=state["threshold"],
     )

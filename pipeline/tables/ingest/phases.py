@@ -274,7 +274,7 @@ def _write_one(
         scaling=scaler.describe(),
         shuffle=Shuffle(seed=plan.seed if plan.shuffle else None),
         sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in job.source.files],
-        bad_rows=partitioned.n_skipped,
+        bad_rows=partitioned.read.skipped,
         versions=_versions(),
         schema=job.schema,
         hashed_names=names,
@@ -312,10 +312,10 @@ def _facts(job: IngestJob, partitioned: Partitioned) -> dict[str, Any]:
     """Return the facts of both data sets' markers."""
     return {
         "plan": job.plan.model_dump(mode="json", exclude={"storage_options"}),
-        "rows_read": partitioned.n_read,
-        "skipped_rows": partitioned.skipped,
-        "merged": partitioned.n_merged,
-        "beyond": partitioned.n_beyond,
+        "rows_read": partitioned.read.rows,
+        "skipped_rows": partitioned.read.listed,
+        "merged": partitioned.read.merged,
+        "beyond": partitioned.read.beyond,
         "like": job.like.manifest.fingerprint if job.like else "",
         "threshold": partitioned.threshold,
         "files": [file.model_dump() for file in taken_of(job.source)],

@@ -22,7 +22,8 @@ from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.target_range import range_with
 from fewpass.pipeline.rows.targets import label_text, shown
-from fewpass.pipeline.tables.ingest.partition import LISTED, PARTITION
+from fewpass.pipeline.tables.ingest.partition import PARTITION
+from fewpass.pipeline.tables.ingest.read_counts import LISTED, skipped_in_words
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.pipeline.tables.readers.label_texts import labelled
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Parsed, Piece, Source
@@ -115,8 +116,7 @@ class Fixed(NamedTuple):
 
 def with_skipped(before: LeftOut, parsed: Parsed) -> LeftOut:
     """Count a piece's bad rows, too; the first of all are listed with their reason."""
-    more = LISTED - len(before.listed)
-    listed = (f"{r.file}, line {r.line}: {r.reason}" for r in parsed.skipped[:more])
+    listed = skipped_in_words(parsed, LISTED - len(before.listed))
     return LeftOut(before.rows + parsed.n_skipped, (*before.listed, *listed))
 
 

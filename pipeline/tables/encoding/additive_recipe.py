@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 from pydantic import BaseModel, Field
 
 from fewpass.pipeline.matching import shown_name
@@ -48,13 +47,12 @@ class ChosenForm(BaseModel):
     """None: it was asked for."""
     looked_at: int = 0
     """Pairs whose interaction was measured."""
-    measure: Annotated[str, Field(exclude_if=lambda words: not words)] = ""
-    """The loss that candidates were compared by, in words; none: an earlier version wrote it."""
+    measure: str
+    """The loss that candidates were compared by, in words."""
 
     @property
     def figure(self) -> str:
         """Return the losses of the candidates in words: which loss, of which rows."""
-        measure = self.measure or "loss (of numbers in units of their standard deviation)"
         rows = f"{self.held_out_rows:,}"
         if self.held_out_by:
             rows = f"the last {rows} rows of the sample by {shown_name(self.held_out_by)}"
@@ -64,7 +62,7 @@ class ChosenForm(BaseModel):
             rows += " held-out rows of the sample"
         if self.agreed_by:
             rows += f", and of every fifth by {shown_name(self.agreed_by)}"
-        return f"mean {measure} of {rows}"
+        return f"mean {self.measure} of {rows}"
 
     @property
     def loss(self) -> float:
@@ -89,15 +87,3 @@ class Additive(BaseModel):
     def parts(self) -> tuple[Spline | PairTable, ...]:
         """Return the parts with output columns, in their order."""
         return (*self.splines, *self.pairs)
-
-
-def grid_mass(values: Any, grid: Any) -> tuple[float, ...]:
-    """Return the rows at every point of a grid, shared by the two next to a row; missing last."""
-    present = values[~np.isnan(values)]
-    last = len(grid) - 1
-    place = np.interp(present, grid, np.arange(last + 1.0))
-    left = np.minimum(place.astype(np.int64), max(last - 1, 0))
-    right = place - left
-    masses = np.bincount(left, 1.0 - right, last + 1)
-    masses += np.bincount(np.minimum(left + 1, last), right, last + 1)
-    return (*masses.tolist(), float(len(values) - len(present)))

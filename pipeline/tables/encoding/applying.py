@@ -69,10 +69,10 @@ class Encoded(NamedTuple):
         for one in self.parts:
             if isinstance(one, Ragged):
                 _put_ragged(at, *one, indices, data)
-            elif isinstance(one.column, int):
-                _put_column(at, one.column, one.value, indices, data)
             else:
-                _put_slot(at, one.column, one.value, indices, data)
+                column = np.empty(self.n_rows, np.int64)
+                column[:] = one.column
+                _put_slot(at, column, one.value, indices, data)
         return data, indices, indptr
 
 
@@ -86,17 +86,6 @@ def _put_slot(
     for i in range(at.size):
         if value[i] != 0.0:
             indices[at[i]] = column[i]
-            data[at[i]] = value[i]
-            at[i] += 1
-
-
-@kernel
-def _put_column(
-    at: WholeNumbers, column: int, value: Vector, indices: Columns, data: Floats
-) -> None:
-    for i in range(at.size):
-        if value[i] != 0.0:
-            indices[at[i]] = column
             data[at[i]] = value[i]
             at[i] += 1
 

@@ -63,11 +63,6 @@ class Rank(BaseModel):
         require_sizes("mean", *((share - self.mean) / self.deviation for share in (0.0, 1.0)))
         return self
 
-    def of(self, numbers: Floats) -> Floats:
-        """Return the ranks of numbers (n,)."""
-        shares: Floats = np.interp(numbers, self.values, self.shares)
-        return (shares - self.mean) / self.deviation
-
 
 class Log(BaseModel):
     """log1p of a clipped number, standardised."""

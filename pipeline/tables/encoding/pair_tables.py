@@ -9,17 +9,11 @@ from __future__ import annotations
 import base64
 import zlib
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import (
-    BaseModel,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, Field, model_validator
 
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.column_recipe import (
@@ -45,7 +39,7 @@ class HatAxis(BaseModel):
     column: str
     part: Part = ""
     knots: Annotated[tuple[float, ...], Field(min_length=2)]
-    has_missing: bool = False
+    has_missing: Annotated[bool, Field(exclude_if=lambda has: not has)] = False
     """Whether missing numbers have features, too: only where functions are taken apart."""
     missing_as: MissingAs = None
     """The number that missing ones count as, where the sample has none; None: they are missing."""
@@ -54,14 +48,6 @@ class HatAxis(BaseModel):
     def _fits(self) -> HatAxis:
         require_ascending("knots", self.knots, strictly=True)
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit defaults that older recipes lack."""
-        written: dict[str, Any] = handler(self)
-        if not self.has_missing:
-            written.pop("has_missing", None)
-        return written
 
     @property
     def names(self) -> tuple[str, ...]:

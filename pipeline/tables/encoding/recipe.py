@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, Field
 
 from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
@@ -31,6 +31,8 @@ from fewpass.storage.column_schema import FeatureRange
 
 #: Stands between the values of two columns that are crossed.
 _BETWEEN = " x "
+#: Of members that most recipes lack.
+_ABSENT = Field(exclude_if=lambda member: member is None)
 
 AnyColumn = Annotated[
     Number | Bins | Category | Hashed | Text | Date | EmbeddingColumn | Tags | Map,
@@ -61,19 +63,10 @@ class Recipe(BaseModel):
 
     columns: tuple[AnyColumn, ...]
     crosses: tuple[Cross, ...] = ()
-    additive: Additive | None = None
+    additive: Annotated[Additive | None, _ABSENT] = None
     """Splines and pairs next to the columns; None: there are none."""
-    null_values: tuple[str, ...] | None = None
+    null_values: Annotated[tuple[str, ...] | None, _ABSENT] = None
     """Words that stand for a missing one in columns of words and text; None: the usual ones."""
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit members that most recipes lack."""
-        written: dict[str, Any] = handler(self)
-        for name in ("additive", "null_values"):
-            if getattr(self, name) is None:
-                written.pop(name, None)
-        return written
 
     @property
     def missing(self) -> tuple[str, ...]:

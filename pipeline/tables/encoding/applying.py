@@ -38,20 +38,25 @@ if TYPE_CHECKING:
 MOST_WORDS = 0.5
 
 
-class Encoded(NamedTuple):
-    """Rows as their entries, not put together yet."""
+class EncodedRows(NamedTuple):
+    """Rows as their entries, not put together yet, or as codes that these are computed from."""
 
     n_rows: int
     n_outputs: int
-    parts: tuple[Slot | Ragged, ...]  # in the order of the output columns
+    parts: tuple[Slot | Ragged, ...]  # in the order of the output columns; of codes none
     bad: tuple[tuple[int, Mask], ...] = ()  # columns of the recipe with cells (n,) that do not fit
     words: tuple[tuple[int, Mask], ...] = ()  # columns of numbers with words (n,) read as missing
     gaps: tuple[tuple[int, Mask], ...] = ()  # with cells (n,) missing that have no column for it
+    codes: Floats | None = None  # (n, m)
+    expansion: Expansion | None = None  # of codes
 
     def dense(self, dtype: Any) -> NDArray[Any]:
         """Return the rows (n, d)."""
         X = np.zeros((self.n_rows, self.n_outputs), dtype)
         rows = np.arange(self.n_rows)
+        if self.codes is not None:
+            data, indices, indptr = self.sparse(dtype)
+            X[np.repeat(rows, np.diff(indptr)), indices] = data
         for one in self.parts:
             at = np.repeat(rows, np.diff(one.starts)) if isinstance(one, Ragged) else rows
             X[at, one.column] = one.value
@@ -59,6 +64,8 @@ class Encoded(NamedTuple):
 
     def sparse(self, dtype: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
         """Return data, indices and indptr of the rows as a CSR matrix (n, d) without zeros."""
+        if self.codes is not None and self.expansion is not None:
+            return self.expansion.csr(np.ascontiguousarray(self.codes.T), dtype)
         counts = np.zeros(self.n_rows, np.int64)
         for one in self.parts:
             counts += np.diff(one.starts) if isinstance(one, Ragged) else one.value != 0.0
@@ -106,42 +113,11 @@ def _put_ragged(
             at[i] += 1
 
 
-class EncodedByCodes(NamedTuple):
-    """Rows as codes, from which their entries are computed."""
-
-    expansion: Expansion
-    codes: Floats  # (n, m)
-    bad: tuple[tuple[int, Mask], ...]  # as those of `Encoded`
-    words: tuple[tuple[int, Mask], ...]
-    gaps: tuple[tuple[int, Mask], ...]
-
-    @property
-    def n_rows(self) -> int:
-        """Return n."""
-        return len(self.codes)
-
-    @property
-    def n_outputs(self) -> int:
-        """Return d."""
-        return self.expansion.n_outputs
-
-    def dense(self, dtype: Any) -> NDArray[Any]:
-        """Return the rows (n, d)."""
-        data, indices, indptr = self.sparse(dtype)
-        X = np.zeros((self.n_rows, self.n_outputs), dtype)
-        X[np.repeat(np.arange(self.n_rows), np.diff(indptr)), indices] = data
-        return X
-
-    def sparse(self, dtype: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-        """Return data, indices and indptr of the rows as a CSR matrix (n, d) without zeros."""
-        return self.expansion.csr(np.ascontiguousarray(self.codes.T), dtype)
-
-
 class PlainNumbers(NamedTuple):
     """Rows of numbers as they are."""
 
     X: Floats  # (n, d), NaN where a cell is missing
-    bad: tuple[tuple[int, Mask], ...]  # as those of `Encoded`
+    bad: tuple[tuple[int, Mask], ...]  # as those of `EncodedRows`
     words: tuple[tuple[int, Mask], ...] = ()
     gaps: tuple[tuple[int, Mask], ...] = ()
 
@@ -158,7 +134,7 @@ def as_they_are(cells: Sequence[Any]) -> PlainNumbers:
     return PlainNumbers(np.column_stack([one.values for one in read]), tuple(bad))
 
 
-def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded | EncodedByCodes:
+def encode(recipe: Recipe, cells: Sequence[Any]) -> EncodedRows:
     """Encode rows, given as an Arrow array (n,) for each column of the recipe.
 
     Raises
@@ -171,17 +147,18 @@ def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded | EncodedByCodes:
     return in_codes(recipe, expansion_of(recipe), cells)
 
 
-def in_codes(recipe: Recipe, expansion: Expansion, cells: Sequence[Any]) -> EncodedByCodes:
+def in_codes(recipe: Recipe, expansion: Expansion, cells: Sequence[Any]) -> EncodedRows:
     """Encode rows of a recipe that has codes."""
     codes, faults = np.empty((len(cells[0]), expansion.n_codes)), _CellFaults([], [], [])
     for k, (column, of) in enumerate(zip(recipe.columns, cells, strict=True)):
         with _naming(column, of):
             read = expansion.read_into(codes, k, of)
             faults.note(k, column, read.bad, read.missing)
-    return EncodedByCodes(expansion, codes, *map(tuple, faults))
+    bad, words, gaps = map(tuple, faults)
+    return EncodedRows(len(codes), expansion.n_outputs, (), bad, words, gaps, codes, expansion)
 
 
-def by_terms(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
+def by_terms(recipe: Recipe, cells: Sequence[Any]) -> EncodedRows:
     """Encode rows of any recipe, term by term."""
     reader, faults = _ColumnReader(recipe, cells), _CellFaults([], [], [])
     parts: list[Slot | Ragged] = []
@@ -190,7 +167,8 @@ def by_terms(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
         parts += entries.slots
         if k < len(recipe.columns):
             faults.note(k, recipe.columns[k], entries.bad, entries.missing)
-    return Encoded(len(cells[0]), recipe.n_outputs, tuple(parts), *map(tuple, faults))
+    bad, words, gaps = map(tuple, faults)
+    return EncodedRows(len(cells[0]), recipe.n_outputs, tuple(parts), bad, words, gaps)
 
 
 class _ColumnReader:
@@ -281,7 +259,7 @@ def encoded(recipe: Recipe, rows: Any, dtype: Any = np.float64) -> sparse.csr_ma
     return made
 
 
-def refuse_bad(recipe: Recipe, cells: Sequence[Any], result: Encoded | EncodedByCodes) -> None:
+def refuse_bad(recipe: Recipe, cells: Sequence[Any], result: EncodedRows) -> None:
     """Raise BadInput, by row and column, where cells are not what their column holds."""
     for k, mask in result.bad:
         row = int(np.flatnonzero(mask)[0])

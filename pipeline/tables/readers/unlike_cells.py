@@ -30,7 +30,7 @@ class UnlikeCells:
         self._of_pieces: dict[tuple[str, int], _OfPiece] = {}
 
     def note(self, piece: Piece, encoded: Any, cells: Sequence[Any]) -> None:
-        """Note what a piece was encoded to (`applying.Encoded`); in any thread, once.
+        """Note what a piece was encoded to (`applying.EncodedRows`); in any thread, once.
 
         Parameters
         ----------

@@ -173,8 +173,9 @@ def findings(rows: list[Row]) -> list[str]:
     )
     ahead = [row["foreseen"] / row["passes"] for row in rows if row["method"] in ("s2gd+", "s2gd")]
     found.append(
-        f"`fewpass plan` forecasts {min(ahead):.1f} to {max(ahead):.1f} times the passes that "
-        f"s2gd+ and s2gd take, {statistics.geometric_mean(ahead):.2f} times on (geometric) average."
+        f"`fewpass train --plan` forecasts {min(ahead):.1f} to {max(ahead):.1f} times the passes "
+        f"that s2gd+ and s2gd take, {statistics.geometric_mean(ahead):.2f} times on (geometric) "
+        "average."
     )
     return found + [comparison(rows, other) for other in list(METHODS)[1:]]
 

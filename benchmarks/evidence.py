@@ -173,7 +173,7 @@ def raw_rows(rows: list[Row]) -> str:
         f"Raw rows are the warning example. {row['set']} holds a 1 for every word and pair of "
         f"words of a text:\nrows are {row['mean_length']:.0f} long in root mean square, "
         f"{row['max_length']:.0f} at most. With {row['loss']} and lam {row['lam']} kappa is "
-        f"{row['kappa']:,.0f};\nfor a certified 1e-6 `fewpass plan` forecasts "
+        f"{row['kappa']:,.0f};\nfor a certified 1e-6 `fewpass train --plan` forecasts "
         f"{row['foreseen']:,.0f} passes, the theory up to {row['theory']:,.0f}, and "
         f"s2gd+ needs\n{row['passes']:,.0f} "
         f"(certified {row['relative']:.1e}). Scaled to unit length the same set takes a few dozen."

@@ -21,7 +21,7 @@ QUESTIONS = {
     "certified": "Are certificates true, and how many passes does a proven 1e-6 take?",
     "cells": "Is every loss with every penalty certified, by which method?",
     "fit-peers": "How long does a proof of an l1 penalty or of softmax take, beside other solvers?",
-    "forecasts": "How accurate is the forecast of `fewpass plan`?",
+    "forecasts": "How accurate is the forecast of `fewpass train --plan`?",
     "auto": "Does `auto` choose a good method?",
     "raw-data": "What if some rows are far longer than others, as in raw counts?",
     "psdca-ways": "Would larger windows, or visiting rows twice, save passes?",
@@ -139,7 +139,7 @@ is `TrainingPlan(dataset, solver, loss, lam, tol=1e-6, passes=3000)`, one seed, 
   apart from the project's solvers, and is proven to 1e-11 of itself.
 - s2gd+, s2gd, no subspace: passes of each, rows read over rows of the set, gradients and inner
   loops alike; the last is s2gd+ as in the paper (`--set solver.subspace=0`).
-- forecast: usual passes by `fewpass plan` for s2gd+. true: its passes after which the
+- forecast: usual passes by `fewpass train --plan` for s2gd+. true: its passes after which the
   true gap was at most 1e-6.
 - kappa = L/lam, L the mean over the rows.""",
     "certified, after": """\

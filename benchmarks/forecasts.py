@@ -3,9 +3,9 @@
     python -m benchmarks.forecasts
 
 Trains every set, loss and lam to a certified relative gap (of --tol) of 1e-8 or for 200 passes, and
-records the passes after which each tolerance was certified, and those that `fewpass plan` forecasts
-for it, and how far all are from each other.  `--solver '{"kind": "sdca"}'` does so for another
-method.
+records the passes after which each tolerance was certified, and those that `fewpass train --plan`
+forecasts for it, and how far all are from each other.  `--solver '{"kind": "sdca"}'` does so for
+another method.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def main() -> None:
     write(source, chosen.rows)
     steps = [
         ["ingest", str(source), at["data"], *wide, *memory],
-        ["plan", at["data"], *memory],
+        ["train", "--plan", at["data"], *memory],
         ["train", at["data"], at["run"], "--lam", "1/n", *memory],
         ["train", str(source), at["straight"], "--lam", "1/n", *wide, *memory],
         ["evaluate", at["run"], at["data"]],

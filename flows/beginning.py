@@ -75,7 +75,7 @@ def _trained_on(run: Path) -> str | None:
     try:
         return str(Path(json.loads((run / "run.json").read_bytes())["plan"]["dataset"]).resolve())
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # fewpass verify says what is wrong; here it is left out
+        return None  # fewpass check says what is wrong; here it is left out
 
 
 def _after_training(run: Path) -> Step:

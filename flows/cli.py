@@ -57,6 +57,12 @@ def run(tokens: Sequence[str]) -> int:
         function_of,
     )
 
+    if tokens and tokens[0] in ("--install-completion", "--complete"):
+        from fewpass.flows import completion  # noqa: PLC0415 - not for a command
+
+        if tokens[0] == completion.COMPLETE:
+            return completion.complete(tokens[1:])
+        return completion.install("".join(tokens[1:2]) or None)
     words = command_named(tokens)
     if words is None or {*HELP_FLAGS} & {*tokens}:
         from fewpass.flows.help_pages import page_asked_for  # noqa: PLC0415 - for people alone

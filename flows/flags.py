@@ -14,8 +14,8 @@ from functools import cache
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
-#: Options of `fewpass evaluate`, `dashboard`, `export`, `explain` and `forget` alone.
-_OF_COMMANDS = ("reliability", "port", "words", "rows", "retrain")
+#: Options of one command alone.
+_OF_COMMANDS = ("reliability", "port", "words", "rows", "retrain", "plan", "free")
 
 
 def in_flags(text: str) -> str:

@@ -32,7 +32,10 @@ ABOUT = (
 LEFT, NARROW = 28, 18  # columns of options, and of commands
 NARROWEST, WIDEST = 50, 100  # of a page
 ALL = "all"
-ENDS = "fewpass COMMAND --help shows the options of every day, --help all the rest."
+ENDS = (
+    "fewpass COMMAND --help shows the options of every day, --help all the rest. "
+    "fewpass --install-completion has the Tab key complete them."
+)
 FEW = 3  # choices that are listed in a line
 #: What a value is called, where it is no choice.
 VALUES = {int: "N", float: "X"}

@@ -23,14 +23,11 @@ GROUPS = {
         "report": "run_report:report",
     },
     "Look closer": {
-        "plan": "plan:plan",
-        "weights": "weights:weights",
         "explain": "explaining:explain",
-        "shapes": "shapes_of_run:shapes",
         "cross-validate": "cross_validating:cross_validate",
         "methods": "methods:methods",
         "inspect": "inspecting:inspect",
-        "verify": "inspecting:verify",
+        "check": "checking:check",
         "dashboard": "inspecting:dashboard",
     },
     "Less often": {
@@ -39,10 +36,7 @@ GROUPS = {
         "export": "exporting:export",
         "columns": "ingesting:columns",
         "warm-up": "warming:warm_up",
-        "doctor": "doctor:doctor",
-        "health": "probing:health",
         "demo": "demo:demo",
-        "completion": "completing:completion",
     },
     "Stores of a refresh": {
         "store list": "store:listed",
@@ -57,8 +51,15 @@ HELP_FLAGS = ("--help", "-h")
 MERGED = {
     "clean": "store clean STORE",
     "compare": "evaluate RUN RUN... DATASET",
+    "completion": "--install-completion",
+    "doctor": "check --free RUN",
     "head": "inspect DATASET --rows 20",
+    "health": "check --quick PLACE",
+    "plan": "train DATASET --plan",
+    "shapes": "explain RUN",
     "store forget": "forget STORE --where CONDITION",
+    "verify": "check PLACE",
+    "weights": "explain RUN",
 }
 COMMANDS = {words: place for group in GROUPS.values() for words, place in group.items()}
 

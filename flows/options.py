@@ -34,6 +34,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import Setting, Words, typed_settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.method_kinds import KINDS
+from fewpass.pipeline.settings.prediction_plan import ExplanationPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -101,13 +102,13 @@ else:
     Method = Literal[KINDS]
 
 #: Settings whose options are called or typed otherwise.
-RENAMED = {"n_features": "--features", "early_stopping": "--stop-early"}
+RENAMED = {"n_features": "--features", "early_stopping": "--stop-early", "class_label": "--class"}
 TYPED: dict[str, Any] = {"solver": Method, "wait_workers": str}
 
 #: What the help lists first.
 USED_EVERY_DAY = {
     "label", "drop", "test_fraction", "like", "overwrite", "solver", "loss", "lam", "tol", "passes",
-    "held_out", "calibrate", "memory", "scheduler", "json", "quiet",
+    "held_out", "calibrate", "memory", "scheduler", "json", "quiet", "top", "class_label",
 }  # fmt: skip
 #: Under which title the help lists the rest, by the model whose settings they are.
 TITLES: dict[type[BaseModel], str] = {
@@ -116,6 +117,7 @@ TITLES: dict[type[BaseModel], str] = {
     SourceReading: "Straight from a source",
     SourceOptions: "Reading the source",
     IngestPlan: "Ingest",
+    ExplanationPlan: "Rows",
 }
 STRAIGHT = TITLES[SourceReading]
 OWN = "Options"  # of the command alone

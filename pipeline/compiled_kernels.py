@@ -10,7 +10,7 @@ _MAKES_KERNELS = "from fewpass.solvers.kernels.dispatch import"
 
 
 class CompiledKernels(NamedTuple):
-    """Kernels on disk, as `fewpass doctor --compile --json` tells."""
+    """Kernels on disk, as `fewpass check --json` tells."""
 
     folder: str
     kernels: int  # of this version

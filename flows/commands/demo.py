@@ -93,6 +93,6 @@ Done in {format_seconds(facts["seconds"])}: {format_bytes(facts["text_bytes"])} 
 
 Go on with
   {command("inspect", run)}
-  {command("verify", dataset)}
+  {command("check", dataset)}
   {command("predict", run, test, str(demo.folder / "clicked.parquet"), "--probability")}
   {command("train", dataset, str(demo.folder / "sure"), *sure)}"""

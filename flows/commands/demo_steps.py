@@ -13,7 +13,6 @@ from fewpass.flows.commands.evaluating import evaluate_shown
 from fewpass.flows.commands.ingesting import ingest_shown
 from fewpass.flows.commands.result_sentences import certificate_sentence
 from fewpass.flows.commands.training import train_shown
-from fewpass.flows.commands.weights import weights_table
 from fewpass.flows.options import WHERE
 from fewpass.flows.refusals import BadPlace
 from fewpass.pipeline.settings.execution import Execution
@@ -205,6 +204,7 @@ class Demo:
 
     def raw_table(self) -> TrainingResult:
         """From words, dates and gaps to a model, and back to names."""
+        from fewpass.flows.commands.explained_model import weights_table
         from fewpass.flows.display.console import columns_table
         from fewpass.flows.settings import checked
         from fewpass.pipeline.clicks import write_visits
@@ -238,7 +238,9 @@ class Demo:
             TrainingPlan, {"dataset": str(self.table), "tol": 1e-3, "memory": self.memory}
         )
         trained = train_shown(self.terminal, plan, str(self.table_run), Execution())
-        self.terminal.command(command("weights", str(self.table_run), "--top", str(TOP)))
+        self.terminal.command(
+            command("explain", str(self.table_run), "--weights", "--top", str(TOP))
+        )
         model = load_model(RunFolder(str(self.table_run)))
         self.terminal.show(weights_table([(None, w) for w in largest_weights(model, TOP)]))
         return trained

@@ -6,84 +6,137 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fewpass.flows.display.printing import printable
-from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, named, whole
-from fewpass.pipeline.settings.model_config import MOST_WORKERS
-from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sizes import counted, parse_bytes
+from fewpass.flows.options import FIXED, OUTPUT, Output, given, named, takes
+from fewpass.flows.refusals import UsageError
+from fewpass.pipeline.settings.prediction_plan import ExplanationPlan
+from fewpass.pipeline.sizes import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.explaining.explain import ExplainedRow
+    from fewpass.pipeline.runs.model import Model
 
 SHOWN = 40  # characters of a value
+TERMS = 8  # of a row
+
+
+@takes(ExplanationPlan, but=FIXED)
+class ExplanationOptions:
+    """How much is explained, and how rows are read."""
+
+
+EXPLANATION = ExplanationOptions()
 
 
 def explain(
     run: str,
-    input_: Annotated[str, named("INPUT")],
+    input_: Annotated[str | None, named("INPUT")] = None,
     out: str | None = None,
     /,
     *,
-    rows: Annotated[int, whole(1)] = 5,
-    top: Annotated[int, whole(1)] = 8,
-    label: Annotated[str | None, named("--class")] = None,
-    keep: tuple[str, ...] = (),
-    overwrite: bool = False,
-    memory: str | None = None,
-    threads: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
-    reading: Reading = READING,
+    function: str | None = None,
+    pictures: bool = False,
+    weights: bool = False,
+    csv: bool = False,
+    names: str | None = None,
+    by_column: bool = False,
+    held_out: str | None = None,
+    asked: ExplanationOptions = EXPLANATION,
     output: Output = OUTPUT,
 ) -> int:
-    """Tell what every column contributes to the scores of rows: base + contributions = score.
+    """Explain a model, or the scores of rows by what every column contributes to them.
+
+    Without INPUT a linear model shows its largest weights, an additive one its functions: a score
+    is a constant, a function of every column and one of every chosen pair, all of them centred, and
+    a pair's has nothing of its columns alone.  With --json all functions are written, point by
+    point.
 
     Parameters
     ----------
     run
-        Folder or address of the run.
+        Folder or address of the run, or of a store that has published one.
     input_
-        File, glob or address that ingest could read, labels optional.
+        File, glob or address that ingest could read, labels optional: base + contributions = score.
     out
         .parquet or .csv file for the contributions to all rows; without, the first rows are shown.
-    rows
-        How many are shown [default: 5].
-    top
-        How many contributions of each [default: 8].
-    label
-        Explain the scores of one class of several [default: those of the label predicted].
-    keep
-        Columns of INPUT that OUT has, too, such as ids; may be repeated.
-    overwrite
-        Replace OUT if it exists already.
-    memory
-        Memory limit, in addition to what the libraries take [default: 1GiB, and what the weights
-        take].
-    threads
-        Threads that read and score [default: one per core].
+    function
+        The column, or the pair as A:B, whose function to print.
+    pictures
+        Draw functions into the run's folder (report/); needs matplotlib.
+    weights
+        Show the largest weights of an additive model, too, in place of its functions.
+    csv
+        Print weights as CSV.
+    names
+        Vowpal Wabbit text whose first 4 MB name hashed columns that the model has no names of.
+    by_column
+        List the columns of the source by how important they are: their share of the scores'
+        variance, and how much the loss grows without each.
+    held_out
+        Data set whose rows say so [default: that of the training, or what ingest stored next to
+        its data set with --test-fraction; else the rows learnt from].
     """
+    from fewpass.flows.display.console import Terminal
+    from fewpass.flows.settings import checked
+    from fewpass.pipeline.models.refresh.store_state import run_at
+    from fewpass.pipeline.reporting.model_shapes import is_additive
+    from fewpass.pipeline.runs.model import load_model
+
+    of_weights = {"--weights": weights, "--csv": csv, "--names": names}
+    of_shapes = {"--function": function, "--pictures": pictures}
+    of_columns = {"--by-column": by_column, "--held-out": held_out}
+    plan = checked(ExplanationPlan, given(asked))
+    terminal, model = Terminal(output), load_model(run_at(run))
+    if input_ is not None:
+        _leave_out({**of_weights, **of_shapes, **of_columns}, "a model as a whole", "INPUT")
+        return _explain_rows(terminal, model, input_, out, plan)
+    plan.refuse_reading()
+    from fewpass.flows.commands.explained_model import show_columns, show_shapes, show_weights
+
+    if by_column:
+        _leave_out({**of_weights, **of_shapes}, "functions and weights", "--by-column")
+        show_columns(terminal, model, held_out, plan.top)
+        return 0
+    if held_out is not None:
+        raise UsageError("--held-out is for the importance of columns: add --by-column.")
+    if any(of_shapes.values()) or (is_additive(model) and not any(of_weights.values())):
+        _leave_out(of_weights, "weights", next((n for n, v in of_shapes.items() if v), ""))
+        show_shapes(terminal, model, plan.class_label, plan.top, function, pictures=pictures)
+    else:
+        show_weights(terminal, model, plan.class_label, plan.top, names, csv=csv)
+    return 0
+
+
+def _leave_out(options: dict[str, Any], about: str, other: str) -> None:
+    """Refuse an option that is about another thing than was asked for."""
+    for name, value in options.items():
+        if value:
+            raise UsageError(f"{name} is about {about}. Leave {name} or {other} out.")
+
+
+def _explain_rows(
+    terminal: Terminal, model: Model, input_: str, out: str | None, plan: ExplanationPlan
+) -> int:
     from rich.console import Group
 
     from fewpass.flows.display.bars import work_display
-    from fewpass.flows.display.console import Terminal, facts_table
-    from fewpass.flows.settings import checked
+    from fewpass.flows.display.console import facts_table
     from fewpass.pipeline.explaining import explain as explaining
-    from fewpass.pipeline.models.refresh.store_state import run_at
-    from fewpass.pipeline.runs.model import load_model
 
-    terminal, model = Terminal(output), load_model(run_at(run))
-    options, limit = checked(SourceOptions, given(reading)), parse_bytes(memory) if memory else None
     if out is None:
         shown = explaining.explain_rows(
-            model, [input_], options, rows=rows, label=label, memory=limit
-        )
+            model, [input_], plan.options, rows=plan.rows, label=plan.class_label,
+            memory=plan.memory,
+        )  # fmt: skip
         facts = {"run": model.run.url, "rows": [_facts(one) for one in shown]}
-        terminal.result(facts, Group(*(row_table(one, top) for one in shown)))
+        terminal.result(facts, Group(*(row_table(one, plan.top or TERMS) for one in shown)))
         return 0
     with work_display(terminal, "Explaining") as show:
         result = explaining.explain(
-            model, [input_], out, options, label=label, keep=keep, overwrite=overwrite,
-            memory=limit, threads=threads,
-            on_progress=lambda now: show(now.fraction, counted(now.rows, "row")),
+            model, [input_], out, plan.options,
+            on_progress=lambda now: show(now.fraction, counted(now.rows, "row")), **plan.written,
         )  # fmt: skip
     written = {"at": result.output, "rows": result.rows, "columns": len(result.columns)}
     terminal.result(result._asdict(), facts_table("Contributions", written))

@@ -1,4 +1,4 @@
-"""`fewpass inspect`, `verify` and `dashboard`."""
+"""`fewpass inspect` and `dashboard`."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -45,35 +45,6 @@ def inspect(
     if columns and not output.json:
         terminal.result({}, columns_table(columns))
     return 0
-
-
-def verify(path: str, /, *, output: Output = OUTPUT) -> int:
-    """Check every byte of a data set or run; name what is damaged, and exit with 1 if anything is.
-
-    Parameters
-    ----------
-    path
-        Folder or address of the data set, the run, or a snapshot in it.
-    """
-    from fewpass.flows.commands import contents
-    from fewpass.flows.display.bars import work_display
-    from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.runs.run_faults import not_covered
-    from fewpass.pipeline.runs.run_folder import RunFolder
-
-    terminal = Terminal(output)
-    damaged = []
-    with work_display(terminal, "Verifying") as show:
-        for problem in contents.faults(path, show):
-            terminal.say(problem, style="red")
-            damaged.append(problem)
-    kind = contents.kind_of(path)
-    left_out = not_covered(RunFolder(path)) if kind == "run" else []
-    facts = {"path": path, "kind": kind, "damaged": damaged, "not_covered": left_out}
-    count = f"{len(damaged)} damaged object{'s' * (len(damaged) != 1)}"
-    said = f"{path}: {kind}, {count if damaged else 'every byte as written'}."
-    terminal.result(facts, said + (f" Not read: {'; '.join(left_out)}." if left_out else ""))
-    return 1 if damaged else 0
 
 
 def dashboard(

@@ -1,4 +1,4 @@
-"""The forecast of a training as tables, for `fewpass plan`."""
+"""The forecast of a training as tables, for `fewpass train --plan`."""
 
 from __future__ import annotations
 

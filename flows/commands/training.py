@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from fewpass.flows.options import (
     OUTPUT,
@@ -18,8 +18,11 @@ from fewpass.flows.options import (
     TrainingOptions,
     Where,
     given,
+    named,
 )
 from fewpass.flows.outcomes import require_convergence, require_tolerance
+from fewpass.flows.usage_errors import missing
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -37,11 +40,18 @@ if TYPE_CHECKING:
     Begin = Callable[[Executor], TrainingRun]
 
 
+IS_READ_ONCE = (
+    "A source of rows is read once, and by a plan not at all: with --dry-run the settings are "
+    "shown. Ingest it, and plan on the data set, for passes, bytes and memory."
+)
+
+
 def train(
     dataset: str,
-    run: str,
+    run: str | None = None,
     /,
     *,
+    plan_only: Annotated[bool, named("--plan")] = False,
     training: TrainingOptions = TRAINING,
     plan_source: PlanSource = PLAN_SOURCE,
     require_tol: bool = False,
@@ -59,24 +69,35 @@ def train(
     dataset
         Data set made by ingest, or a source of rows.
     run
-        Folder or address for the run: its plan, snapshots and log.
+        Folder or address for the run: its plan, snapshots and log. Only --plan needs none.
+    plan_only
+        Predict what the training takes (passes, bytes and memory), suggest what would help, and
+        write nothing. Reads the statistics of a data set.
     require_tol
         Exit with 1 if the tolerance was missed; the model is kept all the same.
     """
+    from fewpass.flows.commands.plan_tables import print_forecast
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import as_toml, training_settings
     from fewpass.pipeline.settings.flat_settings import flat
     from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, from_source = Terminal(output), is_source(dataset)
+    if run is None and not (plan_only or plan_source.dry_run):
+        raise missing("RUN", "train", "DATASET RUN")
+    if plan_only and from_source and not plan_source.dry_run:
+        raise BadInput(IS_READ_ONCE)
     if from_source and training.keep is not None:
         dataset, training, from_source = *_stored(terminal, dataset, training), False
     plan, place = training_settings(dataset, training, plan_source, is_source=from_source)
     if plan_source.dry_run:
         terminal.result(flat(plan, place), as_toml(plan, place))
         return 0
-    require_tolerance(plan, asked=require_tol)
     terminal.plan(as_toml(plan, place))
+    if plan_only or run is None:
+        print_forecast(terminal, dataset, plan, place)
+        return 0
+    require_tolerance(plan, asked=require_tol)
     result = train_shown(terminal, plan, run, place)
     plan = plan.model_copy(update={"lam": Lam.of(result.lam)})  # it may have been open
     return _report(terminal, result, plan, require_tol=require_tol)

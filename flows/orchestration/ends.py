@@ -18,7 +18,7 @@ from prefect.exceptions import Pause, TerminationSignal
 from prefect.states import Cancelled
 from prefect.utilities.engine import propose_state_sync
 
-from fewpass.flows.dead_runs import what_resumes
+from fewpass.flows.checked_runs import what_resumes
 from fewpass.flows.orchestration.watching import was_cancelled
 from fewpass.flows.refusals import Interrupted
 from fewpass.pipeline.runs.run_folder import RunFolder

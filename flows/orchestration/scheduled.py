@@ -154,7 +154,7 @@ def _state_name(error: Exception) -> str | None:
 
 
 def begin_flow() -> None:
-    """Tell Prefect which process this flow run is, so that `fewpass doctor` can look for it.
+    """Tell Prefect which process this flow run is, so that `fewpass check` can look for it.
 
     Prefect keeps parameters and shows them: BadAddress where an address among them has a secret.
     """
@@ -203,7 +203,7 @@ def dated(given: str | tuple[str, ...], parameter: str) -> Any:
 
     After an outage the runs that were missed are all due at once.  The first of them does the work
     of the newest; those behind it find that done.  What was chosen becomes the flow run's parameter
-    of that name: tried again it takes the same one, and `fewpass doctor` knows where to look.
+    of that name: tried again it takes the same one, and `fewpass check` knows where to look.
 
     Parameters
     ----------

@@ -18,7 +18,13 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.states import Crashed
 
-from fewpass.flows.dead_runs import WHEN_STALLED, Finding, examine_folder, stalled, what_resumes
+from fewpass.flows.checked_runs import (
+    WHEN_STALLED,
+    Finding,
+    examine_run,
+    stalled,
+    what_resumes,
+)
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.flows.orchestration.server import answering
 from fewpass.pipeline.models.refresh.store_state import runs_in
@@ -29,10 +35,10 @@ SLACK_S = 5.0  # a process that began later than its run (by more than this) is 
 PAGE = 200
 
 
-def examine_server(*, fix: bool) -> list[Finding]:
+def examine_server(*, free: bool) -> list[Finding]:
     """Look at every flow run of ours that the server believes alive; mark the dead crashed."""
     with answering(), get_client(sync_client=True) as client:
-        return [_examine(client, run, fix=fix) for run in _believed_alive(client)]
+        return [_examine(client, run, free=free) for run in _believed_alive(client)]
 
 
 def _believed_alive(client: SyncPrefectClient) -> list[FlowRun]:
@@ -46,28 +52,28 @@ def _believed_alive(client: SyncPrefectClient) -> list[FlowRun]:
     )
 
 
-def _examine(client: SyncPrefectClient, run: FlowRun, *, fix: bool) -> Finding:
+def _examine(client: SyncPrefectClient, run: FlowRun, *, free: bool) -> Finding:
     what = f"flow run {run.name} ({run.state_name})"
     url = run_folder_of(run)
     folder = Folder(url).url if url else None
     alive, why = process_state(run)
-    lease = examine_folder(folder, fix=False) if folder else None
+    lease = examine_run(folder, free=False) if folder else None
     if alive is None and lease is not None and lease.alive is False:
         alive, why = False, f"its lease says that {lease.why}"
     resume = what_resumes(RunFolder(folder)) if folder else "the same command begins anew"
+    finding = Finding(what, True, why, "flow run", alive, folder=folder)
     if alive is not False:
         stuck = stalled(RunFolder(folder)) if folder and alive else None
-        if stuck is not None:
-            return Finding(what, True, f"{why}: {stuck}", (), WHEN_STALLED, True, folder)
-        rest = "nothing to resume: it is not known to be dead"
-        return Finding(what, alive, why, (), rest, False, folder)
+        if stuck is None:
+            return finding
+        return finding._replace(ok=False, why=f"{why}: {stuck}", stalled=True, advice=WHEN_STALLED)
     done: list[str] = []
-    if fix:
-        client.set_flow_run_state(run.id, Crashed(message=f"fewpass doctor: {why}"), force=True)
+    if free:
+        client.set_flow_run_state(run.id, Crashed(message=f"fewpass check: {why}"), force=True)
         done.append("marked it crashed, which frees its concurrency slot")
         if folder:
-            done += examine_folder(folder, fix=True).done
-    return Finding(what, False, why, tuple(done), resume, False, folder)
+            done += examine_run(folder, free=True).done
+    return finding._replace(ok=free, done=tuple(done), advice=resume)
 
 
 def process_state(run: FlowRun) -> tuple[bool | None, str]:
@@ -78,7 +84,7 @@ def process_state(run: FlowRun) -> tuple[bool | None, str]:
     if not host:  # a worker writes no more than that before the flow has begun
         return None, f"its worker started process {pid}, on a machine that it did not name"
     if host != socket.gethostname():
-        return None, f"it runs as process {pid} on {host}: run fewpass doctor there"
+        return None, f"it runs as process {pid} on {host}: run fewpass check there"
     who = f"process {pid} on this machine"
     try:
         process = psutil.Process(int(pid))

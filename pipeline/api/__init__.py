@@ -3,13 +3,14 @@
 from fewpass.pipeline.api.making_data_sets import append, forget, ingest
 from fewpass.pipeline.api.publishing_models import abandon, models, publish, refresh, take
 from fewpass.pipeline.api.training_models import cross_validate, train
-from fewpass.pipeline.api.using_models import evaluate, load_model, predict, shapes
+from fewpass.pipeline.api.using_models import evaluate, explain, load_model, predict
 
 __all__ = [
     "abandon",
     "append",
     "cross_validate",
     "evaluate",
+    "explain",
     "forget",
     "ingest",
     "load_model",
@@ -17,7 +18,6 @@ __all__ = [
     "predict",
     "publish",
     "refresh",
-    "shapes",
     "take",
     "train",
 ]

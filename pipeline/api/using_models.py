@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
+from fewpass.pipeline.explaining import explain as explaining
+from fewpass.pipeline.explaining.explain import ExplainedRow
 from fewpass.pipeline.explaining.plain_shapes import ModelShapes
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.planning.place import place_for, seconds_of_pass
-from fewpass.pipeline.reporting.model_shapes import model_shapes
+from fewpass.pipeline.reporting.largest_weights import MOST_LISTED, NamedWeight, largest_weights
+from fewpass.pipeline.reporting.model_shapes import is_additive, model_shapes
 from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.scoring import evaluation, prediction
@@ -21,7 +24,11 @@ from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.matching_options import Matching
-from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, PredictionPlan
+from fewpass.pipeline.settings.prediction_plan import (
+    EvaluationPlan,
+    ExplanationPlan,
+    PredictionPlan,
+)
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.stream.sources import is_source
 from fewpass.storage.dataset import Dataset
@@ -51,38 +58,68 @@ def load_model(run: Address) -> Model:
     return model_of(run_at(os.fspath(run)))
 
 
-def shapes(model: Any, label: Any = None) -> ModelShapes:
-    """Return what every column and pair of an additive model adds, as `fewpass shapes` does.
+def explain(
+    run: Any,
+    inputs: Address | Sequence[Address] | None = None,
+    output: Address | None = None,
+    **settings: Any,
+) -> ModelShapes | list[NamedWeight] | list[ExplainedRow] | PredictionResult:
+    """Explain a model, or the scores of rows, as `fewpass explain` does.
 
-    `shapes["hour"]` is the function of a column: points, contributions and rows of the sample
-    there, as lists and arrays of equal length, the last entry of missing cells.
-    `shapes["hour", "day"]` is that of a pair: points_a, points_b, and contributions and rows as
-    grids.  Of both, and of all importances, `to_pandas()` makes a frame.
+    Of an additive model, `explain(run)["hour"]` is the function of a column: points, contributions
+    and rows of the sample there, as lists and arrays of equal length, the last entry of missing
+    cells.  `explain(run)["hour", "day"]` is that of a pair: points_a, points_b, and contributions
+    and rows as grids.  Of both, and of all importances, `to_pandas()` makes a frame.
 
     Parameters
     ----------
-    model
-        Folder or address of a run, or of a store that has published one; a fitted
-        `LinearClassifier` or `LinearRegressor`; or a pipeline of a `TableEncoder` and a model.
-    label
-        Of a model of more than two classes, the one whose score is meant.
+    run
+        Folder or address of a run, or of a store that has published one; without `inputs` also a
+        fitted `LinearClassifier` or `LinearRegressor`, or a pipeline of a `TableEncoder` and a
+        model.
+    inputs
+        Files that `ingest` reads, with or without labels, whose scores are explained.
+    output
+        A .parquet or .csv file for the contributions to all rows.
+    **settings
+        Fields of `ExplanationPlan` (top, class_label; rows, keep, overwrite, ... of inputs) and of
+        `SourceOptions`.
 
     Returns
     -------
     ModelShapes
-        constant, columns, pairs, rest, importances; the score is the constant plus all functions.
-        `data()` returns what `fewpass shapes RUN --json` writes.
+        Of an additive model: constant, columns, pairs, rest, importances; the score is the constant
+        plus all functions.  `data()` returns what `fewpass explain RUN --json` writes.
+    list of NamedWeight
+        Of a linear one: feature, weight, per_unit of the largest weights.
+    list of ExplainedRow
+        Of the first rows of inputs: row, predicted, label, score, base, offset, terms.
+    PredictionResult
+        With an output: output, rows, columns, ...
 
     Raises
     ------
     BadInput
-        If the model has no curves, or several classes of which none is named.  A ValueError.
+        If rows cannot be read, if there are several classes of which none is named, or if a fitted
+        model has no curves.  A ValueError.
     """
-    if isinstance(model, str | os.PathLike):
-        return ModelShapes.of(model_shapes(load_model(model), label))
+    plan = plan_of(ExplanationPlan, settings)
+    if inputs is not None:
+        model, files = load_model(run), addresses(inputs)
+        if output is not None:
+            return explaining.explain(model, files, os.fspath(output), plan.options, **plan.written)
+        return explaining.explain_rows(
+            model, files, plan.options, rows=plan.rows, label=plan.class_label, memory=plan.memory
+        )
+    plan.refuse_reading()
+    if isinstance(run, str | os.PathLike):
+        model = load_model(run)
+        if is_additive(model):
+            return ModelShapes.of(model_shapes(model, plan.class_label))
+        return largest_weights(model, plan.top or MOST_LISTED, plan.class_label)
     from fewpass.pipeline.models.estimators.fitted_shapes import shapes_of_fitted  # noqa: PLC0415 - an extra
 
-    return shapes_of_fitted(model, label)
+    return shapes_of_fitted(run, plan.class_label)
 
 
 def evaluate(

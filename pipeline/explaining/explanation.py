@@ -38,7 +38,7 @@ class Explanation(NamedTuple):
     ----------
     names
         (T,) terms: columns of the source, or two of them with " x " between; of an additive model
-        its functions, as `fewpass shapes` shows them.
+        its functions, as `fewpass explain` shows them.
     predicted
         (n,) what is predicted: labels or numbers.
     labels

@@ -1,4 +1,4 @@
-"""The terms of an additive model's scores: its functions, as `fewpass shapes` shows them.
+"""The terms of an additive model's scores: its functions, as `fewpass explain` shows them.
 
 What a pair's features say of one of its columns alone is that column's (additive_shapes.py).  With
 a feature for every cell of a pair, those of a row sum to the table's scale, so a function of one of

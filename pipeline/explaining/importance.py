@@ -119,7 +119,7 @@ def _itself(at: TermWeights, _: Any) -> TermWeights:
 def terms_for(model: Model) -> StoredTerms:
     """Return the terms that are looked at: some, and all others as one, where they are many.
 
-    Of an additive model its functions, as `fewpass shapes` shows them.
+    Of an additive model its functions, as `fewpass explain` shows them.
     """
     stored = stored_terms(model) or _of_columns(model)
     squares = np.square(np.atleast_2d(model.weights.coef)).sum(axis=0)

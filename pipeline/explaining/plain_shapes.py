@@ -154,7 +154,7 @@ class ModelShapes:
         raise KeyError(f"There is no function {name!r}. There are {names}.")
 
     def data(self) -> dict[str, Any]:
-        """Return all functions as `fewpass shapes RUN --json` writes them (`additive`)."""
+        """Return all functions as `fewpass explain RUN --json` writes them (`additive`)."""
         return as_facts(self._shapes)
 
     def to_pandas(self) -> Any:

@@ -109,7 +109,7 @@ def _out_of_reach(
             allows = f"and `passes` allows {plan.passes}, which may be too few"
         yield (
             f"A certificate of {tol:g} usually takes about {format_passes(usual)} here, {allows}. "
-            "Raise it, ask for a larger `tol`, or see what fewpass plan advises."
+            "Raise it, ask for a larger `tol`, or see what `plan` advises."
         )
     elif method_class(streaming(plan).kind).is_sublinear:
         yield (

@@ -19,6 +19,7 @@ from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 
+MOST_LISTED = 20  # weights, unless another number is asked for
 NO_NAMES: Mapping[int, str] = MappingProxyType({})
 
 

@@ -47,7 +47,7 @@ def model_shapes(model: Model, label: str | None = None) -> Shapes:
         raise BadInput(
             f"The model of {model.run.url} has no curves: it is linear in its columns, as additive "
             "encoding is, too, where held-out rows lose no less with curves. Ingest with "
-            "`encode=splines` for curves in any case, or list its weights (fewpass weights)."
+            "`encode=splines` for curves in any case, or list its weights (fewpass explain)."
         )
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
     plain, row = unscaled(model.weights, scaler), row_of_class(model, label)

@@ -39,7 +39,7 @@ def learnt_from(
     """Return the runs in a folder, up to three deep, that have learnt from rows of data sets.
 
     Also those that they began at, wherever these lie.  A run whose record is damaged is passed
-    over: `fewpass verify` names it.  One on a data set as it is now is free of what that had.
+    over: `fewpass check` names it.  One on a data set as it is now is free of what that had.
     """
     learners: dict[str, LearntRun] = {}
     waiting = list(_runs_in(runs, storage_options))

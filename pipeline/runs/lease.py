@@ -248,7 +248,7 @@ class Lease:
 
     def _if_dead(self) -> str:
         if self._key == KEY:
-            return "should it be dead, fewpass doctor frees the run"
+            return "should it be dead, fewpass check with `free` frees the run"
         return f"should it be dead, it is not waited for after {LASTS_S:.0f} s of silence"
 
     def _renew(self) -> None:

@@ -46,7 +46,7 @@ def not_covered(run: RunFolder) -> list[str]:
     except (Damaged, PlanMismatch):
         dataset = "that it was trained on"
     return [
-        f"the data set {dataset} (fewpass verify reads it)",
+        f"the data set {dataset} (fewpass check reads it)",
         "report/, which is drawn anew",
         "numbers per row that no snapshot goes with",
     ]

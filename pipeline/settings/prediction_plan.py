@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PositiveInt
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import several
 from fewpass.pipeline.settings.flat_settings import Words
 from fewpass.pipeline.settings.model_config import Workers
@@ -56,6 +57,44 @@ class PredictionPlan(Described):
 
 
 OF_OUTPUT = frozenset(PredictionPlan.model_fields) - {"options"}
+
+
+class ExplanationPlan(Described):
+    """How much of a model or of scores is explained, and how rows are read."""
+
+    options: SourceOptions = SourceOptions.usual()
+    """How to read the input."""
+    rows: PositiveInt = 5
+    """How many rows are shown."""
+    top: PositiveInt | None = None
+    """How many weights, of each class, or functions are shown, or contributions of each row
+    [default: 20, of a row 8]."""
+    class_label: str | None = None
+    """One class of a model of several [default: each; of a row that of the label predicted]."""
+    keep: Columns = ()
+    """Column of the input that is written first, as it is, such as an id; may be repeated."""
+    overwrite: bool = False
+    """Replace the output if it exists already."""
+    memory: ByteSize | None = None
+    """Memory limit, such as 256MB, in addition to what the libraries take [default: 1GiB, and what
+    the weights take]."""
+    threads: Workers | None = None
+    """Threads that read and score [default: one per core]."""
+
+    @property
+    def written(self) -> Words:
+        """What a file of contributions takes, by name."""
+        return {
+            "label": self.class_label, "keep": self.keep, "overwrite": self.overwrite,
+            "memory": self.memory, "threads": self.threads,
+        }  # fmt: skip
+
+    def refuse_reading(self) -> None:
+        """Raise BadInput for a setting about rows, where none are named."""
+        of_rows = sorted(self.model_fields_set - {"top", "class_label", "options"})
+        of_rows += sorted(self.options.model_fields_set)
+        if of_rows:
+            raise BadInput(f"`{of_rows[0]}` is about rows. Name a file of rows, or leave it out.")
 
 
 class FigureOptions(Described):

@@ -74,7 +74,7 @@ def what_helps(result: TrainingResult, prover: Prover | None) -> str:
         said.append("No other method is known to prove it; rows or columns of one scale may help.")
     said.append(
         f"More passes from this model on: fewpass train with `start_from={result.run}`, more "
-        "`passes`, and a new run. Or a larger `tol` or `lam`: fewpass plan says what they change."
+        "`passes`, and a new run. Or a larger `tol` or `lam`: `plan` says what they change."
     )
     return " ".join(said)
 

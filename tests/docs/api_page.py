@@ -24,7 +24,7 @@ What `from fewpass import ...` offers. [python.md](python.md) shows it in use. (
 #: What there is, in the order of the page.
 GROUPS = {
     "the commands as functions": (
-        "ingest", "append", "forget", "train", "evaluate", "cross_validate", "predict", "shapes", "load", "load_model", "refresh",
+        "ingest", "append", "forget", "train", "evaluate", "cross_validate", "predict", "explain", "load", "load_model", "refresh",
         "models", "publish", "take", "abandon", "warm_up",
     ),
     "scikit-learn estimators": (

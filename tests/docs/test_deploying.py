@@ -154,12 +154,12 @@ def test_every_process_of_the_composition_is_one():
     assert all(port.startswith("127.0.0.1:") for port in services["server"]["ports"])
     assert COMPOSE["networks"]["inside"] == {"internal": True}
     lasting = [name for name in OURS if name not in ("bucket", "deploy")]
-    assert [services[name]["healthcheck"]["test"][1:3] for name in lasting] == [
-        ["fewpass", "health"]
+    assert [services[name]["healthcheck"]["test"][1:4] for name in lasting] == [
+        ["fewpass", "check", "--quick"]
     ] * 4
     named = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text()))
     assert named == set(re.findall(r"^(\w+)=", (DEPLOY / "example.env").read_text(), re.MULTILINE))
-    assert cli.main(["health", "--help"]) == 0
+    assert cli.main(["check", "--help"]) == 0
 
 
 def test_values_of_charts_are_yaml_and_run_no_process_as_root():

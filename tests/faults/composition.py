@@ -124,10 +124,10 @@ def worked(night):
     night.tell("`train/train-model` on the two Dask workers", f"{time.monotonic() - began:.0f} s")
     places = ["s3://fewpass/first", "s3://fewpass/data", "http://server:4200/api/health",
               "tcp://scheduler:8786"]  # fmt: skip
-    night.said("worker", ["fewpass", "health", *places])
+    night.said("worker", ["fewpass", "check", "--quick", *places])
     metrics = night.said("scheduler", ["python", "-c", METRICS])
     assert 'fewpass_passes{run="s3://fewpass/first"} 2' in metrics, metrics
-    night.tell("`fewpass health` of run, data set, server, scheduler; `/fewpass/metrics`",
+    night.tell("`fewpass check --quick` of run, data set, server, scheduler; `/fewpass/metrics`",
                "all in order; the run is on it")  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def stopped(night):
     plan = '{"dataset": "s3://fewpass/data", "passes": 400, "lam": "10/n"}'
     run = ["prefect", "deployment", "run", "train/train-model", "-p", f"plan={plan}", "-p"]
     night.said("worker", [*run, "run=s3://fewpass/long"])
-    look = ["fewpass", "health", "s3://fewpass/long"]
+    look = ["fewpass", "check", "--quick", "s3://fewpass/long"]
     wait_for(lambda: night.process("worker", look, "said").wait(60) == 0, 120, "a training")
     time.sleep(10)
     began = time.monotonic()

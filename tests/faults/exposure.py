@@ -67,8 +67,8 @@ def _place(sandbox: Sandbox, stored: Stored, pattern: str) -> Path:
 
 
 def _commands(sandbox: Sandbox, stored: Stored) -> list[list[str]]:
-    looks = [["verify", f"{sandbox.at}/{stored.verify}"]] if stored.verify else []
-    if stored.verify == "run":
+    looks = [["check", "--free", f"{sandbox.at}/{stored.checked}"]] if stored.checked else []
+    if stored.checked == "run":
         looks.append(["report", f"{sandbox.at}/run"])
     return [*looks, stored.subject.command(sandbox.at)]
 
@@ -241,7 +241,7 @@ def _secretive(sandbox: Sandbox, name: str, path: str) -> Verdict:
             "predict": [["predict", run, address, f"{sandbox.at}/out.csv"]],
             "train": [["train", address, new, "--scheduler", "none"]],
             "resume": [["resume", address, "--scheduler", "none"]],
-            "inspect": [["inspect", address], ["verify", address]],
+            "inspect": [["inspect", address], ["check", address]],
         }[name]  # fmt: skip
         ended = sandbox.starter.run(commands, watched=sandbox.at)
     if wrong := fault_of(ended):

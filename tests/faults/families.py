@@ -148,11 +148,11 @@ def _incomplete_is_no_data_set(sandbox: Sandbox, subject: Subject, quiet: dict) 
     """What an interrupted ingest leaves is refused, or whole; what a change leaves is whole."""
     if subject.kind not in ("ingest", "append", "forget"):
         return None
-    ended = sandbox.run(["verify", f"{sandbox.at}/set"])
+    ended = sandbox.run(["check", f"{sandbox.at}/set"])
     if wrong := fault_of(ended):
         return wrong
     if subject.kind != "ingest":
-        test = sandbox.run(["verify", f"{sandbox.at}/set-test"])
+        test = sandbox.run(["check", f"{sandbox.at}/set-test"])
         whole = ended.status == test.status == 0
         return None if whole else "an interrupted change left a damaged data set"
     if (
@@ -256,17 +256,17 @@ class Stored(NamedTuple):
         Restores it and returns the name it is kept by; with seed 1 the older version of it.
     parts
         Of the folder: where its objects are.
-    verify
-        What `fewpass verify` is asked about; None where it does not look.
+    checked
+        What `fewpass check` is asked about; None where it does not look.
     subject
         The command that reads it, with the bits that it must come to.
     unsealed
-        Ends of keys that `verify` need not name: nothing is computed from them.
+        Ends of keys that `check` need not name: nothing is computed from them.
     """
 
     restore: Callable[[Sandbox, int], str]
     parts: tuple[str, ...]
-    verify: str | None
+    checked: str | None
     subject: Subject
     unsealed: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
@@ -340,7 +340,7 @@ def _damaged(sandbox: Sandbox, stored: Stored, one: Damage, older: Path) -> Verd
     quiet = _bits_of(sandbox, stored)
     stored.restore(sandbox, 0)
     damaging.inflict(sandbox.at, older, one, chance(0, one))
-    commands = [["verify", f"{sandbox.at}/{stored.verify}"]] if stored.verify else []
+    commands = [["check", "--free", f"{sandbox.at}/{stored.checked}"]] if stored.checked else []
     if one.key.endswith("log.jsonl"):
         commands.append(["report", f"{sandbox.at}/run"])
     commands.append(stored.subject.command(sandbox.at))
@@ -354,13 +354,13 @@ def _damaged(sandbox: Sandbox, stored: Stored, one: Damage, older: Path) -> Verd
     found = Verdict("named")
     if last.status == 0:
         found = same(stored.subject, sandbox.at, last, quiet)
-    if found.how != "broken" and stored.verify and not one.key.endswith(stored.unsealed or "\0"):
+    if found.how != "broken" and stored.checked and not one.key.endswith(stored.unsealed or "\0"):
         return _verified(ended, one, found)
     return found
 
 
 def _verified(ended: Ended, one: Damage, found: Verdict) -> Verdict:
-    """`verify` names what it reads.
+    """`check` names what it reads.
 
     Numbers per row that no snapshot needs are nobody's, without its manifest a copy is one that was
     never finished, and a snapshot without its file never was.
@@ -369,11 +369,11 @@ def _verified(ended: Ended, one: Damage, found: Verdict) -> Verdict:
     if said.status != 0 and names(f"{said.out} {said.err}", (one.key, one.other)):
         return found
     if said.status != 0:
-        return broken(f"verify does not name it: {said.out} {said.err}")
+        return broken(f"check does not name it: {said.out} {said.err}")
     unfinished = one.kind == "deleted" and one.key.endswith(("manifest.json", SUFFIX))
     if found.how == "equal" and (unfinished or "/rows/" in one.key):
         return found
-    return broken(f"verify says: {said.out.strip()}")
+    return broken(f"check says: {said.out.strip()}")
 
 
 def _bits_of(sandbox: Sandbox, stored: Stored) -> dict:

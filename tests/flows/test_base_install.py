@@ -27,7 +27,7 @@ train visits by-s2gd --tol 1e-3 --solver s2gd+
 train visits.csv straight --label bought --drop visit
 evaluate model visits-test
 predict model visits.csv bought.csv --probability
-weights model
+explain model
 report model
 report model --html"""
 

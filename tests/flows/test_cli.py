@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fewpass.flows import cli
-from fewpass.flows.commands.completing import candidates
 from fewpass.flows.commands.contents import faults
+from fewpass.flows.completion import candidates
 from fewpass.flows.declared_options import arguments_of, options_of, text_of
 from fewpass.flows.help_pages import spelled
 from fewpass.flows.listed_commands import COMMANDS, function_of
@@ -129,7 +129,7 @@ def test_nothing_asked_for_says_what_to_do_first(capsys):
         ("ingest a b --test_fraction .2", "Did you mean --test-fraction?"),
         ("ingest a b --test-frac .2", "Did you mean --test-fraction?"),
         ("ingest a b --sep=;", "Did you mean --delimiter?"),
-        ("doctor --lambda 1", "doctor has no option --lambda. fewpass doctor --help"),
+        ("check --lambda 1", "check has no option --lambda. fewpass check --help"),
         ("train a", "train takes DATASET RUN, and RUN is missing."),
         ("train a b c", "train takes DATASET RUN, and 'c' is too much."),
         ("train a b --tol", "--tol needs a value after it."),
@@ -188,11 +188,41 @@ def test_every_method_has_a_page(as_json):
         assert all(one["what"] for one in told["settings"]), kind
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_ask_for_words(shell, capsys):
-    assert cli.main(["completion", shell]) == 0
-    shown = capsys.readouterr().out
-    assert f"fewpass completion {shell} -- " in shown
+@pytest.fixture
+def installed(tmp_path, monkeypatch, capsys):
+    """Install the script of a shell into an empty home; return where it is."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    def install(*words):
+        assert cli.main(["--install-completion", *words]) == 0
+        return Path(capsys.readouterr().out.partition(" is written")[0])
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("shell", "place"),
+    [
+        ("bash", ".local/share/bash-completion/completions/fewpass"),
+        ("zsh", ".zfunc/_fewpass"),
+        ("fish", ".config/fish/completions/fewpass.fish"),
+    ],
+)
+def test_completion_scripts_are_where_shells_look(shell, place, installed, tmp_path, monkeypatch):
+    path = installed(shell)
+    assert path == tmp_path / "home" / place
+    assert "fewpass --complete" in path.read_text()
+    path.unlink()
+    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
+    assert installed() == path and path.exists()
+
+
+def test_no_script_of_another_shell(installed, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    for words in ([], ["tcsh"]):
+        assert cli.main(["--install-completion", *words]) == 2
+        assert "knows bash, zsh, fish, not 'tcsh'" in capsys.readouterr().err
+    assert not (tmp_path / "home").exists()
 
 
 @pytest.mark.parametrize(
@@ -211,10 +241,8 @@ def test_words_are_completed_to_commands_options_and_choices(words, completed):
     assert sorted(candidates(words.split())) == sorted(completed)
 
 
-def test_bash_completes(tmp_path, capsys):
-    assert cli.main(["completion", "bash"]) == 0
-    script = tmp_path / "fewpass"
-    script.write_text(capsys.readouterr().out)
+def test_bash_completes(installed):
+    script = installed("bash")
     asked = "COMP_WORDS=(fewpass methods newt); COMP_CWORD=2; _fewpass; echo $COMPREPLY"
     found = subprocess.run(
         ["bash", "--norc", "-c", f"source {script}; {asked}"], capture_output=True, text=True,
@@ -225,11 +253,9 @@ def test_bash_completes(tmp_path, capsys):
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
 @pytest.mark.parametrize("autoloaded", [True, False])
-def test_zsh_runs_the_function_that_it_was_given(tmp_path, capsys, autoloaded):
-    assert cli.main(["completion", "zsh"]) == 0
-    script = tmp_path / "_fewpass"
-    script.write_text(capsys.readouterr().out)
-    calls = f"fpath+={tmp_path}; autoload -Uz compinit; compinit -u -D; "
+def test_zsh_runs_the_function_that_it_was_given(installed, autoloaded):
+    script = installed("zsh")
+    calls = f"fpath+={script.parent}; autoload -Uz compinit; compinit -u -D; "
     calls += "_files() { echo called; }; "
     calls += "_fewpass" if autoloaded else f"source {script}; $_comps[fewpass]"
     found = subprocess.run(
@@ -323,7 +349,7 @@ def test_inspect_tells_what_lies_there(work, as_json, fewpass):
         assert fewpass("inspect", work / place)[0] == 0
 
 
-def test_verify_tells_how_far_it_is(work):
+def test_check_tells_how_far_it_is(work):
     for place, end in (("clicks", "of "), ("run", "snapshots")):
         told = []
         assert list(faults(str(work / place), lambda share, said: told.append((share, said)))) == []
@@ -333,19 +359,19 @@ def test_verify_tells_how_far_it_is(work):
         assert end in told[-1][1]
 
 
-def test_verify_names_what_is_damaged(work, as_json, fewpass, tmp_path):
+def test_check_names_what_is_damaged(work, as_json, fewpass, tmp_path):
     assert fewpass("ingest", work / "clicks.svm", tmp_path / "d", "-q")[0] == 0
-    assert as_json("verify", tmp_path / "d")["damaged"] == []
+    assert as_json("check", tmp_path / "d")["ok"]
     victim = min((tmp_path / "d").glob("rows-*/*/c.0"))
     raw = bytearray(victim.read_bytes())
     raw[len(raw) // 2] ^= 1
     victim.write_bytes(raw)
-    status, out, err = fewpass("verify", tmp_path / "d", "--json")
+    status, out, err = fewpass("check", tmp_path / "d", "--json")
     assert status == 1
-    assert len(json.loads(out)["damaged"]) == 1
+    assert [len(one["damaged"]) for one in json.loads(out)["places"]] == [1]
     assert str(victim) in err
     assert fewpass("train", tmp_path / "d", tmp_path / "r", *NO_DASK)[0] == 1
-    assert as_json("verify", work / "run")["damaged"] == []
+    assert as_json("check", work / "run")["ok"]
 
 
 # -- refusals ---------------------------------------------------------------------------------------
@@ -373,7 +399,6 @@ def test_verify_names_what_is_damaged(work, as_json, fewpass, tmp_path):
         (["predict", "{work}/run", "{work}/clicks", "{new}.xlsx"], [".xlsx", ".parquet"]),
         (["predict", "{work}/run", "{work}/clicks", "-", "--json"], ["standard output"]),
         (["inspect", "{work}/nothing"], ["nothing"]),
-        (["verify", "{work}"], ["a folder of other files", "a data set"]),
         (["ingest", "{work}/clicks.svm"], ["data set"]),
         (["ingest", "{work}/nothing.svm", "{new}"], ["nothing.svm"]),
         (

@@ -119,7 +119,7 @@ def test_words_behind_two_hyphens_are_no_options():
         ("train --pases 3", "Did you mean --passes?"),
         ("predict a b c --bins 3", "predict has no option --bins. It was decided when the model"),
         ("append a b --no-ranks", "append has no option --no-ranks. It was decided when"),
-        ("doctor --bins 3", "fewpass doctor --help"),
+        ("check --bins 3", "fewpass check --help"),
         ("train a b -z", "train has no option -z."),
         ("train a b --json=true", "--json takes no value."),
         ("train a b --header --no-header", "--header is given more than once."),

@@ -106,7 +106,7 @@ def test_a_secret_is_in_no_file_and_in_no_line(kind, host, tmp_path, capfd):
         ["train", data, run, "--scheduler", "none", "--memory", "97MB", *loud],
         ["predict", run, url, out, *loud],
         ["report", run, *loud],
-        ["verify", data],
+        ["check", data],
     ):
         assert main(words) == 0, capfd.readouterr().err
     assert Dataset.open(data).manifest.sources[0].name == f"http://{host}/x.svm"
@@ -140,16 +140,15 @@ def test_what_fails_tells_no_secret(kind, host, tmp_path, capfd):
         (["train", made, made, "--scheduler", url], 2),
         (["resume", url], 2),
         (["inspect", url], 2),
-        (["verify", url], 2),
+        (["check", url], 0 if kind == "token" else 1),
         (["predict", url, url, url], 2),
         (["dashboard", url], 2),
-        (["doctor", url], 2),
     ):
         found = main([*words, "--debug"])
         said = capfd.readouterr()
         assert_nowhere(tmp_path, said.out, said.err)
         assert found == status, (words, said.err)
-        assert said.err or status == 0
+        assert said.err or said.out or status == 0
     config.write_text(f'start_from = "{url}"\n')
     assert main(["train", made, made, "--config", str(config)]) == 2
     assert_nowhere(tmp_path / "data", *capfd.readouterr())

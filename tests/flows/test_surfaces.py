@@ -17,7 +17,11 @@ from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, PredictionPlan
+from fewpass.pipeline.settings.prediction_plan import (
+    EvaluationPlan,
+    ExplanationPlan,
+    PredictionPlan,
+)
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest import phases
@@ -34,13 +38,16 @@ EXECUTION = {
 }  # fmt: skip
 #: Names that a command has for something else.
 CALLED = {
-    "features": "n_features", "stop_early": "early_stopping", "source": "sources",
+    "features": "n_features", "class": "class_label", "stop_early": "early_stopping", "source": "sources",
     "input": "inputs", "out": "output",
 }  # fmt: skip
 #: Of a terminal alone; `threads` are where it works for those that Dask may run.
 SHOWN = {"config", "debug", "dry_run", "json", "log_format", "quiet", "verbose", "set"}
 OF_COMMANDS = {
-    "train": {"require_tol", "keep"}, "cross-validate": {"keep"},
+    "train": {"require_tol", "keep", "plan"}, "cross-validate": {"keep"},
+    "explain": {
+        "by_column", "csv", "function", "held_out", "names", "pictures", "weights",
+    },
     "evaluate": {"html", "importance", "overwrite", "reliability", "threads"},
 }  # fmt: skip
 OF_PYTHON = {"label_required", "storage_options", "on_event", "execution"}
@@ -58,7 +65,7 @@ NOT_IN_FLOWS = {
 def names_in_python(verb):
     given = inspect.signature(getattr(fewpass, verb.replace("-", "_"))).parameters.values()
     own = {one.name for one in given if one.kind != one.VAR_KEYWORD}
-    return own | {*settings(KEYWORDS[verb])}
+    return own | {*settings(KEYWORDS.get(verb, ExplanationPlan))}
 
 
 def names_of_command(verb):
@@ -83,13 +90,13 @@ def names_of_flow(verb, model=None):
     return names - {"source"}
 
 
-@pytest.mark.parametrize("verb", KEYWORDS)
+@pytest.mark.parametrize("verb", [*KEYWORDS, "explain"])
 def test_a_command_takes_what_the_function_of_its_name_takes(verb):
     command, python = names_of_command(verb), names_in_python(verb)
     places = EXECUTION if "execution" in python else set()
     more = SHOWN | places | OF_COMMANDS.get(verb, set())
     assert command - python <= more, command - python - more
-    fixed = {*FIXED} if verb in ("append", "evaluate", "predict") else set()
+    fixed = {*FIXED} if verb in ("append", "evaluate", "explain", "predict") else set()
     missing = python - command - OF_PYTHON - fixed
     assert not command & fixed
     assert missing <= ({"sources"} if verb in ("train", "cross-validate") else set()), missing

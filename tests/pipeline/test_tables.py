@@ -125,7 +125,7 @@ def test_the_recipe_is_part_of_the_data_set(work, tmp_path):
     shutil.copytree(folder / "data", tmp_path / "data")
     schema = tmp_path / "data/schema.json"
     schema.write_text(schema.read_text().replace('"city"', '"town"'))
-    assert main(["verify", str(tmp_path / "data")]) == 1
+    assert main(["check", str(tmp_path / "data")]) == 1
 
 
 def test_a_recipe_of_other_columns_is_refused(work):
@@ -176,13 +176,13 @@ def test_a_recipe_is_used_as_it_is(said, told, work, tmp_path, capsys):
 
 def test_weights_have_names(work, capsys):
     folder, _ = work
-    assert main(["weights", str(folder / "run"), "--top", "4", "--json"]) == 0
+    assert main(["explain", str(folder / "run"), "--weights", "--top", "4", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     names = [weight["feature"] for weight in told["weights"]]
     assert {"city=Oslo", "income is missing"} <= set(names)
     sizes = [abs(weight["weight"]) for weight in told["weights"]]
     assert sizes == sorted(sizes, reverse=True)
-    assert main(["weights", str(folder / "run"), "--csv"]) == 0
+    assert main(["explain", str(folder / "run"), "--csv"]) == 0
     assert capsys.readouterr().out.startswith("class,feature,weight,per_unit\n")
     assert main(["export", str(folder / "run"), str(folder / "model.safetensors")]) == 2
     assert "takes the columns of a table, which it encodes" in capsys.readouterr().err
@@ -205,7 +205,7 @@ def test_what_speaks_for_a_class_has_a_positive_weight_whatever_the_sign_of_its_
     columns = ["--column", "text=text", "--column", "word=hash", "--label", "said"]
     assert main(["ingest", str(tmp_path / "t.csv"), data, *columns, "-q"]) == 0
     assert main(["train", data, run, "--tol", "1e-2", "-q"]) == 0
-    assert main(["weights", run, "--json", "--top", "200"]) == 0
+    assert main(["explain", run, "--weights", "--json", "--top", "200"]) == 0
     told = {one["feature"]: one["weight"] for one in json.loads(capsys.readouterr().out)["weights"]}
     for label, words in sides.items():
         found = [told[f"{column}{word}"] for column in ("text: ", "word=") for word in words]
@@ -223,7 +223,7 @@ def test_weights_in_units_of_the_source(tmp_path, capsys):
     assert main(["ingest", str(tmp_path / "rows.csv"), data, *options]) == 0
     train = ["--lam", "1e-9", "--tol", "1e-9", "--loss", "squared", "-q"]
     assert main(["train", data, run, *train]) == 0
-    assert main(["weights", run, "--json"]) == 0
+    assert main(["explain", run, "--weights", "--json"]) == 0
     found = {w["feature"]: w["per_unit"] for w in json.loads(capsys.readouterr().out)["weights"]}
     # Half a percent of the rows is clipped at either end.
     assert found["x"] == pytest.approx(3.0, rel=0.02)

@@ -112,14 +112,14 @@ def test_unknown_words_are_refused():
 
 def test_what_is_compiled_is_told_without_compiling(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cli.main(["doctor", "--compile"]) == 0
+    assert cli.main(["check"]) == 0
     assert "0 of this version (0 B)" in capsys.readouterr().out
     ours = tmp_path / "fewpass" / dispatch.sources_digest(Path(kernel_files.__file__).parents[1])
     kernel_files.write_kernel(ours / f"one{kernel_files.SUFFIX}", b"code")
     (ours / f"two{kernel_files.SUFFIX}").write_bytes(b"")
     (tmp_path / "fewpass" / "older").mkdir()
     kernel_files.write_kernel(tmp_path / "fewpass" / "older" / f"x{kernel_files.SUFFIX}", b"code")
-    assert cli.main(["doctor", "--compile", "--json"]) == 0
+    assert cli.main(["check", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["kernels"]
     assert told.pop("damaged") == {"two.kernel": "it is cut short, to 0 bytes"}
     assert told == {

@@ -195,7 +195,7 @@ import sys
 from fewpass.flows.cli import main
 from fewpass.storage.dataset import Dataset
 for layout in {LAYOUTS}:
-    assert main(["verify", {str(tmp_path)!r} + "/" + layout]) == 0
+    assert main(["check", {str(tmp_path)!r} + "/" + layout]) == 0
     assert main(["inspect", {str(tmp_path)!r} + "/" + layout]) == 0
     dataset = Dataset.open({str(tmp_path)!r} + "/" + layout)
     for k in range(dataset.n_chunks):

@@ -23,7 +23,7 @@ class WithShapes:
         """Return what every column, and every pair, of an additive model adds to the score.
 
         Where `encode` gave the columns curves: "additive", "splines", or "auto" that found them
-        better.  A pipeline of a `TableEncoder` and a model has them by `fewpass.shapes(pipeline)`.
+        better.  A pipeline of a `TableEncoder` and a model has them by `fewpass.explain(pipeline)`.
 
         Parameters
         ----------
@@ -33,8 +33,8 @@ class WithShapes:
         Returns
         -------
         ModelShapes
-            constant, columns, pairs, rest, importances; `data()` is what `fewpass shapes RUN
-            --json` writes, `to_pandas()` a frame.  See `fewpass.shapes`.
+            constant, columns, pairs, rest, importances; `data()` is what `fewpass explain RUN
+            --json` writes, `to_pandas()` a frame.  See `fewpass.explain`.
 
         Raises
         ------

@@ -65,7 +65,7 @@ class DatasetTable:
     """A data set, to be looked into: columns with names, and rows as any library has them.
 
     Columns are, in this order: kept ones as they were written, features, label, weight and offset.
-    Features are as they are stored, named as in `fewpass weights`; more than 64 of one column
+    Features are as they are stored, named as in `fewpass explain`; more than 64 of one column
     of the source are one column of lists.
 
     Parameters

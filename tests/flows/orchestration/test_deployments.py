@@ -262,7 +262,7 @@ def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
     newest = datetime.fromisoformat(place.due("nightly")[-1]["expected_start_time"])
     assert newest_due_for(place, oldest) >= newest  # whether that one waits, runs or has ended
     place.end_runs("nightly")
-    (trained,) = [run for run in late if run["parameters"]["run"] == str(first)]  # for doctor
+    (trained,) = [run for run in late if run["parameters"]["run"] == str(first)]  # for check
     assert trained["name"].startswith(f"train nightly/{first.name}, ")
     assert (
         trained["name"]
@@ -418,10 +418,11 @@ def test_kill_the_flow_then_the_worker_then_both(place):
         os.kill(place.workers[-1].pid, signal.SIGSTOP)  # so that it can tell nobody
         os.kill(flow, signal.SIGKILL)
         kill(place.workers[-1])
-        looked, cured = doctor(place, ["--dry-run"], [])  # all is left to do by a dry run
-        assert (looked.status, json.loads(looked.out)["ill"]) == (1, 1), looked.out
-        dead = next(f for f in json.loads(cured.out)["runs"] if f["alive"] is False)
-        assert "goes on from snapshot" in dead["resume"]
+        looked, cured = check(place, [], ["--free"])  # all is left to do by a dry run
+        assert looked.status == 1, looked.out
+        assert [one["alive"] for one in json.loads(looked.out)["places"]].count(False) == 1
+        dead = next(f for f in json.loads(cured.out)["places"] if f["alive"] is False)
+        assert "goes on from snapshot" in dead["advice"]
         assert dead["done"] == [
             "marked it crashed, which frees its concurrency slot", "freed its lease",
         ]  # fmt: skip
@@ -432,7 +433,7 @@ def test_kill_the_flow_then_the_worker_then_both(place):
     assert place.trained("shaken")["weights_sha256"] == place.quiet.weights_sha256
     wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
     assert place.runs("train-model")[-1]["id"] == run["id"]
-    assert json.loads(doctor(place, [])[0].out)["ill"] == 0
+    assert check(place, [])[0].status == 0
 
 
 def test_a_worker_that_is_stopped_hands_its_run_back(place):
@@ -532,9 +533,9 @@ def suspended(place, flow):
     return run
 
 
-def doctor(place, *looks):
-    """What `fewpass doctor` says, asked once with the words of each look."""
-    commands = [["fewpass", "doctor", *words, "--json"] for words in looks]
+def check(place, *looks):
+    """What `fewpass check` says, asked once with the words of each look."""
+    commands = [["fewpass", "check", *words, "--json"] for words in looks]
     return run_all(commands, PROJECT, place.server.environment)
 
 

@@ -489,7 +489,7 @@ def test_a_server_that_does_not_answer_is_named(capsys, monkeypatch):
     monkeypatch.setenv("FEWPASS_STORE", "/store")
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api"}):
         with pytest.raises(ConnectionError, match="No Prefect server answers at http"):
-            examine_server(fix=True)
+            examine_server(free=True)
         assert run_for_make(main) == run_flow("models", ("store=nowhere",), help_=False) == 1
     assert capsys.readouterr().err.count("Start it, or set PREFECT_API_URL.\n") == 2
 

@@ -201,7 +201,7 @@ def test_the_commands_say_it(runs, tmp_path, capsys):
     for row in rows:
         parts = sum(term["contribution"] for term in row["terms"])
         assert row["score"] == pytest.approx(row["base"] + parts)
-    assert main(["weights", run, "--by-column", "--json"]) == 0
+    assert main(["explain", run, "--by-column", "--json"]) == 0
     by_column = json.loads(capsys.readouterr().out)
     assert by_column["dataset"].endswith("bought-test")
     assert main(["evaluate", run, str(runs / "bought-test"), "--importance", "--json"]) == 0

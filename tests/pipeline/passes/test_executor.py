@@ -308,7 +308,7 @@ def test_the_engine_is_told_on_the_screen_in_the_log_and_by_plan(fewpass, tmp_pa
         assert f"({first['why']})" in line
         assert (first["dashboard"] is None) == (engine == "threads")
         assert (", dashboard http://127.0.0.1:" in line) == (engine == "dask")
-        planned = json.loads(fewpass("plan", dataset, *asked, "--json")[1])
+        planned = json.loads(fewpass("train", "--plan", dataset, *asked, "--json")[1])
         assert (planned["engine"], planned["why"]) == (engine, first["why"])
 
 

@@ -363,7 +363,7 @@ def test_models_of_several_classes(tmp_path):
 def test_the_command_says_what_and_why(tmp_path, capsys):
     make(tmp_path / "d", n=1000)
     asked = [str(tmp_path / "d"), "--tol", "1e-4"]
-    assert cli.main(["plan", *asked, "--json"]) == 0
+    assert cli.main(["train", "--plan", *asked, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["chosen"].startswith(f"{told['solver']}, usually about")
     assert cli.main(["train", *asked[:1], str(tmp_path / "run"), *asked[1:]]) == 0

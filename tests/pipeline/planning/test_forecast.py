@@ -87,27 +87,27 @@ def test_the_condition_is_that_of_the_rows(tmp_path, as_json):
     dataset = make(tmp_path / "d", n=900, d=7, chunk_rows=100)
     rows = np.concatenate([dataset.read_chunk(k).X for k in range(9)]).astype(float)
     squares = (rows**2).sum(axis=1)
-    told = as_json("plan", tmp_path / "d", "--intercept", "none", "--lam", "3/n")
+    told = as_json("train", "--plan", tmp_path / "d", "--intercept", "none", "--lam", "3/n")
     assert told["largest_smoothness"] == pytest.approx(squares.max() / 4 + 3 / 900, rel=1e-6)
     assert told["mean_smoothness"] == pytest.approx(squares.mean() / 4 + 3 / 900, rel=1e-6)
     assert told["kappa"] == pytest.approx(told["largest_smoothness"] * 300, rel=ROUNDING)
-    with_column = as_json("plan", tmp_path / "d", "--lam", "3/n")
+    with_column = as_json("train", "--plan", tmp_path / "d", "--lam", "3/n")
     assert told["mean_smoothness"] < with_column["mean_smoothness"]
-    assert as_json("plan", tmp_path / "d", "--loss", "hinge")["kappa"] is None
+    assert as_json("train", "--plan", tmp_path / "d", "--loss", "hinge")["kappa"] is None
 
 
 def test_theory_is_the_planners(tmp_path, as_json):
     make(tmp_path / "d", n=900, d=7, chunk_rows=100)
-    told = as_json("plan", tmp_path / "d", "--solver", "s2gd", "--tol", "1e-5")
+    told = as_json("train", "--plan", tmp_path / "d", "--solver", "s2gd", "--tol", "1e-5")
     of = Curvature(told["largest_smoothness"], told["strong_convexity"])
     (constant,) = Planner(
         TrainingPlan(dataset=str(tmp_path / "d"), lam="1/n"), Dataset.open(tmp_path / "d")
     ).problem.stats.constants
     planned = plan_epochs(of, 900, 1e-5 * constant / math.log(2.0), "geometric", gradients=1)
     assert told["theory_passes"] == pytest.approx(planned.work / 900, rel=ROUNDING)
-    uniform = as_json("plan", tmp_path / "d", "--solver", "svrg", "--tol", "1e-5")
+    uniform = as_json("train", "--plan", tmp_path / "d", "--solver", "svrg", "--tol", "1e-5")
     assert uniform["theory_passes"] > told["theory_passes"]
-    asgd = as_json("plan", tmp_path / "d", "--solver", "asgd", "--tol", "1e-5")
+    asgd = as_json("train", "--plan", tmp_path / "d", "--solver", "asgd", "--tol", "1e-5")
     assert asgd["theory_passes"] is None
 
 
@@ -190,7 +190,7 @@ def real(request, data_file, tmp_path_factory):
 )
 def test_a_run_takes_about_what_was_foreseen(real, tmp_path, fewpass, as_json, solver, loss):
     asked = ["--solver", solver, "--loss", loss, "--tol", "1e-3"]
-    told = as_json("plan", real, *asked)
+    told = as_json("train", "--plan", real, *asked)
     fewpass("train", real, tmp_path / "r", *asked, *NO_DASK, "-q")
     report = as_json("report", tmp_path / "r")
     assert report["forecast"].items() <= told.items()
@@ -217,7 +217,7 @@ def test_passes_of_a_one_pass_method_are_known(
     tmp_path, fewpass, as_json, asked, passes, certifying, read
 ):
     make(tmp_path / "d", layout="sparse")
-    told = as_json("plan", tmp_path / "d", *asked)
+    told = as_json("train", "--plan", tmp_path / "d", *asked)
     assert (told["passes"], told["certifying_passes"]) == (passes, certifying)
     trained = as_json("train", tmp_path / "d", tmp_path / "r", *asked, *NO_DASK)
     assert trained["passes"] == told["passes"]
@@ -228,9 +228,9 @@ def test_passes_of_a_one_pass_method_are_known(
 def test_of_a_source_the_settings_alone_are_planned(tmp_path, fewpass, capsys):
     source = tmp_path / "rows.svm"
     source.write_text("1 1:2\n0 2:1\n")
-    assert cli.main(["plan", str(source)]) == 2
+    assert cli.main(["train", "--plan", str(source)]) == 2
     assert "A source of rows is read once" in capsys.readouterr().err
-    assert "solver" in fewpass("plan", source, "--dry-run").out
+    assert "solver" in fewpass("train", "--plan", source, "--dry-run").out
 
 
 # -- advice -----------------------------------------------------------------------------------------
@@ -245,34 +245,38 @@ def test_a_hard_problem_is_foreseen_with_its_cures(tmp_path, fewpass, as_json):
     for scale in ("none", "unit-rows"):
         fewpass("ingest", tmp_path / "long.svm", tmp_path / scale, "--scale", scale, "-q")
     primal, usually = ["--solver", "s2gd+", "--tol", "1e-6"], ["--lam", "1/n"]
-    usual = as_json("plan", tmp_path / "none", *primal, *usually)
+    usual = as_json("train", "--plan", tmp_path / "none", *primal, *usually)
     assert usual["usual_passes"] > 100
     assert usual["theory_passes"] > 10_000
     many = math.ceil(usual["usual_passes"])
     for passes, said in ((many, "which may be too few"), (2 * many, None)):
-        told = as_json("plan", tmp_path / "none", *primal, *usually, "--passes", passes)["advice"]
+        told = as_json("train", "--plan", tmp_path / "none", *primal, *usually, "--passes", passes)[
+            "advice"
+        ]
         assert any(f"--passes allows {passes}, {said}" in one for one in told) == bool(said)
         assert said or not any("allows" in one for one in told)
     assert "--solver psdca usually takes" in " ".join(usual["advice"])
     asked = ["--lam", "1e-4/n", "--tol", "1e-6"]
     dual = ["--solver", "psdca"]
-    raw, unit = (as_json("plan", tmp_path / k, *asked, *dual) for k in ("none", "unit-rows"))
+    raw, unit = (
+        as_json("train", "--plan", tmp_path / k, *asked, *dual) for k in ("none", "unit-rows")
+    )
     assert raw["usual_passes"] > 100
     assert unit["usual_passes"] < 30
     advice = " ".join(raw["advice"])
     assert "--passes allows 100" in advice
     promised = re.search(r"--scale unit-rows, (\S+) usually takes about (\d+) passes", advice)
-    kept = as_json("plan", tmp_path / "unit-rows", *asked, "--solver", promised[1])
+    kept = as_json("train", "--plan", tmp_path / "unit-rows", *asked, "--solver", promised[1])
     assert kept["usual_passes"] == pytest.approx(int(promised[2]), abs=1.0)
     lam = next(word for word in advice.partition("With --lam ")[2].split())
-    milder = as_json("plan", tmp_path / "none", *primal, "--lam", lam)
+    milder = as_json("train", "--plan", tmp_path / "none", *primal, "--lam", lam)
     assert milder["usual_passes"] == pytest.approx(30, rel=0.3)
     assert "hard" not in " ".join(unit["advice"] + milder["advice"])
 
 
 def test_a_tolerance_for_a_one_pass_method_names_a_better_one(tmp_path, as_json):
     make(tmp_path / "d")
-    asked = ["plan", tmp_path / "d", "--tol", "1e-4", "--lam", "1e-2"]
+    asked = ["train", "--plan", tmp_path / "d", "--tol", "1e-4", "--lam", "1e-2"]
     asgd = ["--solver", "asgd"]
     (said,) = as_json(*asked, *asgd)["advice"]
     kind, number = re.search(r"--solver (\S+) usually takes about (\d+)", said).groups()
@@ -302,7 +306,7 @@ def test_what_cannot_be_met_is_said_before_it_is_missed(tmp_path, fewpass, asked
     before, _, after = told.partition("Running on")
     assert said in before
     assert "missed" in after
-    told = fewpass("plan", tmp_path / "d", *asked.split()).err
+    told = fewpass("train", "--plan", tmp_path / "d", *asked.split()).err
     assert said in " ".join(told.split())
 
 
@@ -421,18 +425,18 @@ def test_plan_and_train_warn_about_sorted_rows(tmp_path, fewpass, as_json):
     ingest = ["ingest", tmp_path / "sorted.svm", tmp_path / "d", "--chunk-bytes", "100kB", "-q"]
     fewpass(*ingest, "--no-shuffle")
     small = ["--memory", "98MB"]  # a few chunks in a window
-    (said,) = as_json("plan", tmp_path / "d", *small)["advice"]
+    (said,) = as_json("train", "--plan", tmp_path / "d", *small)["advice"]
     assert "stored sorted" in said
     err = fewpass("train", tmp_path / "d", tmp_path / "r", *small, *NO_DASK).err
     assert said in err
     fewpass(*ingest, "--overwrite")
-    assert as_json("plan", tmp_path / "d", *small)["advice"] == []
+    assert as_json("train", "--plan", tmp_path / "d", *small)["advice"] == []
 
 
 def test_windows_of_one_chunk_are_told_of_where_they_cost_passes(tmp_path, as_json):
     """97MB leave a chunk to each of three windows: the same rows would meet in every pass."""
     make(tmp_path / "d", n=6000, d=20, chunk_rows=2000)
-    asked = ["plan", tmp_path / "d", "--lam", "1e-2", "--tol", "1e-3", "--solver"]
+    asked = ["train", "--plan", tmp_path / "d", "--lam", "1e-2", "--tol", "1e-3", "--solver"]
     alone = ["--memory", "97MB"]
     assert as_json(*asked, "psdca", *alone)["window_rows"] == 2000
     (said,) = as_json(*asked, "psdca", *alone)["advice"]
@@ -446,7 +450,7 @@ def test_a_damaged_chunk_is_told_and_not_skipped(tmp_path, capsys):
     dataset = make(tmp_path / "d")
     victim = next((tmp_path / "d").rglob("c.0.0"))
     victim.write_bytes(victim.read_bytes()[:-1])
-    assert cli.main(["plan", dataset.folder.url]) == 1
+    assert cli.main(["train", "--plan", dataset.folder.url]) == 1
     assert str(victim) in capsys.readouterr().err
     assert Dataset.open(dataset.folder.url).n_rows == 4000
 

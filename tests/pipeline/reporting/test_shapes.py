@@ -124,12 +124,12 @@ def test_importance_is_of_the_functions_that_rows_are_told(name, work, tmp_path,
 
 def test_the_command_lists_shapes_and_writes_them_as_json(work, capsys):
     run = str(work / "run")
-    assert main(["shapes", run]) == 0
+    assert main(["explain", run]) == 0
     assert "z x town" in capsys.readouterr().out
-    for words in (["--column", "x"], ["--column", "day"], ["--pair", "town:z"]):
-        assert main(["shapes", run, *words]) == 0
+    for words in (["--function", "x"], ["--function", "day"], ["--function", "town:z"]):
+        assert main(["explain", run, *words]) == 0
         assert capsys.readouterr().out.strip()
-    assert main(["shapes", run, "--json", "-q"]) == 0
+    assert main(["explain", run, "--json", "-q"]) == 0
     facts = json.loads(capsys.readouterr().out)["additive"]
     names = [one["name"] for one in facts["columns"]]
     assert {"x", "z", "town", "day days", "day month"} <= set(names) and not facts["rest"]
@@ -152,12 +152,12 @@ def test_levels_that_are_numbers_or_days_come_in_their_order(wanted, tmp_path, c
     source = ["ingest", str(tmp_path / "rows.csv"), data, "--label", "y", "-q"]
     assert main([*source, "--pairs", "z:stars", "--column", "stars=category", "--additive"]) == 0
     assert main(["train", data, run, "--lam", "1/n", "--tol", "1e-2", "-q"]) == 0
-    assert main(["shapes", run, "--json", "-q"]) == 0
+    assert main(["explain", run, "--json", "-q"]) == 0
     facts = json.loads(capsys.readouterr().out)["additive"]
     (own,) = (one for one in facts["columns"] if one["name"] == "stars")
     assert own["knots"][:5] == facts["pairs"][0]["grid_b"][:5] == wanted
-    for words in (["--column", "stars"], ["--pair", "z:stars"]):
-        assert main(["shapes", run, *words]) == 0
+    for words in (["--function", "stars"], ["--function", "z:stars"]):
+        assert main(["explain", run, *words]) == 0
         found = re.findall(rf"(?<=\s)(?:{named})(?=\s)", capsys.readouterr().out)
         assert found[:5] == wanted
     assert main(["report", run, "--html", "-q"]) == 0
@@ -168,16 +168,16 @@ def test_levels_that_are_numbers_or_days_come_in_their_order(wanted, tmp_path, c
 
 def test_functions_of_all_classes_stand_next_to_each_other(work, capsys):
     run = str(work / "classes")
-    assert main(["shapes", run, "--json", "-q"]) == 0
+    assert main(["explain", run, "--json", "-q"]) == 0
     every = json.loads(capsys.readouterr().out)["classes"]
     assert [one["class"] for one in every] == ["high", "low", "middle"]
-    assert main(["shapes", run, "--class", "low", "--json", "-q"]) == 0
+    assert main(["explain", run, "--class", "low", "--json", "-q"]) == 0
     assert json.loads(capsys.readouterr().out)["additive"] == every[1]["additive"]
-    for words in (["--column", "x"], ["--pair", "town:z"], ["--top", "3"]):
-        assert main(["shapes", run, *words]) == 0
+    for words in (["--function", "x"], ["--function", "town:z"], ["--top", "3"]):
+        assert main(["explain", run, *words]) == 0
         printed = capsys.readouterr().out
         assert all(one["class"] in printed for one in every)
-        if words[0] == "--column":
+        if words == ["--function", "x"]:
             at_first = [one["additive"]["columns"][0]["values"][0] for one in every]
             assert all(f"{value:+.6g}" in printed for value in at_first)
 
@@ -186,10 +186,10 @@ def test_functions_of_all_classes_stand_next_to_each_other(work, capsys):
 def test_python_has_what_the_command_writes(name, work, capsys):
     label = "low" if name == "classes" else None
     words = ["--class", "low"] if label else []
-    assert main(["shapes", str(work / name), *words, "--json", "-q"]) == 0
+    assert main(["explain", str(work / name), *words, "--json", "-q"]) == 0
     written = json.loads(capsys.readouterr().out)["additive"]
     for model in (work / name, fewpass.from_run(work / name)):
-        found = fewpass.shapes(model, label)
+        found = fewpass.explain(model, class_label=label)
         assert json.loads(json.dumps(found.data())) == written
     assert [one.name for one in found.columns] == [one["name"] for one in written["columns"]]
     for own, facts in zip(found.columns, written["columns"], strict=True):
@@ -224,24 +224,28 @@ def test_functions_of_an_estimator_add_up_to_its_predictions():
     np.testing.assert_allclose(found.constant + curve + bars, model.predict(X), atol=1e-9)
     assert x.to_pandas()["rows"].sum() == pytest.approx(len(X)) == town.rows.sum()
     piped = make_pipeline(TableEncoder(additive="splines"), Ridge()).fit(X, y)
-    assert fewpass.shapes(piped)["town"].points == [*town.points]
+    assert fewpass.explain(piped)["town"].points == [*town.points]
     with pytest.raises(ValueError, match="has no curves"):
         fewpass.LinearRegressor(encode="always", tol=1e-3).fit(X, y).shapes()
     with pytest.raises(ValueError, match="pipeline of two steps"):
-        fewpass.shapes(make_pipeline(StandardScaler(), Ridge()))
+        fewpass.explain(make_pipeline(StandardScaler(), Ridge()))
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "--column", "q"], "no shape of a column"),
-        (["run", "--pair", "x:z"], "no pair 'x:z'"),
-        (["run", "--pair", "x:z", "--column", "x"], "both given"),
+        (["run", "--function", "q"], "no shape of a column"),
+        (["run", "--function", "x:z"], "no pair 'x:z'"),
         (["classes", "--class", "huge"], "no scores of a class 'huge'"),
+        (["run", "--rows", "3"], "--rows is about rows"),
+        (["run", "new.csv", "--function", "x"], "Leave --function or INPUT out"),
+        (["run", "--by-column", "--function", "x:z"], "Leave --function or --by-column out"),
+        (["run", "--function", "x", "--csv"], "Leave --csv or --function out"),
+        (["run", "--held-out", "data"], "add --by-column"),
     ],
 )
 def test_what_has_no_shape_is_refused(words, said, work, capsys):
-    assert main(["shapes", str(work / words[0]), *words[1:]]) == 2
+    assert main(["explain", str(work / words[0]), *words[1:]]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -249,13 +253,13 @@ def test_a_linear_model_has_no_shapes(work, tmp_path, capsys):
     data, run = str(tmp_path / "data"), str(tmp_path / "run")
     source = ["ingest", str(work / "new.csv"), data, "--label", "y", "--encode", "linear", "-q"]
     assert main(source) == 0 and main(["train", data, run, "--tol", "1e-2", "-q"]) == 0
-    assert main(["shapes", run]) == 2
+    assert main(["explain", run, "--function", "x"]) == 2
     assert "has no curves" in capsys.readouterr().err
 
 
 def test_pictures_page_and_card_show_them(work, capsys):
     run = str(work / "run")
-    assert main(["shapes", run, "--pictures", "--json", "-q"]) == 0
+    assert main(["explain", run, "--pictures", "--json", "-q"]) == 0
     pictures = json.loads(capsys.readouterr().out)["pictures"]
     assert len(pictures) > 5
     assert all(Path(path).read_bytes()[:4] == b"\x89PNG" for path in pictures)

@@ -173,7 +173,7 @@ def test_no_two_trainings_into_one_folder(tmp_path):
     plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n")
     first = iter(TrainingRun.start(plan, str(tmp_path / "run"), InProcess()))
     next(first)
-    with pytest.raises(InUse, match="doctor"):
+    with pytest.raises(InUse, match="fewpass check with `free`"):
         next(iter(TrainingRun.start(plan, str(tmp_path / "run"), InProcess())))
     for _ in first:
         pass

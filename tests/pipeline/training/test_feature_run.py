@@ -177,7 +177,7 @@ def test_the_commands(tmp_path, capsys):
     assert main(["columns", url, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["bytes_out"] == copy_bytes(Dataset.open(url))
-    assert main(["verify", url, "-q"]) == 0
+    assert main(["check", url, "-q"]) == 0
     train = ["train", url, run, "--solver", "simba", "--lam", "0.01", "--json", "-q"]
     assert main([*train, "--set", "solver.iterations=1500"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -190,9 +190,9 @@ def test_the_commands(tmp_path, capsys):
         assert main([*command, "-q"]) == 0
     assert main(["predict", run, url, str(tmp_path / "out.npy"), "-q"]) == 0
     assert np.load(tmp_path / "out.npy").shape == (600,)
-    assert main(["plan", url, "--solver", "simba"]) == 2
+    assert main(["train", "--plan", url, "--solver", "simba"]) == 2
     (tmp_path / "set" / "by-column" / "target").write_bytes(b"")
-    assert main(["verify", url, "-q"]) == 1
+    assert main(["check", url, "-q"]) == 1
 
 
 def test_a_cluster_is_refused(tmp_path, capsys):

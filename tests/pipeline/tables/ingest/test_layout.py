@@ -133,7 +133,7 @@ def test_kappa_beyond_the_passes_is_told_with_its_remedy(tmp_path, capsys):
     assert main(["ingest", source, data, "--layout", "dense", "--scale", "none", "-q"]) == 0
     options = ["--solver", "asgd", "--passes", "1", "--lam", "1e-4"]
     said = "columns differ in size by a factor of"
-    assert main(["plan", data, *options, "--json"]) == 0
+    assert main(["train", "--plan", data, *options, "--json"]) == 0
     advice = json.loads(capsys.readouterr().out)["advice"]
     assert any(said in one and "--scale standard" in one for one in advice)
     assert main(["train", data, run, *options, "--scheduler", "none"]) == 0
@@ -143,7 +143,7 @@ def test_kappa_beyond_the_passes_is_told_with_its_remedy(tmp_path, capsys):
     assert any(said in one for one in json.loads(captured.out)["warnings"])
     assert said in " ".join(captured.err.split())
     assert main(["ingest", source, data, "--overwrite", "-q"]) == 0
-    assert main(["plan", data, *options, "--json"]) == 0
+    assert main(["train", "--plan", data, *options, "--json"]) == 0
     assert not any(said in one for one in json.loads(capsys.readouterr().out)["advice"])
 
 
@@ -167,7 +167,7 @@ def test_a_table_in_raw_units_is_told_before_and_after(tmp_path, capsys, method,
     else:
         assert main(["ingest", source, str(tmp_path / "data"), *raw, "-q"]) == 0
         words = ["train", str(tmp_path / "data"), run, *options, "--scheduler", "none"]
-        assert main(["plan", str(tmp_path / "data"), *options, "--json"]) == 0
+        assert main(["train", "--plan", str(tmp_path / "data"), *options, "--json"]) == 0
         assert any(map(said.match, json.loads(capsys.readouterr().out)["advice"]))
     assert main(words) == 0
     assert said.search(" ".join(capsys.readouterr().err.split()))

@@ -148,7 +148,7 @@ def test_a_run_alone_knows_names_of_the_text(tmp_path, capsys, straight):
     found = []
     for names in ([], ["--names", str(tmp_path / "rows.vw")]):
         capsys.readouterr()
-        assert main(["weights", run, *names, "--json"]) == 0
+        assert main(["explain", run, *names, "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out)["weights"])
     by_name = {weight["feature"]: weight["weight"] for weight in found[0]}
     assert {*by_name} == {"words^red", "words^n1", "words^blue", "words^n2"}

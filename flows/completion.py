@@ -1,23 +1,32 @@
-"""`fewpass completion`."""
+"""Completion by the Tab key: scripts of shells, and the words that these ask for."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from fewpass.flows.listed_commands import COMMANDS, command_named, function_of
-from fewpass.flows.options import OUTPUT, Output
+from fewpass.flows.refusals import UsageError
 
-Shell = Literal["bash", "zsh", "fish"]
-#: Each asks `fewpass completion SHELL -- WORD...` for the words that the last one may become; files
+INSTALL, COMPLETE = "--install-completion", "--complete"
+#: Where shells look for scripts, below the home of a user.
+PLACES = {
+    "bash": ".local/share/bash-completion/completions/fewpass",
+    "zsh": ".zfunc/_fewpass",
+    "fish": ".config/fish/completions/fewpass.fish",
+}
+NEXT = {"zsh": "Put fpath+=~/.zfunc before compinit in ~/.zshrc."}
+#: Each asks `fewpass --complete WORD...` for the words that the last one may become; files
 #: are completed by the shell where there are none.
 SCRIPTS = {
     "bash": """\
 _fewpass() {
   local IFS=$'\\n'
-  COMPREPLY=($(fewpass completion bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  COMPREPLY=($(fewpass --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
 }
 complete -o default -F _fewpass fewpass
 """,
@@ -25,7 +34,7 @@ complete -o default -F _fewpass fewpass
 #compdef fewpass
 _fewpass() {
   local -a words_left
-  words_left=(${(f)"$(fewpass completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  words_left=(${(f)"$(fewpass --complete "${(@)words[2,CURRENT]}" 2>/dev/null)"})
   if (( $#words_left )); then compadd -a words_left; else _files; fi
 }
 if [ "$funcstack[1]" = "_fewpass" ]; then
@@ -36,32 +45,30 @@ fi
 """,
     "fish": """\
 function __fewpass
-  fewpass completion fish -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null
+  fewpass --complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null
 end
 complete -c fewpass -a '(__fewpass)'
 """,
 }
 
 
-def completion(shell: Shell, /, *words: str, output: Output = OUTPUT) -> int:
-    """Print the completion script of a shell, to be written to where the shell looks for it.
+def install(shell: str | None) -> int:
+    """Write the script of a shell, by default the user's, to where the shell looks for it."""
+    name = shell or Path(os.environ.get("SHELL", "")).name
+    if name not in SCRIPTS:
+        raise UsageError(
+            f"{INSTALL} knows {', '.join(SCRIPTS)}, not {name!r}. Write for example {INSTALL} bash."
+        )
+    path = Path.home() / PLACES[name]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(SCRIPTS[name], encoding="utf-8")
+    sys.stdout.write(f"{path} is written. {NEXT.get(name, 'Open a new shell.')}\n")
+    return 0
 
-    bash: fewpass completion bash > ~/.local/share/bash-completion/completions/fewpass
 
-    zsh: fewpass completion zsh > ~/.zfunc/_fewpass (with fpath+=~/.zfunc before compinit)
-
-    fish: fewpass completion fish > ~/.config/fish/completions/fewpass.fish
-
-    Parameters
-    ----------
-    shell
-        bash, zsh or fish.
-    words
-        The words of a command line, for which the script asks: what may stand for the last one is
-        printed.
-    """
-    del output
-    sys.stdout.write("".join(f"{one}\n" for one in candidates(words)) if words else SCRIPTS[shell])
+def complete(words: Sequence[str]) -> int:
+    """Print what may stand for the last word of a command line; the scripts ask for it."""
+    sys.stdout.write("".join(f"{one}\n" for one in candidates(words or [""])))
     return 0
 
 

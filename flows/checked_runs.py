@@ -1,8 +1,8 @@
-"""Run folders whose training died or got stuck, by their lease and log, and what would go on."""
+"""Runs whose training died or got stuck, by their lease and log, and the command that goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
@@ -10,6 +10,7 @@ from fewpass.pipeline.runs.lease import KEY as LEASE
 from fewpass.pipeline.runs.lease import holder_of, release_stale
 from fewpass.pipeline.runs.run_folder import KEY, RunFolder
 from fewpass.pipeline.runs.run_log import LOG
+from fewpass.pipeline.runs.run_series import is_finished
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.sizes import counted, format_passes
@@ -17,35 +18,33 @@ from fewpass.storage.addresses import command
 from fewpass.storage.folder import Folder
 
 WHEN_STALLED = "look what it waits for: disk, store, workers; once ended, fewpass resume goes on"
-TELLING = (KEY, LOG, LEASE)  # objects that only a run has
+NOBODY = "no process is training it"
+MARKS = (KEY, LOG, LEASE)  # objects that only a run has
 
 
 class Finding(NamedTuple):
-    """One run that was looked at."""
+    """The result of a check of one place."""
 
-    what: str  # a run folder's address, or a flow run's name
-    alive: bool | None  # None: nobody claims to be at it
+    place: str
+    ok: bool
     why: str
-    done: tuple[str, ...]  # what was put right
-    resume: str
+    kind: str
+    alive: bool | None = None  # None: nobody claims to be at it
     stalled: bool = False  # alive, and without progress for far longer than is usual for it
-    folder: str | None = None  # the run folder, where it is known
+    damaged: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()  # what was put right
+    advice: str | None = None
+    folder: str | None = None  # of the run
 
 
-def run_folders(urls: Iterable[str]) -> list[str]:
-    """Return the run folders named, and those below folders that are none; each of them once.
-
-    Raises BadInput where there is no run.
-    """
-    return list(dict.fromkeys(run for url in urls for run in _runs_at(Folder(url))))
-
-
-def _runs_at(folder: Folder) -> Iterator[str]:
-    if any(folder.exists(key) for key in TELLING):
+def runs_at(folder: Folder) -> Iterator[str]:
+    """Yield the address of a run, or those of all runs below a folder; BadInput for none."""
+    if any(folder.exists(key) for key in MARKS):
         yield folder.url
         return
     parts = (key.rpartition("/") for key in folder.list())
-    below = sorted({place for place, _, name in parts if name in TELLING})
+    below = sorted({place for place, _, name in parts if name in MARKS})
     if not below:
         raise BadInput(f"There is no run at {folder.url}, or below. Check the address.")
     yield from (f"{folder.url}/{name}" for name in below)
@@ -56,33 +55,30 @@ def named_host(host: str) -> str:
     return host or "a machine that gave no name"
 
 
-def each_once(findings: Iterable[Finding]) -> list[Finding]:
-    """Leave out findings of a run folder that another one is of, too: the first one stays."""
-    seen: set[str] = set()
-    once = []
-    for finding in findings:
-        if finding.folder is None or finding.folder not in seen:
-            once.append(finding)
-        seen |= {finding.folder} if finding.folder else set()
-    return once
-
-
-def examine_folder(url: str, *, fix: bool) -> Finding:
-    """Look at a run folder's lease; a dead holder's is removed if `fix`."""
+def examine_run(url: str, *, free: bool) -> Finding:
+    """Look at a run's lease and log; a dead holder's lease is removed if `free`."""
     run = RunFolder(url)
     holder = holder_of(run.folder)
-    resume = what_resumes(run)
     if holder is None:
-        return Finding(url, None, "no process is training it", (), resume, folder=run.url)
+        finished = run.exists() and is_finished(run)
+        why, then = ("it is finished", None) if finished else (NOBODY, what_resumes(run))
+        return Finding(url, True, why, "run", advice=then, folder=run.url)
     who = f"process {holder.pid} on {named_host(holder.host)}"
     if holder.is_dead():
-        done = ("freed its lease",) if fix and release_stale(run.folder) else ()
-        return Finding(url, False, f"{who} is dead", done, resume, folder=run.url)
+        freed = free and release_stale(run.folder)
+        done = ("freed its lease",) if freed else ()
+        return Finding(
+            url, bool(freed), f"{who} is dead", "run", alive=False, done=done,
+            advice=what_resumes(run), folder=run.url,
+        )  # fmt: skip
     stuck = stalled(run)
-    if stuck is not None:
-        return Finding(url, True, f"{who} trains into it: {stuck}", (), WHEN_STALLED, True, run.url)
-    why = f"{who} trains into it, last sign of life {holder.silence():.0f} s ago"
-    return Finding(url, True, why, (), "nothing to resume: it is being trained", False, run.url)
+    if stuck is None:
+        why = f"{who} trains into it, last sign of life {holder.silence():.0f} s ago"
+        return Finding(url, True, why, "run", alive=True, folder=run.url)
+    why = f"{who} trains into it: {stuck}"
+    return Finding(
+        url, False, why, "run", alive=True, stalled=True, advice=WHEN_STALLED, folder=run.url
+    )
 
 
 def stalled(run: RunFolder) -> str | None:

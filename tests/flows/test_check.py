@@ -1,4 +1,4 @@
-"""`fewpass doctor` on run folders: dead, stalled, at rest, each counted once."""
+"""`fewpass check`: runs that are dead, stalled or at rest, each once; stores, servers, files."""
 
 import json
 import os
@@ -32,38 +32,48 @@ def run(tmp_path):
     return RunFolder(str(tmp_path / "runs/night/one"))
 
 
-def doctor(as_json, *words):
-    return as_json("doctor", *words)
-
-
 def test_runs_below_a_folder_are_found_and_counted_once(
     run, as_json, fewpass, monkeypatch, tmp_path
 ):
     monkeypatch.chdir(tmp_path)
-    told = doctor(as_json, ".", "runs", run.url)
-    assert [f["folder"] for f in told["runs"]] == [run.url]
-    assert (told["ill"], told["stalled"]) == (0, 0)
+    found = as_json("check", ".", "runs", run.url)
+    assert [one["folder"] for one in found["places"]] == [run.url]
+    assert found["ok"]
     (tmp_path / "empty").mkdir()
-    status, _, err = fewpass("doctor", "empty")
-    assert (status, "no run at" in err) == (2, True)
+    (tmp_path / "t.csv").write_text("a,label\n1,x\n")
+    for place, why in (
+        ("empty", "There is nothing at"), ("t.csv", "is a file"), ("runs/night/none", "nothing at"),
+    ):  # fmt: skip
+        status, out, _ = fewpass("check", place, run.url)
+        assert (status, why in out, f"{run.url}: ok" in out) == (1, True, True), out
 
 
-def test_alive_and_stuck_is_told(run, as_json, fewpass):
+def test_alive_and_stuck_is_reported(run, as_json, fewpass):
     with Lease(run.folder):
-        assert doctor(as_json, run.url)["runs"][0]["alive"] is True
+        assert as_json("check", run.url)["places"][0]["alive"] is True
         began = time.monotonic()
         age(run, FLOOR_S + 5)
         found = Timeline.of(run).silence()
         assert found.is_stalled == (found.seconds > TIMES * found.usual)
-        status, out, _ = fewpass("doctor", run.url, "--json")
-        told = json.loads(out)
-        assert (status, told["stalled"], told["ill"]) == (1, 1, 0)
-        silent = int(re.search(r"no progress for (\d+) s", told["runs"][0]["why"])[1])
+        status, out, _ = fewpass("check", run.url, "--json")
+        (one,) = json.loads(out)["places"]
+        assert (status, one["stalled"], one["alive"]) == (1, True, True)
+        silent = int(re.search(r"no progress for (\d+) s", one["why"])[1])
         assert FLOOR_S + 5 <= silent <= FLOOR_S + 6 + time.monotonic() - began
-        shown = fewpass("doctor", run.url)[1]
-        assert f"{run.url}: stalled" in shown
-        assert "0 dead, 1 stalled" in shown
-    assert doctor(as_json, run.url)["stalled"] == 0  # nobody is at it any more
+        assert f"{run.url}: NOT OK" in fewpass("check", run.url)[1]
+    assert as_json("check", run.url)["ok"]  # nobody is at it any more
+
+
+def test_a_dead_run_is_freed_when_asked_for(run, as_json, fewpass):
+    holder = Holder.myself()._replace(machine="elsewhere", renewed=0.0)
+    run.folder.write(KEY, seal(holder._asdict()))
+    for words in ([], ["--quick"]):
+        status, out, _ = fewpass("check", run.url, *words)
+        assert (status, "is dead" in out) == (1, True)
+        assert run.folder.exists(KEY)
+    (one,) = as_json("check", "--free", run.url)["places"]
+    assert (one["ok"], one["done"], run.folder.exists(KEY)) == (True, ["freed its lease"], False)
+    assert as_json("check", run.url)["places"][0]["done"] == []
 
 
 def test_a_silence_is_long_by_the_spans_before_it():
@@ -79,26 +89,26 @@ def test_a_machine_without_a_name_is_not_left_blank(run, fewpass):
 
     holder = Holder.myself()._replace(host="", machine="elsewhere", renewed=0.0)
     run.folder.write(KEY, seal(holder._asdict()))
-    status, out, _ = fewpass("doctor", "--dry-run", run.url, "--json")
+    status, out, _ = fewpass("check", run.url, "--json")
     assert status == 1
-    assert "a machine that gave no name is dead" in json.loads(out)["runs"][0]["why"]
+    assert "a machine that gave no name is dead" in json.loads(out)["places"][0]["why"]
     alive, why = process_state(SimpleNamespace(infrastructure_pid=str(os.getpid())))
     assert (alive, "a machine that it did not name" in why) == (None, True)
 
 
-def test_health_looks_at_all_that_a_night_needs(run, as_json, fewpass, tmp_path):
+def test_a_quick_check_looks_at_all_that_a_night_needs(run, as_json, fewpass, tmp_path):
     """Runs, data sets, stores, servers and schedulers; a probe wants the status alone."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)  # 501 to any GET
     server.RequestHandlerClass.log_message = lambda *_: None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     port, data = server.server_address[1], str(tmp_path / "set")
     schedule = f"{run.url.rpartition('/')[0]}/{{date}}"
-    assert "no run is there yet" in fewpass("health", schedule)[1]
+    assert "no run is there yet" in fewpass("check", schedule)[1]
     night = Path(run.url).rename(Path(run.url).with_name("2026-11-27"))
     run = RunFolder(str(night))
-    told = as_json("health", run.url, data, f"tcp://127.0.0.1:{port}", schedule)
-    assert told["healthy"]
-    assert [one["why"] for one in told["places"]] == [
+    found = as_json("check", "--quick", run.url, data, f"tcp://127.0.0.1:{port}", schedule)
+    assert found["ok"]
+    assert [one["why"] for one in found["places"]] == [
         "it is finished", "a data set of 400 rows", "takes connections",
         "2026-11-27: it is finished",
     ]  # fmt: skip
@@ -108,16 +118,15 @@ def test_health_looks_at_all_that_a_night_needs(run, as_json, fewpass, tmp_path)
         ("tcp://127.0.0.1:1", "takes no connection"),
         ("http://127.0.0.1:1/x", "no answer"),
     ):
-        status, shown, _ = fewpass("health", run.url, place)
+        status, shown, _ = fewpass("check", "--quick", run.url, place)
         assert (status, said in shown, f"{run.url}: ok" in shown) == (1, True, True), shown
     server.shutdown()
     server.server_close()
     for snapshot in (night / "snapshots").iterdir():
         snapshot.unlink()
-    status, shown, _ = fewpass("health", run.url, schedule)
+    status, shown, _ = fewpass("check", "--quick", run.url, schedule)
     assert (status, f"{run.url}: ok" in shown, "and it is not finished" in shown) == (1, True, True)
     manifest = tmp_path / "set/manifest.json"
     manifest.write_bytes(manifest.read_bytes()[:-10])
-    status, shown, _ = fewpass("health", data)
+    status, shown, _ = fewpass("check", "--quick", data)
     assert (status, "NOT OK" in shown) == (1, True)
-    assert fewpass("health")[0] == 2

@@ -5,11 +5,12 @@
 
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from fewpass import RefreshPlan, models, predict, refresh
+from fewpass import models, predict, refresh
 
 n_rows = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
 NIGHTS, COLUMNS = 3, 8
@@ -27,14 +28,13 @@ def write_night(path, night):
 with tempfile.TemporaryDirectory() as folder:
     inbox, store = Path(folder) / "inbox", Path(folder) / "store"
     inbox.mkdir()
-    plan = RefreshPlan(
-        sources=(f"{inbox}/*.csv",), store=str(store), settle=0,
-        ingest={"options": {"label": "bought"}}, training={"lam": "1/n"},
-    )  # fmt: skip
+    nightly = partial(
+        refresh, sources=(f"{inbox}/*.csv",), store=str(store), settle=0, label="bought", lam="1/n"
+    )
     for night in range(NIGHTS):
         write_night(inbox / f"{night}.csv", night)
-        print(refresh(plan).message)
-    print("once more:", refresh(plan).message)
+        print(nightly().message)
+    print("once more:", nightly().message)
 
     learnt = [len(one.nights) for one in models(store).generations]
     print(f"nights that each model has learnt from: {learnt}")

@@ -29,6 +29,7 @@ from typing import (
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.encoding import Encoding
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import Setting, Words, typed_settings
@@ -108,7 +109,7 @@ TYPED: dict[str, Any] = {"solver": Method, "wait_workers": str}
 #: What the help lists first.
 USED_EVERY_DAY = {
     "label", "drop", "test_fraction", "like", "overwrite", "solver", "loss", "lam", "tol", "passes",
-    "held_out", "calibrate", "memory", "scheduler", "json", "quiet", "top", "class_label",
+    "held_out", "calibrate", "memory", "scheduler", "json", "quiet", "top", "class_label", "folds",
 }  # fmt: skip
 #: Under which title the help lists the rest, by the model whose settings they are.
 TITLES: dict[type[BaseModel], str] = {
@@ -117,6 +118,7 @@ TITLES: dict[type[BaseModel], str] = {
     SourceReading: "Straight from a source",
     SourceOptions: "Reading the source",
     IngestPlan: "Ingest",
+    CrossValidationPlan: "Training",
     ExplanationPlan: "Rows",
 }
 STRAIGHT = TITLES[SourceReading]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from fewpass.flows.options import IngestOptions, PlanSource, TrainingOptions, called, given
+from fewpass.flows.options import IngestOptions, PlanSource, called, given
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
 from fewpass.pipeline.settings.flat_settings import (
@@ -29,18 +29,27 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.registry import ONE_LEARNER
 
 Model = TypeVar("Model", bound=BaseModel)
+Training = TypeVar("Training", bound=TrainingPlan)
 
 HELP = " Add --help to see what it takes."
 
 
 def training_settings(
-    dataset: str, options: TrainingOptions, plan_source: PlanSource, *, is_source: bool = False
-) -> tuple[TrainingPlan, Execution]:
-    """Return the plan of a training and where to run it; `dataset` may be a source of rows."""
+    dataset: str,
+    options: Any,
+    plan_source: PlanSource,
+    kind: type[Training],
+    *,
+    is_source: bool = False,
+) -> tuple[Training, Execution]:
+    """Return the plan of a training and where to run it; `dataset` may be a source of rows.
+
+    `options` are those of a training, or of a plan of another kind.
+    """
     asked = given(options)
     if not is_source:
         refuse_reading(asked, dataset)
-    every = typed_settings(TrainingPlan, Execution)
+    every = typed_settings(kind, Execution)
     allowed = [name for name, s in every.items() if is_source or s.path[0] != "source"]
     words = read_config(plan_source.config, "train", allowed)
     solver = _solver(words.pop("solver", {}), asked.pop("solver", None), asked.pop("set", ()))
@@ -52,7 +61,7 @@ def training_settings(
     if is_source:
         words["sources"] = (dataset,)
     place = {name: words.pop(name) for name in Execution.model_fields if name in words}
-    return checked(TrainingPlan, words), checked(Execution, place)
+    return checked(kind, words), checked(Execution, place)
 
 
 def _require_own_scheduler(configured: Any, config: Path | None) -> None:

@@ -4,40 +4,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.options import (
     OUTPUT,
     PLAN_SOURCE,
-    TRAINING,
+    TITLE,
+    TITLES,
+    Names,
     Output,
     PlanSource,
-    TrainingOptions,
-    given,
-    whole,
+    takes,
 )
-from fewpass.pipeline.settings.regularisation import AUTO, Lam
+from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.settings.execution import Execution
-    from fewpass.pipeline.settings.training_plan import TrainingPlan
     from fewpass.pipeline.training.cross_validation import CrossValidated
 
 #: Figures that a table has, of those that there are; --json has all.
 SHOWN = ("loss", "error", "auc", "mae", "r2")
 
 
+@takes(CrossValidationPlan, Execution, but=("source",))
+class CrossValidationOptions:
+    """What to train on all folds but one, and where tasks run."""
+
+    set: Names = field(default=(), metadata={TITLE: TITLES[TrainingPlan]})
+    """A setting of the method itself, such as --set solver.gamma0=0.5; may be repeated.  Without
+    --solver it is one of asgd."""
+
+
+FOLDS = CrossValidationOptions()
+
+
 def cross_validate(
     dataset: str,
     /,
     *,
-    folds: Annotated[int, whole(2)] = 5,
-    folder: str | None = None,
-    training: TrainingOptions = TRAINING,
+    training: CrossValidationOptions = FOLDS,
     plan_source: PlanSource = PLAN_SOURCE,
     output: Output = OUTPUT,
 ) -> int:
@@ -50,60 +60,34 @@ def cross_validate(
     ----------
     dataset
         Data set made by ingest.
-    folds
-        How many [default: 5].
-    folder
-        Folder or address for snapshots and numbers per row, which workers of a cluster reach
-        [default: a temporary one, which goes at the end].
     """
     from rich.console import Group
 
+    from fewpass.flows.cluster import engine_for_training
+    from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.outcomes import cross_validation_facts
     from fewpass.flows.settings import as_toml, training_settings
     from fewpass.pipeline.settings.flat_settings import flat
-    from fewpass.pipeline.training.cross_validation import USUAL_TOL
+    from fewpass.pipeline.training.cross_validation import cross_validated
 
     terminal = Terminal(output)
-    words: dict[str, Any] = {"tol": USUAL_TOL} | given(training)
-    lam = Lam.of(words.pop("lam", AUTO))
-    words["lam"] = str(lam.each[0])
-    plan, place = training_settings(dataset, TrainingOptions(**words), plan_source)
+    plan, place = training_settings(dataset, training, plan_source, CrossValidationPlan)
     if plan_source.dry_run:
         terminal.result(flat(plan, place), as_toml(plan, place))
         return 0
     terminal.plan(as_toml(plan, place))
-    results = _validated(terminal, plan, place, folds, folder, lam)
+    with (
+        work_display(terminal, "Cross-validating") as show,
+        engine_for_training(place, plan.of_one_lam) as executor,
+    ):
+        results = cross_validated(
+            plan, executor, lambda event: show(0.0, format_passes(event.cursor.passes, ".3g"))
+        )
     facts = {"dataset": dataset, "results": [*map(cross_validation_facts, results)]}
     tables = [*map(fold_table, results), *([lam_table(results)] if len(results) > 1 else [])]
     terminal.result(facts, Group(*tables))
     return 0
-
-
-def _validated(
-    terminal: Terminal,
-    plan: TrainingPlan,
-    place: Execution,
-    folds: int,
-    folder: str | None,
-    lam: Lam,
-) -> list[CrossValidated]:
-    """Train the models of all folds, with a display."""
-    from contextlib import ExitStack
-    from tempfile import TemporaryDirectory
-
-    from fewpass.flows.cluster import engine_for_training
-    from fewpass.flows.display.bars import work_display
-    from fewpass.pipeline.training.cross_validation import cross_validate as validated
-
-    with ExitStack() as stack:
-        show = stack.enter_context(work_display(terminal, "Cross-validating"))
-        executor = stack.enter_context(engine_for_training(place, plan))
-        place_of_work = folder or stack.enter_context(TemporaryDirectory(prefix="fewpass-folds-"))
-        return validated(
-            plan, place_of_work, executor, folds,
-            lambda event: show(0.0, format_passes(event.cursor.passes, ".3g")), lam,
-        )  # fmt: skip
 
 
 def fold_table(result: CrossValidated) -> Table:

@@ -89,7 +89,9 @@ def train(
         raise BadInput(IS_READ_ONCE)
     if from_source and training.keep is not None:
         dataset, training, from_source = *_stored(terminal, dataset, training), False
-    plan, place = training_settings(dataset, training, plan_source, is_source=from_source)
+    plan, place = training_settings(
+        dataset, training, plan_source, TrainingPlan, is_source=from_source
+    )
     if plan_source.dry_run:
         terminal.result(flat(plan, place), as_toml(plan, place))
         return 0

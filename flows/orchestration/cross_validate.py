@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from fewpass.flows.cluster import engine_for_training
@@ -12,30 +10,17 @@ from fewpass.flows.orchestration.artifacts import ABOVE, ProgressArtifact, show_
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.outcomes import cross_validation_facts
 from fewpass.pipeline.runs.timeline_points import written_gap
+from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.regularisation import Lam
-from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import counted, format_passes
-from fewpass.pipeline.training.cross_validation import (
-    USUAL_TOL,
-    CrossValidated,
-    Fold,
-)
-from fewpass.pipeline.training.cross_validation import cross_validate as validated
+from fewpass.pipeline.training.cross_validation import CrossValidated, Fold, cross_validated
 
 
 @made_flow(requests.CrossValidateParameters, "plan.dataset")
-def cross_validate(
-    plan: TrainingPlan, lam: str | None, folds: int, folder: str | None, where: Execution
-) -> dict[str, Any]:
+def cross_validate(plan: CrossValidationPlan, where: Execution) -> dict[str, Any]:
     """Train and judge the models of all folds, and show a table of them."""
-    if "tol" not in plan.model_fields_set:
-        given = {name: getattr(plan, name) for name in plan.model_fields_set}
-        plan = TrainingPlan(**given, tol=USUAL_TOL)
-    several = None if lam is None else Lam.of(lam)
-    results = judge_folds.with_options(task_run_name=f"{folds} folds of {plan.dataset}")(
-        plan, several, folds, folder, where
-    )
+    task_name = f"{plan.folds} folds of {plan.dataset}"
+    results = judge_folds.with_options(task_run_name=task_name)(plan, where)
     rows = [row_of(one, fold) for one in results for fold in one.folds]
     rows += [mean_of(one) for one in results]
     show_table(plan.dataset, "folds", rows, f"cross-validation on {plan.dataset}")
@@ -43,18 +28,13 @@ def cross_validate(
 
 
 @durable_task("cross-validate")
-def judge_folds(
-    plan: TrainingPlan, lam: Lam | None, folds: int, folder: str | None, where: Execution
-) -> list[CrossValidated]:
-    """Cross-validate, in a folder that is given or in one that goes at the end."""
+def judge_folds(plan: CrossValidationPlan, where: Execution) -> list[CrossValidated]:
+    """Cross-validate, and show how far it is."""
     bar = ProgressArtifact(plan.dataset, "cross-validating on")
-    with ExitStack() as stack:
-        executor = stack.enter_context(engine_for_training(where, plan))
-        url = folder or stack.enter_context(TemporaryDirectory(prefix="fewpass-folds-"))
-        results = validated(
-            plan, url, executor, folds,
-            lambda event: bar.show(0.0, format_passes(event.cursor.passes, ".3g")), lam,
-        )  # fmt: skip
+    with engine_for_training(where, plan.of_one_lam) as executor:
+        results = cross_validated(
+            plan, executor, lambda event: bar.show(0.0, format_passes(event.cursor.passes, ".3g"))
+        )
     bar.show(1.0, counted(sum(len(one.folds) for one in results), "model"))
     return results
 

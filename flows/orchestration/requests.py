@@ -14,6 +14,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from fewpass.pipeline.errors import did_you_mean
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan, require_retraining
+from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
@@ -123,15 +124,8 @@ class EvaluateParameters(FigureOptions):
 class CrossValidateParameters(Described):
     """Cross-validate a training: a model for each fold, in the same passes, each certified."""
 
-    plan: TrainingPlan
-    """What to train, on what, how far: as in `fewpass cross-validate`; tol is 1e-3 by default."""
-    lam: str | None = None
-    """One lam or several, such as 1/n,.1/n, or path, in place of the plan's."""
-    folds: Annotated[int, Field(ge=2)] = 5
-    """Folds that the chunks of the data set are dealt to, or its rows where chunks are fewer."""
-    folder: str | None = None
-    """Folder or address for snapshots and numbers per row, which workers of a cluster reach;
-    default a temporary one."""
+    plan: CrossValidationPlan
+    """What to train, on what, how far, on how many folds: as in `fewpass cross-validate`."""
     where: Execution = HERE
     """Where tasks run: a Dask scheduler's address, or in this process."""
 

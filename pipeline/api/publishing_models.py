@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from pydantic import ValidationError
-
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh import listing, publishing, refreshing
 from fewpass.pipeline.models.refresh.listing import StoreModels
 from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
@@ -16,8 +13,8 @@ from fewpass.pipeline.models.refresh.store_events import Published, Taken
 from fewpass.pipeline.models.refresh.store_state import Generation
 from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-from fewpass.solvers.bad_input import refusal
 
 
 def refresh(
@@ -34,8 +31,9 @@ def refresh(
     execution
         Where to train: threads of this process, or Dask.  The model is the same, bit for bit.
     **settings
-        Fields of `RefreshPlan` (sources, store, windows, odd, gates, training, ingest, ...), in
-        place of a plan, or of some of its fields.
+        Fields of `RefreshPlan` (sources, store, windows, odd, gates, ...), of its `ingest` (label,
+        drop, column, n_features, ...) and of its `training` (lam, tol, loss, ...), in place of a
+        plan, or of some of its fields.
 
     Returns
     -------
@@ -51,11 +49,7 @@ def refresh(
     """
     require_execution(execution)
     given = {} if plan is None else plan.model_dump(exclude_unset=True)
-    try:
-        asked = RefreshPlan.model_validate(given | settings)
-    except ValidationError as error:
-        raise BadInput(refusal(error, RefreshPlan)) from error
-    return refreshing.refresh(asked, RefreshWork(execution))
+    return refreshing.refresh(plan_of(RefreshPlan, given | settings), RefreshWork(execution))
 
 
 def models(store: Address) -> StoreModels:

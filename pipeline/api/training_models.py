@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
@@ -14,14 +12,13 @@ from fewpass.pipeline.planning.place import Place, place_of
 from fewpass.pipeline.reporting.notebooks import ShownResult, progress
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
-from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
-from fewpass.pipeline.training import cross_validation
-from fewpass.pipeline.training.cross_validation import CrossValidated
+from fewpass.pipeline.training.cross_validation import CrossValidated, cross_validated
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
 
@@ -94,9 +91,7 @@ def train(
 def cross_validate(
     dataset: Address,
     *,
-    folds: int = 5,
     execution: Execution = ANYWHERE,
-    folder: Address | None = None,
     **settings: Any,
 ) -> list[CrossValidated]:
     """Cross-validate a training, as `fewpass cross-validate` does.
@@ -105,15 +100,11 @@ def cross_validate(
     ----------
     dataset
         Folder or address of a shuffled data set, whose chunks (or rows, of few chunks) are folds.
-    folds
-        How many.
     execution
         Where to train.
-    folder
-        Folder for snapshots and numbers per row, which workers of a cluster reach [default: a
-        temporary one, which goes at the end].
     **settings
-        Fields of `TrainingPlan` (loss, lam, tol, solver, memory, ...); tol is 1e-3 by default.
+        Fields of `CrossValidationPlan`: folds (5), folder, and those of `TrainingPlan` (loss, lam,
+        tol, solver, memory, ...); tol is 1e-3 by default.
 
     Returns
     -------
@@ -127,12 +118,7 @@ def cross_validate(
         The rows are not shuffled or fewer than folds, or settings cannot be used.
     """
     require_execution(execution)
-    lam = Lam.of(settings.pop("lam", AUTO))
-    own = {"dataset": os.fspath(dataset), "lam": lam.each[0]}
-    plan = plan_of(TrainingPlan, {"tol": cross_validation.USUAL_TOL} | settings | own)
-    place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
-    with ExitStack() as stack:
-        executor = stack.enter_context(open_executor(*place))
-        temporary = TemporaryDirectory(prefix="fewpass-folds-")
-        url = stack.enter_context(temporary) if folder is None else os.fspath(folder)
-        return cross_validation.cross_validate(plan, url, executor, folds, lam=lam)
+    plan = plan_of(CrossValidationPlan, settings | {"dataset": os.fspath(dataset)})
+    place = place_of(execution, plan.of_one_lam, Dataset.open(plan.dataset).manifest)
+    with open_executor(*place) as executor:
+        return cross_validated(plan, executor)

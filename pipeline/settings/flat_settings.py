@@ -8,7 +8,7 @@ TOML file, keyword arguments and Prefect's parameters differ in spelling only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeVar
 
@@ -109,12 +109,23 @@ def every_setting(plan: type[BaseModel], given: Any = MISSING, at: Path = ()) ->
 
 
 def settings(*plans: type[BaseModel]) -> dict[str, Setting]:
-    """Return the settings of plans by flat name, those of parts behind the plan's own."""
-    return {
-        setting.name: setting
-        for plan in plans
-        for setting in sorted(every_setting(plan), key=lambda s: len(s.path))
-    }
+    """Return the settings of plans by flat name, those of parts behind the plan's own.
+
+    Of several of a name the outermost has it; none where two parts are as near.
+    """
+    return {name: of[0] for plan in plans for name, of in _by_name(plan).items() if _has_name(of)}
+
+
+def _by_name(plan: type[BaseModel]) -> dict[str, list[Setting]]:
+    """Return the settings of each name, the outermost first."""
+    every: dict[str, list[Setting]] = {}
+    for setting in sorted(every_setting(plan), key=lambda s: len(s.path)):
+        every.setdefault(setting.name, []).append(setting)
+    return every
+
+
+def _has_name(settings_: Sequence[Setting]) -> bool:
+    return len(settings_) == 1 or len(settings_[0].path) < len(settings_[1].path)
 
 
 def typed_settings(*plans: type[BaseModel]) -> dict[str, Setting]:
@@ -142,6 +153,9 @@ def plan_of(
     accepted = settings(kind)
     places = {s.path[k]: s.path[: k + 1] for s in accepted.values() for k in range(len(s.path))}
     for name in words:
+        if name not in places and name in _by_name(kind):
+            parts = " or ".join(f"`{s.path[0]}`" for s in _by_name(kind)[name])
+            raise BadInput(f"`{name}` may be that of {parts}. Give it in one of these.")
         if name not in places:
             near = nearest(name, {n: called((n,)) for n in accepted})
             meant = f" Did you mean {near}?" if near else ""

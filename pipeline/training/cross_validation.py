@@ -13,7 +13,9 @@ each is judged by the one model that has not learnt from it (Stone, 1974).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import cached_property, partial
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +35,7 @@ from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_s
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.scoring.row_metrics import Measured
+from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import counted
@@ -45,7 +48,6 @@ from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 
 MOST_FOLDS = 50
-USUAL_TOL = 1e-3  # where nobody gives one
 
 
 class Fold(NamedTuple):
@@ -130,6 +132,17 @@ def cross_validate(
         results += _of_lams(begins, own, executor, n_folds, on_event)
         lams = lams[len(own) :]
     return results
+
+
+def cross_validated(
+    plan: CrossValidationPlan,
+    executor: Executor,
+    on_event: Callable[[Event], None] = lambda _event: None,
+) -> list[CrossValidated]:
+    """Cross-validate, in the folder of a plan or in one that goes at the end."""
+    with ExitStack() as stack:
+        url = plan.folder or stack.enter_context(TemporaryDirectory(prefix="fewpass-folds-"))
+        return cross_validate(plan.of_one_lam, url, executor, plan.folds, on_event, plan.lam)
 
 
 def _require_folds(plan: TrainingPlan, dataset: Dataset, n_folds: int) -> None:

@@ -34,6 +34,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import OTHER_NAMES
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.registry import METHODS, method_class
 
 TRAINED = {
@@ -450,7 +451,7 @@ def test_a_full_disk_is_a_failed_run(fewpass, work, tmp_path, monkeypatch):
 
 
 def training(**options):
-    return training_settings("data", TrainingOptions(**options), PlanSource())[0]
+    return training_settings("data", TrainingOptions(**options), PlanSource(), TrainingPlan)[0]
 
 
 def test_the_command_line_wins_over_the_file(tmp_path):
@@ -460,7 +461,7 @@ def test_the_command_line_wins_over_the_file(tmp_path):
         "[solver]\ngamma0 = 0.5\naverage_from = 0.2\n[train]\nseed = 9\n[ingest]\nscale = 'maxabs'\n"
     )
     options = TrainingOptions(passes=4, set=("solver.gamma0=0.25",))
-    plan, place = training_settings("data", options, PlanSource(config=file))
+    plan, place = training_settings("data", options, PlanSource(config=file), TrainingPlan)
     assert (plan.lam.written, plan.passes, plan.seed, place.workers) == ("5/n", 4, 9, 2)
     assert (plan.solver.gamma0, plan.solver.average_from) == (0.25, 0.2)
 
@@ -468,7 +469,9 @@ def test_the_command_line_wins_over_the_file(tmp_path):
 def test_an_unknown_setting_in_the_file_is_named(tmp_path):
     (tmp_path / "plan.toml").write_text("lambda = 1\n")
     with pytest.raises(BadInput, match=r'plan\.toml has a setting "lambda"'):
-        training_settings("d", TrainingOptions(), PlanSource(config=tmp_path / "plan.toml"))
+        training_settings(
+            "d", TrainingOptions(), PlanSource(config=tmp_path / "plan.toml"), TrainingPlan
+        )
 
 
 @given(
@@ -483,7 +486,10 @@ def test_the_printed_plan_is_the_plan(tmp_path_factory, lam, solver, passes, tol
     plan = training(lam=str(lam), solver=solver, passes=passes, tol=tol, positive=positive)
     file = tmp_path_factory.getbasetemp() / "printed.toml"
     file.write_text(as_toml(plan, Execution()))
-    assert training_settings("data", TrainingOptions(), PlanSource(config=file))[0] == plan
+    assert (
+        training_settings("data", TrainingOptions(), PlanSource(config=file), TrainingPlan)[0]
+        == plan
+    )
 
 
 def test_the_printed_ingest_plan_is_the_plan(fewpass, work, tmp_path):

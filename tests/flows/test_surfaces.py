@@ -14,6 +14,7 @@ from fewpass.flows.options import FIXED
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
+from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -31,7 +32,7 @@ from testing.datasets import make
 #: What the keywords of a function are fields of.
 KEYWORDS = {
     "ingest": IngestPlan, "append": AppendPlan, "forget": ForgetPlan, "train": TrainingPlan,
-    "evaluate": EvaluationPlan, "cross-validate": TrainingPlan, "predict": PredictionPlan,
+    "evaluate": EvaluationPlan, "cross-validate": CrossValidationPlan, "predict": PredictionPlan,
 }  # fmt: skip
 EXECUTION = {
     "scheduler", "workers", "wait_workers", "threads", "encrypt", "tls_ca", "tls_cert", "tls_key",
@@ -44,7 +45,7 @@ CALLED = {
 #: Of a terminal alone; `threads` are where it works for those that Dask may run.
 SHOWN = {"config", "debug", "dry_run", "json", "log_format", "quiet", "verbose", "set"}
 OF_COMMANDS = {
-    "train": {"require_tol", "keep", "plan"}, "cross-validate": {"keep"},
+    "train": {"require_tol", "keep", "plan"},
     "explain": {
         "by_column", "csv", "function", "held_out", "names", "pictures", "weights",
     },
@@ -57,7 +58,7 @@ OF_FLOWS = {
 #: Rows of files, which a server does not read without a data set; and what it says by itself.
 NOT_IN_FLOWS = {
     "train": {*settings(TrainingPlan)} - {*TrainingPlan.model_fields} | {"sources", "on_event", "verbose"},
-    "cross-validate": {*settings(TrainingPlan)} - {*TrainingPlan.model_fields} | {"sources"},
+    "cross-validate": {"source"},
     "evaluate": {*SourceOptions.model_fields} - {"unknown_features", "by_position"} | {"memory"},
 }  # fmt: skip
 
@@ -99,7 +100,7 @@ def test_a_command_takes_what_the_function_of_its_name_takes(verb):
     fixed = {*FIXED} if verb in ("append", "evaluate", "explain", "predict") else set()
     missing = python - command - OF_PYTHON - fixed
     assert not command & fixed
-    assert missing <= ({"sources"} if verb in ("train", "cross-validate") else set()), missing
+    assert missing <= {"train": {"sources"}, "cross-validate": {"source"}}.get(verb, set()), missing
 
 
 @pytest.mark.parametrize("verb", KEYWORDS)

@@ -106,7 +106,7 @@ def test_what_is_within_bounds_comes_back_as_it_was_written():
             lambda: fewpass.ingest([], "d"),
             r"sources is \[\], but it should have at least 1 item\.$",
         ),
-        (lambda: fewpass.refresh(sources=["a"], store="s", options={}), 'no setting "options"'),
+        (lambda: fewpass.refresh(sources=["a"], store="s", memory="1GB"), "`ingest` or `training`"),
         (lambda: SourceOptions(delimiter="ab"), 'delimiter is "ab", but it should have at most 1'),
     ],
 )

@@ -56,6 +56,7 @@ def _of_place(place: str, how: Check, seen: set[str]) -> Iterator[Finding]:
     try:
         yield from _of_folder(place, how, seen)
     except (OSError, ValueError) as error:
+        how.on_fault(str(error))
         why = str(error).rstrip(".")
         damaged = (str(error),) if isinstance(error, Damaged) else ()
         yield Finding(without_secrets(place), False, why, "unknown", damaged=damaged)
@@ -134,6 +135,7 @@ def _run(url: str, how: Check) -> Finding:
     try:
         finding = examine_run(url, free=how.free)
     except (OSError, ValueError) as error:
+        how.on_fault(str(error))
         finding = Finding(url, False, str(error).rstrip("."), "run", folder=RunFolder(url).url)
     if finding.alive and not finding.stalled:  # its snapshots come and go
         return finding

@@ -35,7 +35,7 @@ REFUSES = SUBJECTS["refresh that refuses"]
 STORE_THAT_REFUSED = Stored(
     lambda sandbox, seed: sandbox.finished(REFUSES, seed), ("store",), None, REFUSES
 )
-RUN = (("inspect", "{at}/run"), ("check", "{at}/run"), ("report", "{at}/run"),
+RUN = (("inspect", "{at}/run"), ("check", "--free", "{at}/run"), ("report", "{at}/run"),
        ("evaluate", "{at}/run", "{at}/set", "--scheduler", "none"))  # fmt: skip
 SET = (("inspect", "{at}/set"), ("check", "{at}/set"))
 

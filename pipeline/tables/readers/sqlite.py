@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.arrow_rows import Part
 from fewpass.pipeline.tables.readers.databases import DatabaseRows, OpenedTable
@@ -46,8 +45,8 @@ class SqliteRows(DatabaseRows):
     magic: ClassVar[bytes | tuple[bytes, ...]] = b"SQLite format 3\x00"
     kind: ClassVar[str] = "SQLite"
 
-    def opened(self, address: Address, options: SourceOptions, expected: Expected) -> OpenedTable:
-        query = _SqliteQuery(address, options, expected)
+    def opened(self, address: Address, options: SourceOptions, _expected: Expected) -> OpenedTable:
+        query = _SqliteQuery(address, options.query)
         part = Part(address.name, query.batches, address.budget)
         place, size = f"{place_of(address)} {query.select}", address.size
         note = (
@@ -67,19 +66,15 @@ class _SqliteQuery:
     A file that is written meanwhile is refused.
     """
 
-    def __init__(self, address: Address, options: SourceOptions, expected: Expected) -> None:
+    def __init__(self, address: Address, query: str | None) -> None:
         self._address, self._name = address, address.name
         self.version = _state_of(address)
-        self.select = as_select(options.query or self._only_table(), self._name)
+        self.select = as_select(query or self._only_table(), self._name)
         with self._answered(f"SELECT * FROM (\n{self.select}\n) LIMIT 0") as (cursor, _):
             names = [column[0] for column in cursor.description]
-        self._longest: dict[str, int] = {}
-        self.n_rows, measured = self._measured(_read_among(names, options, expected))
-        for name, size in measured.items():
-            self._longest[name] = max(0, size or 0)
-            where = f"{self._name}, the longest cell of column {shown_name(name)}"
-            address.budget.require_row(self._longest[name], where)
-        self.schema = pa.schema([(name, _kind_of(measured.get(name))) for name in names])
+        self.n_rows, self._largest = self._measured(names)
+        kinds = map(_kind_of, self._largest)
+        self.schema = pa.schema(list(zip(names, kinds, strict=True)))
 
     @contextmanager
     def _answered(self, query: str) -> Iterator[tuple[Any, Callable[[], None]]]:
@@ -115,22 +110,23 @@ class _SqliteQuery:
             "(`query`)."
         )
 
-    def _measured(self, names: Sequence[str]) -> tuple[int, dict[str, int | None]]:
+    def _measured(self, names: Sequence[str]) -> tuple[int, list[int | None]]:
         """Return the number of rows, and what the largest value of every column is measured as."""
         n_rows, values = 0, list[int | None]()
-        for start in range(0, max(1, len(names)), _ASKED):
+        for start in range(0, len(names), _ASKED):
             asked = map(_measure, names[start : start + _ASKED])
             query = f"SELECT {', '.join(['count(*)', *asked])} FROM (\n{self.select}\n)"
             with self._answered(query) as (cursor, _):
                 n_rows, *some = cursor.fetchone()
             values += some
-        return n_rows, dict(zip(names, values, strict=True))
+        return n_rows, values
 
     def batches(self, names: Sequence[str], _rows: int, n_bytes: int) -> Iterator[Any]:
         """Yield batches of some columns, each of `n_bytes` at most if a row is no longer."""
-        schema = pa.schema([self.schema.field(name) for name in names or self.schema.names[:1]])
+        places = [self.schema.names.index(name) for name in names] or [0]
+        schema = pa.schema([self.schema.field(k) for k in places])
         columns = [f"CAST({quoted_name(field.name)} AS {_CASTS[field.type]})" for field in schema]
-        longest = sum(_CELL_BYTES + self._longest.get(name, 0) for name in schema.names)
+        longest = sum(_CELL_BYTES + max(0, self._largest[k] or 0) for k in places)
         most = int(np.clip(n_bytes // longest, 1, _ROWS))
         query = f"SELECT {', '.join(columns)} FROM (\n{self.select}\n)"
         with self._answered(query) as (cursor, stop):
@@ -153,14 +149,6 @@ def _state_of(address: Address) -> str:
     if log.exists() and log.stat().st_size:
         stamps.append((log.stat().st_size, log.stat().st_mtime_ns))
     return " ".join(f"{size}:{time}" for size, time in stamps)
-
-
-def _read_among(names: Sequence[str], options: SourceOptions, expected: Expected) -> list[str]:
-    """Return the columns whose cells are read, by their names or positions."""
-    n, anyway = len(names), expected.read_anyway
-    dropped = {*options.drop, *(name for name, kind in options.column.items() if kind == "drop")}
-    keys = {name: {name, k, k - n} for k, name in enumerate(names)}
-    return [name for name, own in keys.items() if own & anyway or not own & dropped]
 
 
 def _measure(name: str) -> str:

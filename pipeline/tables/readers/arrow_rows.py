@@ -43,7 +43,7 @@ from fewpass.pipeline.tables.readers.source import (
     NumberColumns,
     Piece,
     TableCells,
-    TableRows,
+    TableReader,
     numbered,
 )
 from fewpass.storage.column_schema import Schema
@@ -200,8 +200,8 @@ class Part(NamedTuple):
         return self.name, self.deletes
 
 
-class TypedRows(TableRows):
-    """Parts of typed columns; see `TableRows` for the methods."""
+class TypedRows(TableReader):
+    """Parts of typed columns; see `TableReader` for the methods."""
 
     packed: ClassVar[bool] = True
     names: tuple[str, ...]
@@ -297,7 +297,7 @@ def _is_text(kind: Any) -> bool:
 
 
 class ParquetRows(TypedRows):
-    """Parquet files; see `TableRows` for the methods.
+    """Parquet files; see `TableReader` for the methods.
 
     Folders named `column=value` are columns, the same in all rows of a file: whole numbers, or
     words; where columns are not to be encoded they are passed over.
@@ -353,7 +353,7 @@ def _look(address: Address) -> tuple[Any, int, int]:
 
 
 class IpcRows(TypedRows):
-    """Arrow IPC, files (Feather) and streams; see `TableRows` for the methods."""
+    """Arrow IPC, files (Feather) and streams; see `TableReader` for the methods."""
 
     extensions: ClassVar[tuple[str, ...]] = (".arrow", ".arrows", ".feather", ".ipc")
     magic: ClassVar[bytes | tuple[bytes, ...]] = (FILE_MARK, STREAM_MARK)

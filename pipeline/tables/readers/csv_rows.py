@@ -41,7 +41,7 @@ from fewpass.pipeline.tables.readers.source import (
     Parsed,
     Piece,
     TableCells,
-    TableRows,
+    TableReader,
 )
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 
@@ -59,8 +59,8 @@ _ADVICE = (
 )
 
 
-class CsvRows(TableRows):
-    """CSV files; see `TableRows` for the methods.
+class CsvRows(TableReader):
+    """CSV files; see `TableReader` for the methods.
 
     Rows are counted from the first line on; blank lines are none.  A piece is what Arrow reads of a
     block, or whole lines where `as_numbers` found plain numbers: then every line is a row.

@@ -32,7 +32,7 @@ class OpenedTable(NamedTuple):
 
 
 class DatabaseRows(TypedRows):
-    """Rows of a table or a query; see `TableRows` for the methods."""
+    """Rows of a table or a query; see `TableReader` for the methods."""
 
     kind: ClassVar[str]  # what the database is called
     has_versions: ClassVar[bool] = False  # which `table_version` names

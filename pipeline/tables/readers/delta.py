@@ -30,7 +30,7 @@ _PHYSICAL = b"delta.columnMapping.physicalName"
 
 
 class DeltaRows(DatabaseRows):
-    """Rows of a version of a Delta Lake table, by delta-rs; see `TableRows` for the methods."""
+    """Rows of a version of a Delta Lake table, by delta-rs; see `TableReader` for the methods."""
 
     kind: ClassVar[str] = "Delta Lake"
     has_versions: ClassVar[bool] = True

@@ -27,7 +27,7 @@ _FIELD_ID = b"PARQUET:field_id"
 
 
 class IcebergRows(DatabaseRows):
-    """Rows of a snapshot of an Iceberg table, by pyiceberg; see `TableRows` for the methods.
+    """Rows of a snapshot of an Iceberg table, by pyiceberg; see `TableReader` for the methods.
 
     The table is a file of metadata, a folder with a version hint, or one of a catalog that
     pyiceberg's own configuration has: ``iceberg://CATALOG/NAMESPACE.TABLE``.

@@ -44,7 +44,7 @@ _TYPE_NAME = b"ADBC:postgresql:typname"
 
 
 class PostgresRows(DatabaseRows):
-    """Rows of a query on a PostgreSQL server; see `TableRows` for the methods."""
+    """Rows of a query on a PostgreSQL server; see `TableReader` for the methods."""
 
     kind: ClassVar[str] = "PostgreSQL"
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from fewpass.pipeline.settings.formats import FORMATS, PLACES, TABLES
-from fewpass.pipeline.tables.readers.source import Source, TableRows
+from fewpass.pipeline.tables.readers.source import Source, TableReader
 
 
 def source_class(word: str) -> type[Source]:
@@ -15,9 +15,9 @@ def source_class(word: str) -> type[Source]:
     return reader
 
 
-def rows_class(word: str) -> type[TableRows]:
+def rows_class(word: str) -> type[TableReader]:
     """Return the reader of a format of tables as they are written."""
-    reader: type[TableRows] = _named((TABLES | PLACES)[word])
+    reader: type[TableReader] = _named((TABLES | PLACES)[word])
     return reader
 
 

@@ -1,4 +1,4 @@
-"""What a reader is: rows of numbers (`Source`), or tables before they are such (`TableRows`)."""
+"""What a reader is: rows of numbers (`Source`), or tables before they are such (`TableReader`)."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ class NumberColumns(NamedTuple):
     are_words: bool  # whether targets are words
 
 
-class TableRows:
+class TableReader:
     """Files of one format of tables, before their columns become numbers.
 
     Like `Source`, a class says which names and first bytes a file of its format has.

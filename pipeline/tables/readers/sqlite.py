@@ -39,7 +39,7 @@ _ORDER = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
 class SqliteRows(DatabaseRows):
-    """Rows of a query on an SQLite file; see `TableRows` for the methods."""
+    """Rows of a query on an SQLite file; see `TableReader` for the methods."""
 
     extensions: ClassVar[tuple[str, ...]] = (".sqlite", ".sqlite3", ".db")
     magic: ClassVar[bytes | tuple[bytes, ...]] = b"SQLite format 3\x00"

@@ -25,7 +25,7 @@ from fewpass.pipeline.tables.readers.source import (
     Parsed,
     Piece,
     Source,
-    TableRows,
+    TableReader,
 )
 from fewpass.pipeline.tables.readers.unlike_cells import UnlikeCells
 from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
@@ -71,7 +71,7 @@ class TableSource(Source):
     """
 
     def __init__(
-        self, rows: TableRows, options: SourceOptions, expected: Expected,
+        self, rows: TableReader, options: SourceOptions, expected: Expected,
         fitted: FittedTable | None = None, sample: FirstSample | None = None,
         first: Piece | None = None,
     ) -> None:  # fmt: skip

@@ -80,10 +80,11 @@ def _decoded(
     address: Address, stream: Any, names: Sequence[str], rows: int, n_bytes: int
 ) -> Iterator[Any]:
     """Yield the rows of one row group after the other."""
-    plain = pq.ParquetFile(stream, pre_buffer=False)
+    plain = pq.ParquetFile(stream, pre_buffer=False, buffer_size=LEAST_BUFFER)
     groups = [plain.metadata.row_group(k) for k in range(plain.num_row_groups)]
     leaves = _leaves(plain, names)
     places = [*leaves.values()]
+    _require_described(plain, places)
     kinds = {field.name: field.type for field in plain.schema_arrow}
     coded = [
         name
@@ -104,6 +105,16 @@ def _decoded(
     )  # fmt: skip
     for batch in validated(batches, address.name):
         yield from _with_words(batch, coded, kinds, n_bytes)
+
+
+def _require_described(file: Any, places: Sequence[int]) -> None:
+    """Have Arrow prepare to read columns of values: OSError where their description is damaged.
+
+    The same error ends the process where `row_group(k).column(j)` looks at such a description, as
+    pyarrow (26.0) lets it through from C++. Batches of no rows read nothing of the file.
+    """
+    for k in range(file.num_row_groups if places else 0):
+        next(file.reader.iter_batches(0, row_groups=[k], column_indices=places), None)
 
 
 def _leaves(file: Any, names: Sequence[str]) -> dict[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -78,19 +77,18 @@ def _by_sample(
         plain = are_numbers(reader, columns, drawn.table)
     if not plain and of_words is not None:
         return _by_sample(of_words, options, expected, "recipe", curves=False)
-    numbers = partial(TableSource, _stored(reader), options, expected, first=drawn.first)
     if plain and not curves:
-        return numbers()
+        return TableSource(_stored(reader), options, expected, first=drawn.first)
     table.require_encodable()
     with naming(table.name, table.name):
         table.fit(drawn, plain=plain)
         if plain and table.recipe.additive is None:  # straight lines need no encoding
-            source = numbers()
+            source = TableSource(_stored(reader), options, expected, first=drawn.first)
             source.remarks = tuple(notes_on_form(table))
             return source
         source = TableSource(reader, options, expected, table, drawn)
         source.remarks = tuple(remarks_on(table, drawn.table)) if table.is_new else ()
-    del drawn, numbers
+    del drawn
     release_freed_memory()
     return source
 

@@ -39,7 +39,7 @@ from fewpass.pipeline.tables.readers.dense_rows import (
 )
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.rejection import shown
-from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, Source
 from fewpass.storage.source_file import CutShort
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
@@ -68,7 +68,7 @@ class ArraySource(Source):
         self._addresses, self._options = tuple(addresses), options
         self._longest_row = expected.longest_line
 
-    def parse(self, piece: Piece) -> Parsed:
+    def parse(self, piece: Piece) -> ParsedRows:
         matrix, target, weight = self._rows_of(piece.content)
         dtype = self._options.dtype
         targets = _targets(target, len(matrix[-1]) - (self.layout == "sparse"))

@@ -38,7 +38,7 @@ from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import (
     Expected,
     NumberColumns,
-    Parsed,
+    ParsedRows,
     Piece,
     TableCells,
     TableReader,
@@ -122,7 +122,7 @@ class CsvRows(TableReader):
         self._by_lines = self.plain.rows_of(piece, options) is not None
         return NumberColumns(self.plain.types, self.plain.are_words)
 
-    def plain_rows(self, piece: Piece, options: SourceOptions) -> Parsed | None:
+    def plain_rows(self, piece: Piece, options: SourceOptions) -> ParsedRows | None:
         return None if self.plain is None else self.plain.rows_of(piece, options)
 
     def place_of(self, file: str, column: int) -> int:

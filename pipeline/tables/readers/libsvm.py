@@ -15,7 +15,7 @@ from fewpass.pipeline.tables.readers.libsvm_kernel import (
     parse_rows,
 )
 from fewpass.pipeline.tables.readers.lines import WholeLines, count_byte
-from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Parsed, Piece
+from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, ParsedRows, Piece
 from fewpass.pipeline.tables.readers.sparse_text import ParsedText, SparseText
 from fewpass.solvers.kernels.dispatch import exactly
 from fewpass.storage.table import SparseTable
@@ -113,7 +113,7 @@ class LibsvmSource(SparseText):
         table = _table(space, counts)
         return ParsedText(table, counts.max_index, space.bad, counts.bad, counts.merged)
 
-    def parse(self, piece: Piece) -> Parsed:
+    def parse(self, piece: Piece) -> ParsedRows:
         parsed, most = super().parse(piece), self._options.n_features
         return within(parsed, most) if most and self._width is None else parsed
 
@@ -124,7 +124,7 @@ class LibsvmSource(SparseText):
         return text[: ends[0]] if ends else text
 
 
-def within(parsed: Parsed, n_features: int) -> Parsed:
+def within(parsed: ParsedRows, n_features: int) -> ParsedRows:
     """Leave out the values beyond `n_features` features, and count them."""
     table = parsed.table
     assert isinstance(table, SparseTable), "LIBSVM text is sparse"

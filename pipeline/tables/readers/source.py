@@ -122,7 +122,7 @@ class Among(NamedTuple):
     good: NDArray[np.int64]  # (n,) which of them were not
 
 
-class Parsed(NamedTuple):
+class ParsedRows(NamedTuple):
     """The rows of one piece."""
 
     table: Table  # target float64: the number, or the code into `labels`; NaN where there is none
@@ -188,7 +188,7 @@ class Source:
         """
         raise NotImplementedError
 
-    def parse(self, piece: Piece) -> Parsed:
+    def parse(self, piece: Piece) -> ParsedRows:
         """Turn a piece into rows; pure, and safe in several threads at once.
 
         Raises
@@ -307,7 +307,7 @@ class TableReader:
         """Take columns as plain numbers from now on; BadInput where they are none."""
         raise NotImplementedError
 
-    def plain_rows(self, piece: Piece, options: SourceOptions) -> Parsed | None:  # noqa: ARG002
+    def plain_rows(self, piece: Piece, options: SourceOptions) -> ParsedRows | None:  # noqa: ARG002
         """Read rows of nothing but plain numbers in compiled code; None: their cells tell."""
         return None
 

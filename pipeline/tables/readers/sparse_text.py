@@ -11,7 +11,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.lines import WholeLines, line_pieces, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, Source
 from fewpass.storage.table import SparseTable, n_bytes
 
 #: A message shows less of an offending token.
@@ -77,12 +77,12 @@ class SparseText(Source):
         """Cut the files at ends of lines."""
         return line_pieces(self._addresses, piece_bytes, self._longest_line)
 
-    def parse(self, piece: Piece) -> Parsed:
+    def parse(self, piece: Piece) -> ParsedRows:
         on_bad_row = self._options.on_bad_row
         read = self.read(piece.content, stop=on_bad_row == "refuse")
         faults = (self._explain(piece, *bad) for bad in read.bad[: read.n_bad].tolist())
         skipped = refuse_or_list(faults, piece.file, on_bad_row)
-        return Parsed(read.table, None, read.max_index, skipped, read.n_bad, read.n_merged)
+        return ParsedRows(read.table, None, read.max_index, skipped, read.n_bad, read.n_merged)
 
     def _explain(self, piece: Piece, code: int, at: int, line: int) -> tuple[int, str, str]:
         """Return line, fact and advice for a bad row."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, PLACES, TABLES, Format
@@ -13,7 +13,7 @@ from fewpass.pipeline.tables.readers.blanks import looks_spaced
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import refuse_unsupported
-from fewpass.pipeline.tables.readers.reader_classes import rows_class, source_class
+from fewpass.pipeline.tables.readers.reader_classes import reader_class
 from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, ZIP, refuse_named
 
@@ -71,10 +71,9 @@ def _guess(address: Address) -> Format:
 
 def _with_magic(begins: bytes) -> Format | None:
     """Return the format whose files begin so; None where no format says."""
-    readers: dict[str, Any] = {word: rows_class(word) for word in TABLES}
-    readers |= {word: source_class(word) for word in FORMATS}
-    for word, reader in readers.items():
-        if reader.magic and begins.startswith(reader.magic):
+    for word in (*TABLES, *FORMATS):
+        magic = reader_class(word).magic
+        if magic and begins.startswith(magic):
             return word
     return None
 

@@ -23,7 +23,7 @@ from fewpass.pipeline.tables.readers.encoding_choice import ColumnUse, asked_col
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.lines import sample as sample_of_lines
-from fewpass.pipeline.tables.readers.reader_classes import rows_class
+from fewpass.pipeline.tables.readers.reader_classes import reader_class
 from fewpass.pipeline.tables.readers.source import Expected, Piece, Source, TableReader
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.table_source import TableSource
@@ -36,7 +36,7 @@ def open_table(
     word: str, addresses: Sequence[Address], options: SourceOptions, expected: Expected
 ) -> Source:
     """Open a table, encoded where that is asked for or needed, or where curves are better."""
-    reader = rows_class(word)(addresses, options, expected)
+    reader: TableReader = reader_class(word)(addresses, options, expected)
     use, first = asked_columns(word, reader, options, expected), None
     curves = use != "recipe" and _may_be_curves(reader, addresses, options, expected)
     if use == "undecided" and not curves and isinstance(reader, CsvRows):

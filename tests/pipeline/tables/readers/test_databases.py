@@ -24,7 +24,7 @@ from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.queried import cancellable
-from fewpass.pipeline.tables.readers.reader_classes import rows_class
+from fewpass.pipeline.tables.readers.reader_classes import reader_class
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.storage.dataset import Dataset
 from testing.postgres_server import postgres_server, programs
@@ -78,7 +78,7 @@ def cells(address, query=None, piece_bytes=1 << 16):
     """All rows by column, as Python has them, and the pieces they came in."""
     (found,) = find([str(address)])
     word = "sqlite" if found.store else "postgresql"
-    rows = rows_class(word)([found], SourceOptions(query=query), Expected())
+    rows = reader_class(word)([found], SourceOptions(query=query), Expected())
     used = range(len(rows.names))
     pieces = list(rows.pieces(piece_bytes, used))
     parts = [rows.cells(piece, used).columns for piece in pieces]
@@ -117,7 +117,7 @@ def test_a_file_of_sqlite_that_is_written_meanwhile_is_refused(tmp_path, lite):
     path = tmp_path / "copy.sqlite"
     path.write_bytes(lite.read_bytes())
     (found,) = find([str(path)])
-    rows = rows_class("sqlite")([found], SourceOptions(), Expected())
+    rows = reader_class("sqlite")([found], SourceOptions(), Expected())
     pieces = rows.pieces(1 << 12, range(5))
     next(pieces)
     status = path.stat()
@@ -181,7 +181,7 @@ def test_rows_of_a_query_are_new_at_every_reading(server, tmp_path):
 def test_readings_at_once_and_readings_that_stop_early_do_not_disturb_each_other(server):
     (found,) = find([server])
     query = "SELECT i, repeat('x', 100) AS x FROM generate_series(1, 100000) i ORDER BY i"
-    rows = rows_class("postgresql")([found], SourceOptions(query=query), Expected())
+    rows = reader_class("postgresql")([found], SourceOptions(query=query), Expected())
     one, other = (rows.pieces(1 << 16, [0, 1]) for _ in range(2))
     next(one)
     assert rows.expands_to() > 1e6
@@ -292,7 +292,7 @@ def rows_within(address, word, query=None, **options):
     (found,) = find([address])
     found = found._replace(budget=SMALL)
     options = SourceOptions(label="y", query=query, **options)
-    return rows_class(word)([found], options, Expected(budget=SMALL))
+    return reader_class(word)([found], options, Expected(budget=SMALL))
 
 
 def test_a_cell_of_sqlite_longer_than_a_row_may_be_is_refused_by_the_number_of_its_row(tmp_path):

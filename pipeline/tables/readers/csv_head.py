@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice, zip_longest
@@ -18,6 +19,7 @@ from fewpass.pipeline.tables.readers.blanks import looks_spaced
 from fewpass.pipeline.tables.readers.charsets import charset_of
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import first_lines
+from fewpass.pipeline.tables.readers.rejection import shown
 
 NUMBER = re.compile(DECIMAL)
 MISSING = {"", *MISSING_WORDS}
@@ -143,7 +145,7 @@ def as_seen(
     Raises
     ------
     BadInput
-        Text without a known charset.
+        Text without a known charset, or a title before the table.
     """
     charset = options.charset
     raw = first_lines(addresses[0], longest, _LOOKED_AT).bytes
@@ -159,8 +161,10 @@ def as_seen(
     quotes, delimiter = options.quote != "none", options.delimiter
     if spaced:
         options = options.model_copy(update={"delimiter": "\t"})
-    elif options.quote == "auto" and b'"' in text:
-        quotes = not _are_text(text, head_of(text, addresses[0], delimiter))
+    else:
+        if options.quote == "auto" and b'"' in text:
+            quotes = not _are_text(text, head_of(text, addresses[0], delimiter))
+        _refuse_title(text, addresses[0]._replace(quotes=quotes), options)
     return [a._replace(charset=charset, spaced=spaced, quotes=quotes) for a in addresses], options
 
 
@@ -183,6 +187,37 @@ def _are_text(text: bytes, head: CsvHead) -> bool:
     unended = [line.count(head.delimiter) == n for line, m in cells if not m["end"]]
     goes_on = head.delimiter == "\t" and 2 * sum(unended) > len(unended)
     return goes_on or any(m["end"] and m["behind"].strip() for _, m in cells)
+
+
+def _refuse_title(text: bytes, address: Address, options: SourceOptions) -> None:
+    """Refuse a first row of one cell, where the rows below it have several."""
+    head = head_of(text, address, options.delimiter)
+    if len(head.names) == 1:  # which says nothing of what stands between cells
+        heads = [head_of(text, address, one) for one in options.delimiter or DELIMITERS]
+        head = max(heads, key=lambda one: _usual(one)[1])
+    rows, (usual, _) = head.rows[1:_FIRST], _usual(head)
+    begins = next((row for row in rows if len(row) == usual and all(map(str.strip, row))), None)
+    if begins is None or not _is_title(head.names, begins, options):
+        return
+    line = head.ends[1 + rows.index(begins)] - "".join(begins).count("\n")
+    raise BadInput(
+        f"{address.name}, line {head.before + 1}: {shown(head.names[0])} is no row of the table, "
+        f"which begins in line {line} with {usual} cells. Leave out what stands before it, for "
+        f"example by tail -n +{line}, or begin such lines with #."
+    )
+
+
+def _usual(head: CsvHead) -> tuple[int, int]:
+    """Return how many cells most rows below the first one have, none of one, and how many do."""
+    counts = Counter(len(row) for row in head.rows[1:_FIRST] if len(row) > 1)
+    return counts.most_common(1)[0] if counts else (0, 0)
+
+
+def _is_title(first: list[str], begins: list[str], options: SourceOptions) -> bool:
+    if len(first) == 1:
+        return not any(one in first[0] for one in DELIMITERS)
+    alone = bool(first[0]) and not any(first[1:])
+    return alone and len(first) > 2 and options.header is None and names_columns(begins)
 
 
 # -- the header ----------------------------------------------------------------------------------

@@ -53,10 +53,7 @@ _QUOTES_ARE_TEXT = (
     "Some cells begin with a quote that does not end them, so quotes were read as part of the "
     "text. Say `quote=double` if they enclose cells."
 )
-_ADVICE = (
-    "Check the file and its delimiter (`delimiter`), leave out a title above the table (or begin "
-    "its line with #),"
-)
+_ADVICE = "Check the file and its delimiter (`delimiter`),"
 
 
 class CsvRows(TableReader):

@@ -23,7 +23,7 @@ from fewpass.pipeline.scoring.scored_file import (
 )
 from fewpass.pipeline.scoring.scoring_budget import piece_bytes, scoring_budget
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
 from fewpass.storage.table import DenseTable, Table, cut
 
@@ -92,7 +92,7 @@ def explain_rows(
 def _explained(
     explainer: Explainer, source: Source, passed: tuple[str, ...], size: int
 ) -> Iterator[ExplainedRow]:
-    def parsed(_number: int, piece: Piece) -> Parsed:
+    def parsed(_number: int, piece: Piece) -> ParsedRows:
         return source.parse(piece)
 
     before = 0

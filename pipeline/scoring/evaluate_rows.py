@@ -30,7 +30,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.label_texts import labelled
-from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Sum, add_parts
@@ -183,7 +183,7 @@ def _sums_of_piece(
     return _Part(parts, parsed.n_skipped, table.n_rows, n_bytes(table), slices)
 
 
-def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Vector:
+def targets_of(model: Model, problem: Problem, parsed: ParsedRows, where: str) -> Vector:
     """Return y (n,) of a piece's rows: numbered as the model's labels, -1 and +1, or numbers.
 
     Raises BadInput for labels that the model does not have.
@@ -212,7 +212,7 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
     return np.array([1.0 if name == positive else -1.0 for name in labels])[places]
 
 
-def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.int64]]:
+def _labels_of(parsed: ParsedRows, *, padded: bool) -> tuple[list[str], NDArray[np.int64]]:
     """Return the labels of a piece, and the index of each row's label (n,).
 
     If the model's labels are words, 01 and 1 differ; if they are numbers, they are equal.

@@ -37,7 +37,7 @@ from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
-from fewpass.pipeline.tables.readers.source import Parsed, Piece, SourceFile
+from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, SourceFile
 from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.ordered import ordered_map
@@ -303,7 +303,7 @@ def _of_files(
     return each_piece(source, size, threads, threads + 1, job)
 
 
-def _computed(compute: RowColumns, parsed: Parsed, passed: tuple[str, ...]) -> Columns:
+def _computed(compute: RowColumns, parsed: ParsedRows, passed: tuple[str, ...]) -> Columns:
     """Return the columns of a piece, those that are handed on first."""
     n, step = parsed.table.n_rows, compute.rows_at_once
     if step is None or n <= step:

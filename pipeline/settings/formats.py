@@ -14,9 +14,9 @@ from fewpass.storage.redaction import without_secrets
 
 FORMATS = {
     "libsvm": "fewpass.pipeline.tables.readers.libsvm:LibsvmSource",
-    "npy": "fewpass.pipeline.tables.readers.npy:NpySource",
+    "npy": "fewpass.pipeline.tables.readers.arrays:NpySource",
     "vw": "fewpass.pipeline.tables.readers.vw:VowpalWabbitSource",
-    "npz": "fewpass.pipeline.tables.readers.npz:NpzSource",
+    "npz": "fewpass.pipeline.tables.readers.arrays:NpzSource",
 }
 
 #: Formats of tables, whose columns are encoded; those of some may be plain numbers as well.

@@ -18,7 +18,7 @@ from benchmarks.startup import (
 )
 from fewpass.flows import cli
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES
-from fewpass.pipeline.tables.readers.reader_classes import rows_class, source_class
+from fewpass.pipeline.tables.readers.reader_classes import reader_class
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,7 @@ def test_a_needless_import_is_told_and_the_tree_has_importers_first():
 
 
 def test_endings_of_names_are_those_of_the_readers():
-    readers = {word: rows_class(word) for word in TABLES}
-    readers |= {word: source_class(word) for word in FORMATS if word not in TABLES}
+    readers = {word: reader_class(word) for word in (*TABLES, *FORMATS)}
     told = {ending: word for word, reader in readers.items() for ending in reader.extensions}
     assert told == EXTENSIONS
 

@@ -76,7 +76,7 @@ class LabelEncoder:
         where: str,
         texts: LabelTexts | None = None,
     ) -> Vector:
-        """Targets of one piece in codes that hold for all pieces; see `Parsed`."""
+        """Targets of one piece in codes that hold for all pieces; see `ParsedRows`."""
         changed = any(self.n_rows) and bool(self.words) != (labels is not None)
         if changed and target.size:
             raise BadInput(

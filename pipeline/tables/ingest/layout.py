@@ -11,7 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.scaling import FEWEST_ROWS, MOST_ROWS, Measured, measured, resolved
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable, SparseTable, Table, cut, n_bytes
 
@@ -141,7 +141,7 @@ class FilledSource(Source):
         """Stretches of whole lines, shorter where rows take much more than their text."""
         return self._rows.pieces(max(1, int(piece_bytes / max(1.0, self._per_byte / _USUAL))))
 
-    def parse(self, piece: Piece) -> Parsed:
+    def parse(self, piece: Piece) -> ParsedRows:
         parsed = self._rows.parse(piece)
         assert isinstance(parsed.table, SparseTable), "the source is sparse"
         table = filled(parsed.table, self._width)

@@ -36,7 +36,7 @@ from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
-    Parsed,
+    ParsedRows,
     Piece,
     Source,
 )
@@ -64,7 +64,7 @@ class GroupRows(NamedTuple):
 class PreparedPiece(NamedTuple):
     """A parsed piece, its rows shared out with their random numbers."""
 
-    parsed: Parsed
+    parsed: ParsedRows
     piece_bytes: int
     file: str
     where: str

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fewpass.pipeline.tables.readers.source import Parsed
+from fewpass.pipeline.tables.readers.source import ParsedRows
 
 #: Skipped rows that are listed with their reason; all are counted.
 LISTED = 20
@@ -32,7 +32,7 @@ class ReadCounts(BaseModel):
     max_index: Annotated[int, Field(ge=-1, le=1 << 48)] = -1
 
     @classmethod
-    def of(cls, parsed: Parsed, file: str) -> ReadCounts:
+    def of(cls, parsed: ParsedRows, file: str) -> ReadCounts:
         """Count a piece of a file."""
         skipped = {parsed.skipped[0].file: parsed.n_skipped} if parsed.n_skipped else {}
         return cls.model_construct(
@@ -51,7 +51,7 @@ class ReadCounts(BaseModel):
         self.max_index = max(self.max_index, other.max_index)
 
 
-def skipped_in_words(parsed: Parsed, most: int) -> Iterator[str]:
+def skipped_in_words(parsed: ParsedRows, most: int) -> Iterator[str]:
     """Yield a sentence for each of the first skipped rows of a piece."""
     for row in parsed.skipped[:most]:
         yield f"{row.file}, line {row.line}: {row.reason}"

@@ -6,7 +6,7 @@ from fewpass.pipeline.tables.readers.opening import open_source
 from fewpass.pipeline.tables.readers.source import (
     BadRow,
     Expected,
-    Parsed,
+    ParsedRows,
     Piece,
     Source,
     SourceFile,
@@ -17,7 +17,7 @@ __all__ = [
     "Column",
     "Expected",
     "Format",
-    "Parsed",
+    "ParsedRows",
     "Piece",
     "Source",
     "SourceFile",

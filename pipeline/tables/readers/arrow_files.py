@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.arrow_batches import cut, validated
+from fewpass.pipeline.tables.readers.arrow_batches import validated
 from fewpass.pipeline.tables.readers.charsets import peekable
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.library_errors import parsing
@@ -60,31 +60,31 @@ def decompressed_bytes(file: Any) -> int:
 
 
 def parquet_batches(
-    address: Address, rows: int, n_bytes: int, names: Sequence[str]
+    address: Address, names: Sequence[str], rows: int, n_bytes: int
 ) -> Iterator[Any]:
-    """Yield record batches of `rows` rows, fewer where they take more than `n_bytes`.
+    """Yield validated record batches of some columns, of about `rows` rows and `n_bytes` at most.
 
-    They do not depend on the row groups.  Words that are stored once are decoded to codes, as they
-    may take any number of times what is stored.
+    Words that are stored once are decoded to codes, as they may take any number of times what is
+    stored.
 
     Raises
     ------
     BadInput
-        A row that does not fit into the budget, or a damaged file.
+        A damaged file.
     """
     with _stream_of(address) as stream:
-        decoded = _decoded(address, stream, rows, n_bytes, names)
-        yield from cut(decoded, rows, n_bytes, address.name, address.budget)
+        yield from _decoded(address, stream, names, rows, n_bytes)
 
 
 def _decoded(
-    address: Address, stream: Any, rows: int, n_bytes: int, names: Sequence[str]
+    address: Address, stream: Any, names: Sequence[str], rows: int, n_bytes: int
 ) -> Iterator[Any]:
     """Yield the rows of one row group after the other."""
-    plain = pq.ParquetFile(stream, pre_buffer=False)
+    plain = pq.ParquetFile(stream, pre_buffer=False, buffer_size=LEAST_BUFFER)
     groups = [plain.metadata.row_group(k) for k in range(plain.num_row_groups)]
     leaves = _leaves(plain, names)
     places = [*leaves.values()]
+    _require_described(plain, places)
     kinds = {field.name: field.type for field in plain.schema_arrow}
     coded = [
         name
@@ -105,6 +105,16 @@ def _decoded(
     )  # fmt: skip
     for batch in validated(batches, address.name):
         yield from _with_words(batch, coded, kinds, n_bytes)
+
+
+def _require_described(file: Any, places: Sequence[int]) -> None:
+    """Have Arrow prepare to read columns of values: OSError where their description is damaged.
+
+    The same error ends the process where `row_group(k).column(j)` looks at such a description, as
+    pyarrow (26.0) lets it through from C++. Batches of no rows read nothing of the file.
+    """
+    for k in range(file.num_row_groups if places else 0):
+        next(file.reader.iter_batches(0, row_groups=[k], column_indices=places), None)
 
 
 def _leaves(file: Any, names: Sequence[str]) -> dict[str, int]:

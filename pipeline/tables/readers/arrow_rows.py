@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same, shown_name
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.cells import is_numeric
-from fewpass.pipeline.tables.encoding.plain_types import plain_schema, plain_table, text_in
+from fewpass.pipeline.tables.encoding.plain_types import (
+    plain_schema,
+    plain_table,
+    plain_type,
+    text_in,
+)
 from fewpass.pipeline.tables.readers.arrow_batches import cut
 from fewpass.pipeline.tables.readers.arrow_files import (
     FILE_MARK,
@@ -28,7 +35,6 @@ from fewpass.pipeline.tables.readers.arrow_files import (
     opened_parquet,
     parquet_batches,
 )
-from fewpass.pipeline.tables.readers.arrow_numbers import require_numbers
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
@@ -37,7 +43,7 @@ from fewpass.pipeline.tables.readers.source import (
     NumberColumns,
     Piece,
     TableCells,
-    TableRows,
+    TableReader,
     numbered,
 )
 from fewpass.storage.column_schema import Schema
@@ -177,8 +183,25 @@ def _type_of(name: str, values: Iterable[Mapping[str, str | None]], like: Schema
     return _NUMBER if is_number else _TEXT
 
 
-class TypedRows(TableRows):
-    """Files of typed columns; see `TableRows` for the methods."""
+class Part(NamedTuple):
+    """What is read on its own: a file, or the rows of a query."""
+
+    name: str
+    #: By columns, rows and bytes: validated batches that have those columns, of about that size.
+    batches: Callable[[Sequence[str], int, int], Iterator[Any]]
+    budget: Budget
+    n_rows: int | None = None
+    n_bytes: int | None = None  # as stored
+    deletes: tuple[str, ...] = ()  # files that name deleted rows
+
+    @property
+    def identity(self) -> tuple[str, tuple[str, ...]]:
+        """What is equal where the rows are."""
+        return self.name, self.deletes
+
+
+class TypedRows(TableReader):
+    """Parts of typed columns; see `TableReader` for the methods."""
 
     packed: ClassVar[bool] = True
     names: tuple[str, ...]
@@ -191,25 +214,90 @@ class TypedRows(TableRows):
         expected: Expected,
     ) -> None:
         self.files = described(addresses)
-        self._addresses, self._schemas = tuple(addresses), schemas
-        first = schemas[0]
+        self._addresses, self._as_stored = tuple(addresses), schemas
+        self._cell_bytes = CELL_BYTES
+        first = self._take_types([plain_schema(schema) for schema in schemas])
         expected.budget.require_columns(len(first), addresses[0].name, "typed")
-        require_alike([(a.name, one) for a, one in zip(addresses, schemas, strict=True)])
-        self._stored = self.names = tuple(first.names)
-        self.types = tuple(map(str, first.types))
+        looks = zip(addresses, self._schemas, strict=True)
+        require_alike([(address.name, schema) for address, schema in looks])
         self.index = left_out(index_of(first), self._stored, options, expected)
         self.notes = sentence(self.index, first)
 
-    @property
-    def has_folders(self) -> bool:
-        return len(self.names) > len(self._stored)
+    def _take_types(self, schemas: Sequence[Any]) -> Any:
+        """Take the columns of every address to be of these types; return the first ones."""
+        self._schemas, first = schemas, schemas[0]
+        self._stored = self.names = tuple(first.names)
+        self.types = tuple(map(str, first.types))
+        return first
+
+    def parts(self) -> Iterable[Part]:
+        """Return the parts, in the order in which they are read."""
+        raise NotImplementedError
+
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Pieces of rows of one part; they do not depend on its batches."""
+        rows = max(1, piece_bytes // (self._cell_bytes * max(1, len(used))))
+        names = [self._stored[k] for k in used if k < len(self._stored)]
+        for part in self.parts():
+            row, batches = 1, part.batches(names, rows, piece_bytes)
+            for batch in cut(batches, rows, piece_bytes, part.name, part.budget):
+                yield Piece(part.name, row, batch, batch.nbytes)
+                row += batch.num_rows
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
 
+    def use_stored_types(self) -> None:
+        self._cell_bytes = NUMBER_BYTES
+        self._take_types(self._as_stored)
+
+    def as_numbers(self, columns: TableColumns, _options: SourceOptions) -> NumberColumns:
+        for address, schema in zip(self._addresses, self._schemas, strict=True):
+            are_words = _require_numbers(address.name, schema, self._schemas[0], columns)
+        return NumberColumns(self.types, are_words)
+
+
+def _require_numbers(name: str, schema: Any, first: Any, columns: TableColumns) -> bool:
+    """Return whether targets are words.
+
+    BadInput for other columns than the first file's, and for columns of no use as what they are.
+    """
+    require_same(first.names, schema.names, name)
+    types = [plain_type(schema.field(one).type) for one in first.names]
+    for column in (*columns.features, columns.weight):
+        if column is not None and not _is_number(types[column]):
+            raise BadInput(
+                f"{name}, row 1: {columns.title(column)} holds {types[column]} "
+                "values, numbers were expected. Leave the column out "
+                f"({columns.advice(column)}) or encode it as numbers."
+            )
+    label = columns.label
+    if label is not None and not (_is_number(kind := types[label]) or _is_text(kind)):
+        raise BadInput(
+            f"{name}: the label, {columns.title(label)}, holds {kind} values, numbers or "
+            "words were expected. Name another column (`label`)."
+        )
+    if label is not None and _is_text(types[label]) != _is_text(plain_type(first.types[label])):
+        raise BadInput(
+            f"{name}: the labels are words in one file and numbers in another. Write them alike."
+        )
+    return label is not None and _is_text(types[label])
+
+
+def _is_number(kind: Any) -> bool:
+    types = pa.types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    exact = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
+    return bool(exact or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+
 
 class ParquetRows(TypedRows):
-    """Parquet files; see `TableRows` for the methods.
+    """Parquet files; see `TableReader` for the methods.
 
     Folders named `column=value` are columns, the same in all rows of a file: whole numbers, or
     words; where columns are not to be encoded they are passed over.
@@ -223,10 +311,7 @@ class ParquetRows(TypedRows):
     ) -> None:
         refuse_text_settings(options, "Parquet")
         looks = [_look(address) for address in addresses]
-        self._as_stored = [schema for schema, _, _ in looks]
-        schemas = [plain_schema(schema) for schema in self._as_stored]
-        super().__init__(addresses, schemas, options, expected)
-        self._cell_bytes = CELL_BYTES
+        super().__init__(addresses, [schema for schema, _, _ in looks], options, expected)
         self.n_rows = sum(rows for _, rows, _ in looks)
         self._bytes = sum(size for _, _, size in looks)
         files = [address.name for address in addresses]
@@ -234,30 +319,20 @@ class ParquetRows(TypedRows):
         self.names = (*self._stored, *self._folders.types)
         self.types = (*self.types, *map(_called, self._folders.types.values()))
 
+    @property
+    def has_folders(self) -> bool:
+        return len(self.names) > len(self._stored)
+
     def expands_to(self) -> float:
         """Return the bytes of all column chunks, decompressed."""
         return float(self._bytes)
 
-    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Pieces of rows; a row group may be cut."""
-        rows = max(1, piece_bytes // (self._cell_bytes * max(1, len(used))))
-        names = [self._stored[k] for k in used if k < len(self._stored)]
-        for address in self._addresses:
-            row = 1
-            for batch in parquet_batches(address, rows, piece_bytes, names):
-                yield Piece(address.name, row, batch, batch.nbytes)
-                row += batch.num_rows
+    def parts(self) -> Iterable[Part]:
+        return (Part(a.name, partial(parquet_batches, a), a.budget) for a in self._addresses)
 
     def use_stored_types(self) -> None:
-        self._schemas, self._folders = self._as_stored, FolderColumns({}, {})
-        self._cell_bytes, first = NUMBER_BYTES, self._as_stored[0]
-        self._stored = self.names = tuple(first.names)
-        self.types = tuple(map(str, first.types))
-
-    def as_numbers(self, columns: TableColumns, _options: SourceOptions) -> NumberColumns:
-        for address, schema in zip(self._addresses, self._schemas, strict=True):
-            are_words = require_numbers(address.name, schema, self._schemas[0], columns)
-        return NumberColumns(self.types, are_words)
+        super().use_stored_types()
+        self._folders = FolderColumns({}, {})
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         table = plain_table(pa.Table.from_batches([piece.content]))
@@ -278,7 +353,7 @@ def _look(address: Address) -> tuple[Any, int, int]:
 
 
 class IpcRows(TypedRows):
-    """Arrow IPC, files (Feather) and streams; see `TableRows` for the methods."""
+    """Arrow IPC, files (Feather) and streams; see `TableReader` for the methods."""
 
     extensions: ClassVar[tuple[str, ...]] = (".arrow", ".arrows", ".feather", ".ipc")
     magic: ClassVar[bytes | tuple[bytes, ...]] = (FILE_MARK, STREAM_MARK)
@@ -290,20 +365,18 @@ class IpcRows(TypedRows):
         schemas = []
         for address in addresses:
             with opened_ipc(address) as file:
-                schemas.append(plain_schema(file.schema))
+                schemas.append(file.schema)
         super().__init__(addresses, schemas, options, expected)
 
     def expands_to(self) -> float:
         """Return the files' bytes."""
         return float(sum(file.bytes or 0 for file in self.files))
 
-    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Pieces of rows; a record batch may be cut."""
-        rows = max(1, piece_bytes // (CELL_BYTES * max(1, len(used))))
-        for address in self._addresses:
-            row = 1
-            with opened_ipc(address) as file:
-                parts = cut(file.batches, rows, piece_bytes, address.name, address.budget)
-                for part in parts:
-                    yield Piece(address.name, row, part, part.nbytes)
-                    row += part.num_rows
+    def parts(self) -> Iterable[Part]:
+        return (Part(a.name, partial(_ipc_batches, a), a.budget) for a in self._addresses)
+
+
+def _ipc_batches(address: Address, *_size: Any) -> Iterator[Any]:
+    """Yield a file's batches as they are stored, with all columns."""
+    with opened_ipc(address) as file:
+        yield from file.batches

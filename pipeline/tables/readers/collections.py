@@ -22,7 +22,7 @@ from fewpass.pipeline.tables.readers.blocks import (
 )
 from fewpass.pipeline.tables.readers.collection_blocks import NO_OFFSETS, blocks_of
 from fewpass.pipeline.tables.readers.dense_rows import are_usual
-from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, Source, SourceFile
+from fewpass.pipeline.tables.readers.source import LARGEST, ParsedRows, Piece, Source, SourceFile
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 PARQUET_CACHE = "_dataset_info_cache"  # operand of dask.dataframe.read_parquet
@@ -122,7 +122,7 @@ class DaskSource(Source):
                 yield block
                 del block  # freed before the next one is awaited
 
-    def parse(self, piece: Piece) -> Parsed:
+    def parse(self, piece: Piece) -> ParsedRows:
         part = joined(piece.content)
         table, words = part.table(self.dtype, self.name)
         self._require_finite(table, piece.first_line, part.names)
@@ -131,7 +131,7 @@ class DaskSource(Source):
         widest = part.n_features - 1
         if isinstance(table, SparseTable):
             widest = int(table.indices.max(initial=-1))
-        return Parsed(table, words, widest, (), 0)
+        return ParsedRows(table, words, widest, (), 0)
 
     def _like_first(self, block: RowBlock, number: int) -> RowBlock:
         """Return a block's rows as those of the first one are; BadInput where they are not."""

@@ -8,14 +8,14 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.columns import TableColumns, choose
-from fewpass.pipeline.tables.readers.source import Expected, SplitBy, TableRows
+from fewpass.pipeline.tables.readers.source import Expected, SplitBy, TableReader
 
 #: Of the first rows, as they are written: bytes that tell at a first look whether a table is more
 #: than numbers, and those that decide on a recipe.
 LOOK_BYTES, SAMPLE_BYTES = 1 << 20, 64 << 20
 
 
-def chosen_columns(rows: TableRows, options: SourceOptions, expected: Expected) -> TableColumns:
+def chosen_columns(rows: TableReader, options: SourceOptions, expected: Expected) -> TableColumns:
     """Find label, weight, features, and other columns that are read.
 
     BadInput where `columns.choose` has it, or where one that is asked for is not there.

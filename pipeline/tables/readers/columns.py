@@ -14,13 +14,13 @@ from fewpass.pipeline.matching import (
     require_distinct,
     shown_name,
 )
-from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.column_names import ColumnNames
+from fewpass.pipeline.settings.source_options import Column, SourceOptions
 from fewpass.pipeline.tables.readers.source import Expected
 from fewpass.storage.column_schema import Schema
 
 #: Names that a target column goes by, in any case.
 _TARGET_NAMES = ("label", "target", "y", "class")
+_MOST_LISTED = 20
 
 
 class TableColumns(NamedTuple):
@@ -36,6 +36,7 @@ class TableColumns(NamedTuple):
     exposure: int | None = None
     passed: tuple[int, ...] = ()  # whose cells are handed on as they are
     split: int | None = None  # that rows are held out by
+    dropped: frozenset[int] = frozenset()
 
     def name_of(self, column: int) -> str:
         """Return what a column is called where it needs a name: x0, x1, ... without a header."""
@@ -82,20 +83,66 @@ class TableColumns(NamedTuple):
         return f"`drop={self.names[column]!r}`" if self.names else f"`drop={column}`"
 
 
-class _Roles(NamedTuple):
-    """Columns that are no features, by position."""
+class _Header(NamedTuple):
+    """Columns of one file, and its name for messages."""
 
-    label: int | None
-    weight: int | None
-    dropped: frozenset[int]
-    offset: int | None = None
-    exposure: int | None = None
+    names: tuple[str, ...] | None
+    n_columns: int
+    where: str
 
-    @property
-    def single(self) -> list[int]:
-        """All but those that are dropped."""
-        roles = (self.label, self.weight, self.offset, self.exposure)
-        return [k for k in roles if k is not None]
+    def columns(
+        self, label: int | None, weight: int | None, offset: int | None, exposure: int | None,
+        dropped: frozenset[int],
+    ) -> TableColumns:  # fmt: skip
+        """Return columns of those roles, none of them a feature yet."""
+        return TableColumns(
+            self.names, self.n_columns, label, weight, (), offset=offset, exposure=exposure,
+            dropped=dropped,
+        )  # fmt: skip
+
+    def has(self, name: str) -> bool:
+        """Say whether a column has that name, or the name is a position."""
+        return name in (self.names or ()) or _as_position(name) is not None
+
+    def same_name(self, names: tuple[str, ...] | None, column: int | None) -> int | None:
+        """Position of the column that has the name of another file's column; None without one."""
+        if column is None or names is None or self.names is None:
+            return None
+        name = names[column]
+        return self.names.index(name) if name in self.names else None
+
+    def position(self, column: Column, setting: str) -> int:
+        """Position of a column, which must exist and be the only one of its name."""
+        count = self.names.count(column) if self.names and isinstance(column, str) else 0
+        if self.names and count == 1:
+            return self.names.index(str(column))
+        if count > 1:
+            raise BadInput(
+                f"{self.where}: {count} columns are named {column!r}, `{setting}` means one. "
+                "Give its position (from 0)."
+            )
+        position = _as_position(column)
+        if position is None or not -self.n_columns <= position < self.n_columns:
+            raise BadInput(
+                f"{self.where}: no column {column!r}, which `{setting}` names. {self._listed()}"
+            )
+        return position % self.n_columns
+
+    def _listed(self) -> str:
+        if not self.names:
+            return f"The file has {self.n_columns} columns and no header; give a position (from 0)."
+        more = ", ..." if len(self.names) > _MOST_LISTED else ""
+        return f"The columns are: {', '.join(map(repr, self.names[:_MOST_LISTED]))}{more}."
+
+
+def _as_position(column: Column) -> int | None:
+    """Number that stands for a position; text from a command line may hold one."""
+    if isinstance(column, int):
+        return column
+    try:
+        return int(column)
+    except ValueError:
+        return None
 
 
 def choose(
@@ -114,31 +161,27 @@ def choose(
         A column that is not there or named twice, no label, no feature, a width other than
         `n_features`, or other columns than are expected.
     """
-    header = ColumnNames(tuple(names) if names is not None else None, n_columns, where)
+    header = _Header(tuple(names) if names is not None else None, n_columns, where)
     by_name = _is_by_name(header, options, expected)
-    roles = (
+    columns = (
         _roles_as_before(header, options, expected.schema)
         if by_name and expected.schema
         else _roles(header, options, expected.schema, default_label)
     )
-    _check_roles(roles, where)
-    _require_offset(roles, expected, where)
-    used = roles.dropped | {*roles.single}
-    features = tuple(k for k in range(n_columns) if k not in used)
+    _check_roles(columns, where)
+    _require_offset(columns, expected, where)
+    used = columns.dropped | {*columns.single}
+    columns = columns._replace(features=tuple(k for k in range(n_columns) if k not in used))
     if header.names:
-        names_left = [name for k, name in enumerate(header.names) if k not in roles.dropped]
+        names_left = [name for k, name in enumerate(header.names) if k not in columns.dropped]
         require_distinct(names_left, where)
-    columns = TableColumns(
-        header.names, n_columns, roles.label, roles.weight, features,
-        offset=roles.offset, exposure=roles.exposure,
-    )  # fmt: skip
     if by_name:
         columns = _in_expected_order(columns, options, expected, where)
     _check_width(columns.features, options, where)
     return columns
 
 
-def _is_by_name(header: ColumnNames, options: SourceOptions, expected: Expected) -> bool:
+def _is_by_name(header: _Header, options: SourceOptions, expected: Expected) -> bool:
     """Whether the features are found by their names; BadInput when only one side has some."""
     schema = expected.schema
     if not header.names:
@@ -147,20 +190,23 @@ def _is_by_name(header: ColumnNames, options: SourceOptions, expected: Expected)
 
 
 def _roles(
-    header: ColumnNames, options: SourceOptions, schema: Schema | None, default_label: int | None
-) -> _Roles:
+    header: _Header, options: SourceOptions, schema: Schema | None, default_label: int | None
+) -> TableColumns:
     """Find what the options ask for; where they do not, what columns of the same number were."""
     named = (options.label, options.weight, options.offset, options.exposure)
     asked = any(column is not None for column in named) or options.drop
     if schema is not None and not asked and header.n_columns == len(schema.types):
-        dropped = frozenset(schema.dropped)
-        return _Roles(schema.label, schema.weight, dropped, schema.offset, schema.exposure)
+        return header.columns(
+            schema.label, schema.weight, schema.offset, schema.exposure, frozenset(schema.dropped)
+        )
     weight = None if options.weight is None else header.position(options.weight, "weight")
     label = _label(header, options, default_label)
-    return _Roles(label, weight, _dropped(header, options), *_offsets(header, options, None))
+    return header.columns(
+        label, weight, *_offsets(header, options, None), _dropped(header, options)
+    )
 
 
-def _roles_as_before(header: ColumnNames, options: SourceOptions, schema: Schema) -> _Roles:
+def _roles_as_before(header: _Header, options: SourceOptions, schema: Schema) -> TableColumns:
     """Find the label and the weight by the options, or else by their names in the schema."""
     label = _label(header, options, None) if options.label is not None else None
     if options.label is None:
@@ -173,11 +219,13 @@ def _roles_as_before(header: ColumnNames, options: SourceOptions, schema: Schema
     weight = header.same_name(schema.names, schema.weight) if options.label_required else None
     if options.weight is not None:
         weight = header.position(options.weight, "weight")
-    return _Roles(label, weight, _dropped(header, options), *_offsets(header, options, schema))
+    return header.columns(
+        label, weight, *_offsets(header, options, schema), _dropped(header, options)
+    )
 
 
 def _offsets(
-    header: ColumnNames, options: SourceOptions, schema: Schema | None
+    header: _Header, options: SourceOptions, schema: Schema | None
 ) -> tuple[int | None, int | None]:
     """Find offset and exposure by the options, or else by their names in the schema."""
     places = []
@@ -192,11 +240,11 @@ def _name(schema: Schema, column: int | None) -> str:
     return "" if column is None or schema.names is None else shown_name(schema.names[column])
 
 
-def _dropped(header: ColumnNames, options: SourceOptions) -> frozenset[int]:
+def _dropped(header: _Header, options: SourceOptions) -> frozenset[int]:
     return frozenset(header.position(column, "drop") for column in options.drop)
 
 
-def _check_roles(roles: _Roles, where: str) -> None:
+def _check_roles(roles: TableColumns, where: str) -> None:
     own = {role: getattr(roles, role) for role in ("label", "weight", "offset", "exposure")}
     for k in roles.single:
         named = [role for role, column in own.items() if column == k]
@@ -213,7 +261,7 @@ def _check_roles(roles: _Roles, where: str) -> None:
         )
 
 
-def _require_offset(roles: _Roles, expected: Expected, where: str) -> None:
+def _require_offset(roles: TableColumns, expected: Expected, where: str) -> None:
     """Refuse rows without the offsets that those before had."""
     schema = expected.schema
     has_offset = roles.offset is not None or roles.exposure is not None
@@ -261,7 +309,7 @@ def _check_width(features: tuple[int, ...], options: SourceOptions, where: str) 
         )
 
 
-def _label(header: ColumnNames, options: SourceOptions, default: int | None) -> int | None:
+def _label(header: _Header, options: SourceOptions, default: int | None) -> int | None:
     if options.label is not None:
         absent = isinstance(options.label, str) and not header.has(options.label)
         if absent and not options.label_required:

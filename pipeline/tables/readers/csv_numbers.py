@@ -12,7 +12,7 @@ from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.csv_head import MISSING, NUMBER
 from fewpass.pipeline.tables.readers.csv_kernel import GIVES_UP, PASSED, WORDS, read_rows
 from fewpass.pipeline.tables.readers.lines import WholeLines
-from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece
+from fewpass.pipeline.tables.readers.source import LARGEST, ParsedRows, Piece
 from fewpass.solvers.kernels.dispatch import exactly
 from fewpass.storage.table import DenseTable
 
@@ -52,7 +52,7 @@ class CsvNumbers:
 
         return is_number_in_words(sorted(set(self._first_labels)))
 
-    def rows_of(self, piece: Piece, options: SourceOptions) -> Parsed | None:
+    def rows_of(self, piece: Piece, options: SourceOptions) -> ParsedRows | None:
         """Read whole lines of plain numbers; None where anything else stands among them."""
         text = piece.content
         if not isinstance(text, WholeLines):
@@ -79,7 +79,7 @@ class CsvNumbers:
             if coded is None:
                 return None
             target, labels = coded
-        return Parsed(DenseTable(X, target, weight), labels, X.shape[1] - 1, (), 0)
+        return ParsedRows(DenseTable(X, target, weight), labels, X.shape[1] - 1, (), 0)
 
     def _places(self, file: str) -> NDArray[np.int64]:
         """Return what each column of a file is; see `read_rows`."""

@@ -38,10 +38,10 @@ from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import (
     Expected,
     NumberColumns,
-    Parsed,
+    ParsedRows,
     Piece,
     TableCells,
-    TableRows,
+    TableReader,
 )
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 
@@ -56,8 +56,8 @@ _QUOTES_ARE_TEXT = (
 _ADVICE = "Check the file and its delimiter (`delimiter`),"
 
 
-class CsvRows(TableRows):
-    """CSV files; see `TableRows` for the methods.
+class CsvRows(TableReader):
+    """CSV files; see `TableReader` for the methods.
 
     Rows are counted from the first line on; blank lines are none.  A piece is what Arrow reads of a
     block, or whole lines where `as_numbers` found plain numbers: then every line is a row.
@@ -119,7 +119,7 @@ class CsvRows(TableRows):
         self._by_lines = self.plain.rows_of(piece, options) is not None
         return NumberColumns(self.plain.types, self.plain.are_words)
 
-    def plain_rows(self, piece: Piece, options: SourceOptions) -> Parsed | None:
+    def plain_rows(self, piece: Piece, options: SourceOptions) -> ParsedRows | None:
         return None if self.plain is None else self.plain.rows_of(piece, options)
 
     def place_of(self, file: str, column: int) -> int:

@@ -9,13 +9,15 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.databases import DatabaseRows, OpenedTable
 from fewpass.pipeline.tables.readers.finding import Address, described_file
+from fewpass.pipeline.tables.readers.source import Expected
 from fewpass.pipeline.tables.readers.table_files import (
     DataFile,
-    TableFileRows,
-    VersionOfTable,
     store_settings,
-    without_metadata,
+    table_errors,
+    table_of_files,
 )
 
 #: What a table may ask its readers to know: the last three whether or not it uses them.
@@ -27,34 +29,34 @@ _FEATURES = (
 _PHYSICAL = b"delta.columnMapping.physicalName"
 
 
-class DeltaRows(TableFileRows):
-    """Rows of a version of a Delta Lake table, by delta-rs; see `TableRows` for the methods."""
+class DeltaRows(DatabaseRows):
+    """Rows of a version of a Delta Lake table, by delta-rs; see `TableReader` for the methods."""
 
     kind: ClassVar[str] = "Delta Lake"
-    library: ClassVar[str] = "deltalake"
-    extra: ClassVar[str] = "delta"
+    has_versions: ClassVar[bool] = True
 
-    def opened(self, address: Address, version: str | None) -> VersionOfTable:
-        from deltalake import DeltaTable  # noqa: PLC0415 - an extra
+    def opened(self, address: Address, options: SourceOptions, _expected: Expected) -> OpenedTable:
+        version = options.table_version
+        with table_errors(address, self.kind, "deltalake", "delta"):
+            from deltalake import DeltaTable  # noqa: PLC0415 - an extra
 
-        store = address.store
-        url = address.path if address.is_local else str(store.unstrip_protocol(address.path))
-        number = None if version is None else int(version)
-        table = DeltaTable(url, version=number, storage_options=store_settings(store) or None)
-        _require_readable(table, address.name)
-        schema = pa.schema(table.schema())
-        added = pa.table(table.get_add_actions(flatten=False)).sort_by("path").to_pylist()
-        physical = {
-            field.name: (field.metadata or {}).get(_PHYSICAL, field.name.encode()).decode()
-            for field in schema
-        }
-        return VersionOfTable(
-            str(table.version()),
-            without_metadata(schema),
-            [_of_delta(address, one, schema) for one in added],
-            lambda stored: {name: own for name, own in physical.items() if own in stored.names},
-            str(table.metadata().id),
-        )
+            store = address.store
+            url = address.path if address.is_local else str(store.unstrip_protocol(address.path))
+            number = None if version is None else int(version)
+            table = DeltaTable(url, version=number, storage_options=store_settings(store) or None)
+            _require_readable(table, address.name)
+            schema = pa.schema(table.schema())
+            added = pa.table(table.get_add_actions(flatten=False)).sort_by("path").to_pylist()
+            files = [_of_delta(address, one, schema) for one in added]
+            physical = {
+                field.name: (field.metadata or {}).get(_PHYSICAL, field.name.encode()).decode()
+                for field in schema
+            }
+            place = f"{self.kind} {table.metadata().id}"
+            return table_of_files(
+                address, str(table.version()), place, schema, files,
+                lambda stored: {name: own for name, own in physical.items() if own in stored.names},
+            )  # fmt: skip
 
 
 def _require_readable(table: Any, name: str) -> None:

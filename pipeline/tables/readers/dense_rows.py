@@ -12,7 +12,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.label_texts import LabelTexts
 from fewpass.pipeline.tables.readers.rejection import Fault, without_bad_rows
-from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, numbered
+from fewpass.pipeline.tables.readers.source import LARGEST, ParsedRows, Piece, numbered
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 _FILL = "Count missing values as zeros (`missing=zero`),"
@@ -23,7 +23,7 @@ class Targets(NamedTuple):
 
     values: NDArray[np.float64]  # (n,)
     labels: tuple[str, ...] | None
-    texts: LabelTexts | None = None  # see `Parsed`
+    texts: LabelTexts | None = None  # see `ParsedRows`
 
 
 def refuse_text_settings(options: SourceOptions, kind: str) -> None:
@@ -45,7 +45,7 @@ def checked(
     targets: Targets | None,
     titles: Sequence[str],
     options: SourceOptions,
-) -> Parsed:
+) -> ParsedRows:
     """Refuse or drop the bad rows of a table, and hand on the rest.
 
     Parameters
@@ -72,7 +72,7 @@ def checked(
     good = without_bad_rows(
         table, faults, piece.file, options.on_bad_row, "row", where, texts=texts
     )
-    return Parsed(
+    return ParsedRows(
         good.table, labels, _widest(good.table), good.skipped, good.n_skipped,
         texts=good.texts,
     )  # fmt: skip

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.settings.formats import PLAIN
 from fewpass.pipeline.settings.source_options import SourceOptions, contradiction
-from fewpass.pipeline.tables.readers.source import Expected, TableRows
+from fewpass.pipeline.tables.readers.source import Expected, TableReader
 from fewpass.storage.column_schema import Schema
 
+#: Columns are taken by a recipe, or as the numbers that they are; undecided: their rows decide.
+ColumnUse = Literal["recipe", "numbers", "undecided"]
 
-def is_asked(word: str, rows: TableRows, options: SourceOptions, expected: Expected) -> bool | None:
-    """Say whether columns are encoded: as was asked for, or was done before; None: rows tell."""
-    name = rows.files[0].name
+
+def asked_columns(
+    word: str, reader: TableReader, options: SourceOptions, expected: Expected
+) -> ColumnUse:
+    """Return how columns are taken: as was asked for, or was done before."""
+    name = reader.files[0].name
     _require_additive(options)
     asked = is_wanted(options) or asks_of_encoded(options)
     if options.encode == "none" and asks_of_encoded(options):
@@ -23,17 +28,17 @@ def is_asked(word: str, rows: TableRows, options: SourceOptions, expected: Expec
         before = _as_before(asked, options, expected)
         if not before:
             _require_plain(word, name)
-        return before
+        return "recipe" if before else "numbers"
     by_name = names_offset(options) or expected.split is not None
     if options.encode == "none":
         _require_no_roles(options, expected)
         _require_plain(word, name, ", or say `encode=auto`")
-        return False
+        return "numbers"
     if word not in PLAIN or asks_of_encoded(options) or options.encode == "always" or by_name:
-        return True
+        return "recipe"
     if options.missing == "zero":
-        return options.encode in ADDITIVE
-    return True if rows.has_folders else None
+        return "recipe" if options.encode in ADDITIVE else "numbers"
+    return "recipe" if reader.has_folders else "undecided"
 
 
 def _require_no_roles(options: SourceOptions, expected: Expected) -> None:

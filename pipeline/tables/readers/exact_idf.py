@@ -12,12 +12,12 @@ from fewpass.pipeline.tables.encoding.cells import words_of
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.text import DocumentCounts, slots_of
 from fewpass.pipeline.tables.encoding.text_recipe import Text, idf_text
-from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, TableRows
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, TableReader
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.storage.ordered import ordered_map
 
 
-def with_exact_idf(recipe: Recipe, rows: TableRows, features: Sequence[int]) -> Recipe:
+def with_exact_idf(recipe: Recipe, rows: TableReader, features: Sequence[int]) -> Recipe:
     """Weigh the words of text by all rows.
 
     Parameters
@@ -44,7 +44,7 @@ def with_exact_idf(recipe: Recipe, rows: TableRows, features: Sequence[int]) -> 
 
 
 def _counted(
-    texts: dict[int, Text], rows: TableRows, used: Sequence[int]
+    texts: dict[int, Text], rows: TableReader, used: Sequence[int]
 ) -> dict[int, DocumentCounts]:
     """Read all rows, on threads; count in how many of them each word of a text is."""
     counts = {k: DocumentCounts(one.bits, one.grams) for k, one in texts.items()}

@@ -37,7 +37,7 @@ from fewpass.pipeline.tables.readers.held_out_rows import held_out_at_random
 from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.row_roles import RowRoles
 from fewpass.pipeline.tables.readers.sampling import FirstSample, sampled
-from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableRows
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableReader
 from fewpass.pipeline.tables.readers.split_column import SplitColumn, threshold_of
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.storage.column_schema import EncodingRecord
@@ -66,7 +66,7 @@ class FittedTable:
         How curves and pairs were chosen, where that was tried.
     """
 
-    def __init__(self, rows: TableRows, options: SourceOptions, expected: Expected) -> None:
+    def __init__(self, rows: TableReader, options: SourceOptions, expected: Expected) -> None:
         self.rows, self.options, self.expected = rows, options, expected
         self.name = rows.files[0].name
         self.columns = chosen_columns(rows, options, expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, PLACES, TABLES, Format
@@ -12,10 +12,10 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.blanks import looks_spaced
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable
 from fewpass.pipeline.tables.readers.finding import Address
-from fewpass.pipeline.tables.readers.foreign import LOOKED_AT, ZIP, refuse_named
-from fewpass.pipeline.tables.readers.lines import refuse_foreign
-from fewpass.pipeline.tables.readers.reader_classes import rows_class, source_class
+from fewpass.pipeline.tables.readers.lines import refuse_unsupported
+from fewpass.pipeline.tables.readers.reader_classes import reader_class
 from fewpass.pipeline.tables.readers.streams import opened
+from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, ZIP, refuse_named
 
 _LOOKED_AT = 1 << 16
 _LABEL = rb"([^\s:,;|]+|[-+]?[\d.]+(,[-+]?[\d.]+)*)"
@@ -62,7 +62,7 @@ def _guess(address: Address) -> Format:
         if word is not None and not begins.startswith(ZIP):  # which a spreadsheet begins with, too
             return word
         refuse_named(address.name)
-        refuse_foreign(address, begins)
+        refuse_unsupported(address, begins)
         if word is not None:
             return word
         head = as_utf8(cast("BinaryIO", first), address.charset, address.name).read(_LOOKED_AT)
@@ -71,10 +71,9 @@ def _guess(address: Address) -> Format:
 
 def _with_magic(begins: bytes) -> Format | None:
     """Return the format whose files begin so; None where no format says."""
-    readers: dict[str, Any] = {word: rows_class(word) for word in TABLES}
-    readers |= {word: source_class(word) for word in FORMATS}
-    for word, reader in readers.items():
-        if reader.magic and begins.startswith(reader.magic):
+    for word in (*TABLES, *FORMATS):
+        magic = reader_class(word).magic
+        if magic and begins.startswith(magic):
             return word
     return None
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.source import Parsed, Source, SplitBy
+from fewpass.pipeline.tables.readers.source import ParsedRows, Source, SplitBy
 
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -54,7 +54,7 @@ class HeldOutShare(NamedTuple):
     seed: int
     threshold: float | None = None  # of the keys that rows are held out by; None: at random
 
-    def of(self, parsed: Parsed, piece: int) -> Mask:
+    def of(self, parsed: ParsedRows, piece: int) -> Mask:
         """Return which rows (n,) of the piece of that number are held out."""
         if self.threshold is not None:
             assert parsed.split is not None, "the source was asked for it"

@@ -10,47 +10,47 @@ import numpy as np
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.databases import DatabaseRows, OpenedTable
 from fewpass.pipeline.tables.readers.finding import Address, described_file
+from fewpass.pipeline.tables.readers.source import Expected
 from fewpass.pipeline.tables.readers.table_files import (
     DataFile,
     Positions,
-    TableFileRows,
-    VersionOfTable,
     store_settings,
-    without_metadata,
+    table_errors,
+    table_of_files,
 )
 from fewpass.storage.addresses import open_store
 
 _FIELD_ID = b"PARQUET:field_id"
 
 
-class IcebergRows(TableFileRows):
-    """Rows of a snapshot of an Iceberg table, by pyiceberg; see `TableRows` for the methods.
+class IcebergRows(DatabaseRows):
+    """Rows of a snapshot of an Iceberg table, by pyiceberg; see `TableReader` for the methods.
 
     The table is a file of metadata, a folder with a version hint, or one of a catalog that
     pyiceberg's own configuration has: ``iceberg://CATALOG/NAMESPACE.TABLE``.
     """
 
     kind: ClassVar[str] = "Iceberg"
-    library: ClassVar[str] = "pyiceberg"
-    extra: ClassVar[str] = "iceberg"
+    has_versions: ClassVar[bool] = True
 
-    def opened(self, address: Address, version: str | None) -> VersionOfTable:
-        table = _iceberg_at(address)
-        table.catalog.close()  # files are read without it
-        version = _newest(table) if version is None else version
-        scan = table.scan(snapshot_id=_snapshot(address.name, table, version))
-        own = version.partition("/")[2]  # a schema; else the columns that the snapshot had
-        fields = table.schemas()[int(own)] if own else scan.projection()
-        schema = without_metadata(fields.as_arrow())
-        tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
-        return VersionOfTable(
-            version,
-            schema,
-            [_of_iceberg(address, table, task, fields, schema) for task in tasks],
-            partial(_names_by_id, fields, table.name_mapping()),
-            str(table.metadata.table_uuid),
-        )
+    def opened(self, address: Address, options: SourceOptions, _expected: Expected) -> OpenedTable:
+        with table_errors(address, self.kind, "pyiceberg", "iceberg"):
+            table = _iceberg_at(address)
+            table.catalog.close()  # files are read without it
+            version = options.table_version
+            version = _newest(table) if version is None else version
+            scan = table.scan(snapshot_id=_snapshot(address.name, table, version))
+            own = version.partition("/")[2]  # a schema; else the columns that the snapshot had
+            fields = table.schemas()[int(own)] if own else scan.projection()
+            schema = fields.as_arrow()
+            tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
+            files = [_of_iceberg(address, table, task, fields, schema) for task in tasks]
+            names_in = partial(_names_by_id, fields, table.name_mapping())
+            place = f"{self.kind} {table.metadata.table_uuid}"
+            return table_of_files(address, version, place, schema, files, names_in)
 
 
 def _iceberg_at(address: Address) -> Any:
@@ -100,7 +100,8 @@ def _of_iceberg(table: Address, of: Any, task: Any, fields: Any, schema: Any) ->
     address = described_file(*place)._replace(budget=table.budget)
     same = _same_in(of, task, fields, schema)
     if task.delete_files:
-        return DataFile(address, None, same, partial(_positions, of.io, task))
+        deletes = tuple(sorted(one.file_path for one in task.delete_files))
+        return DataFile(address, None, same, deletes, partial(_positions, of.io, task))
     return DataFile(address, task.file.record_count, same)
 
 

@@ -32,7 +32,7 @@ from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, line_pieces, text_bytes
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, shown
-from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells, TableRows
+from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells, TableReader
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
@@ -59,8 +59,8 @@ _LEFT_OUT = (
 Fault = tuple[str, str]  # fact and advice
 
 
-class JsonRows(TableRows):
-    """JSON lines, an object in each, as typed columns; see `TableRows` for the methods.
+class JsonRows(TableReader):
+    """JSON lines, an object in each, as typed columns; see `TableReader` for the methods.
 
     The first lines decide columns and types; other members of later lines are left out.
 

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import libsvm_kernel as grammar
 from fewpass.pipeline.tables.readers.characters import COLON
 from fewpass.pipeline.tables.readers.libsvm_kernel import (
@@ -15,17 +14,13 @@ from fewpass.pipeline.tables.readers.libsvm_kernel import (
     LibsvmSpace,
     parse_rows,
 )
-from fewpass.pipeline.tables.readers.lines import WholeLines, count_byte, sample
-from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Parsed, Piece
-from fewpass.pipeline.tables.readers.sparse_text import SparseText
+from fewpass.pipeline.tables.readers.lines import WholeLines, count_byte
+from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, ParsedRows, Piece
+from fewpass.pipeline.tables.readers.sparse_text import ParsedText, SparseText
 from fewpass.solvers.kernels.dispatch import exactly
-from fewpass.solvers.kernels.shapes import Bytes
-from fewpass.storage.table import SparseTable, n_bytes
+from fewpass.storage.table import SparseTable
 
 _INT32_COLUMNS = 2**31 - 1
-#: A message shows less of an offending token.
-_TOKEN_BYTES = 200
 _TOKEN_ENDS = b" \t\r\n#"
 #: Share of the space reserved for values that may stay unused before the table is copied.
 _SLACK = 0.1
@@ -95,42 +90,41 @@ class LibsvmSource(SparseText):
         "LIBSVM text has no columns to name, but `{}` was given. Leave it out, or say what the "
         "text is (`format`)."
     )
+    messages, is_ascii = _MESSAGES, True
 
-    def estimated_bytes(self) -> int:
-        """Bytes of all rows in memory, from the first file's first lines."""
-        text, whole = sample(self._addresses[0], self._longest_line)
-        lenient = self._options.model_copy(update={"on_bad_row": "skip"})
-        piece = Piece(self.files[0].name, 1, text, text.bytes.size)
-        per_byte = n_bytes(parse_text(piece, lenient).table) / text.bytes.size
-        return self._bytes_of_rows(per_byte, whole)
+    @property
+    def _width(self) -> int | None:
+        """The features that a value may be of; None: any, as others are left out later."""
+        return None if self._options.unknown_features == "ignore" else self._options.n_features
 
-    def parse(self, piece: Piece) -> Parsed:
-        return parse_text(piece, self._options)
+    def read(self, text: WholeLines, *, stop: bool) -> ParsedText:
+        options, width = self._options, self._width or grammar.WIDEST
+        rules = LibsvmRules(
+            0 if options.zero_based else 1,
+            min(width, _INT32_COLUMNS),
+            not options.label_required,
+            options.missing == "zero",
+            stop,
+            LARGEST[options.dtype],
+        )
+        space, counts = _parse(text, rules, options.dtype)
+        if width > _INT32_COLUMNS and grammar.TOO_WIDE in space.bad[: counts.bad, 0]:
+            space, counts = _parse(text, rules._replace(width=width), options.dtype)
+        table = _table(space, counts)
+        return ParsedText(table, counts.max_index, space.bad, counts.bad, counts.merged)
 
+    def parse(self, piece: Piece) -> ParsedRows:
+        parsed, most = super().parse(piece), self._options.n_features
+        return within(parsed, most) if most and self._width is None else parsed
 
-def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
-    """Rows of a piece of whole lines; see `Source.parse`."""
-    cuts = options.unknown_features == "ignore"
-    width = (None if cuts else options.n_features) or grammar.WIDEST
-    rules = LibsvmRules(
-        0 if options.zero_based else 1,
-        min(width, _INT32_COLUMNS),
-        not options.label_required,
-        options.missing == "zero",
-        options.on_bad_row == "refuse",
-        LARGEST[options.dtype],
-    )
-    space, counts = _parse(piece.content, rules, options.dtype)
-    if width > _INT32_COLUMNS and grammar.TOO_WIDE in space.bad[: counts.bad, 0]:
-        space, counts = _parse(piece.content, rules._replace(width=width), options.dtype)
-    faults = (_explain(piece, fault, options) for fault in space.bad[: counts.bad].tolist())
-    skipped = refuse_or_list(faults, piece.file, options.on_bad_row)
-    table, last = _table(space, counts), counts.max_index
-    parsed = Parsed(table, None, last, skipped, counts.bad, counts.merged)
-    return within(parsed, options.n_features) if cuts and options.n_features else parsed
+    @staticmethod
+    def token_in(text: bytes) -> bytes:
+        """Return what stands before the next blank, comment or line end."""
+        ends = [k for k, c in enumerate(text) if c in _TOKEN_ENDS]
+        return text[: ends[0]] if ends else text
 
 
-def within(parsed: Parsed, n_features: int) -> Parsed:
+def within(parsed: ParsedRows, n_features: int) -> ParsedRows:
     """Leave out the values beyond `n_features` features, and count them."""
     table = parsed.table
     assert isinstance(table, SparseTable), "LIBSVM text is sparse"
@@ -164,22 +158,3 @@ def _table(space: LibsvmSpace, counts: LibsvmCounts) -> SparseTable:
         data, indices = data.copy(), indices.copy()
     indptr, target = space.indptr[: counts.rows + 1], space.target[: counts.rows]
     return SparseTable(data, indices, indptr, target, None)
-
-
-def _token(text: Bytes, at: int) -> bytes:
-    """What stands between text[at] and the next blank, comment or line end, or its beginning."""
-    token = text[at : at + _TOKEN_BYTES].tobytes()
-    ends = [k for k, c in enumerate(token) if c in _TOKEN_ENDS]
-    return token[: ends[0]] if ends else token
-
-
-def _explain(piece: Piece, fault: list[int], options: SourceOptions) -> tuple[int, str, str]:
-    """Line, fact and advice for a row of `LibsvmSpace.bad`."""
-    code, at, line = fault
-    fact, advice = _MESSAGES[code]
-    token = _token(piece.content.bytes, at)
-    if any(c < 32 or c > 126 for c in token):
-        advice = "This does not look like text; check `format`, or fetch the file anew,"
-    width = options.n_features or "10^18"
-    fact = fact.format(token=shown(token), width=width, dtype=options.dtype)
-    return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"

@@ -15,10 +15,10 @@ from fewpass.pipeline.tables.readers.blanks import by_tabs
 from fewpass.pipeline.tables.readers.characters import NEWLINE
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable, with_line_feeds
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
-from fewpass.pipeline.tables.readers.foreign import LOOKED_AT, refuse_begun
 from fewpass.pipeline.tables.readers.source import Piece
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.streams import opened
+from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, refuse_begun
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
@@ -119,7 +119,7 @@ def opened_text(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
             ) from error
 
 
-def refuse_foreign(address: Address, head: bytes) -> None:
+def refuse_unsupported(address: Address, head: bytes) -> None:
     """Refuse what ingest does not read, by first bytes; what may be a zip is looked into."""
     if address.compression or address.size is None or not head.startswith(b"PK"):
         refuse_begun(address.name, head)
@@ -129,7 +129,7 @@ def refuse_foreign(address: Address, head: bytes) -> None:
 
 
 def _require_text(begins: bytes, address: Address) -> None:
-    refuse_foreign(address, begins)
+    refuse_unsupported(address, begins)
     for mark, what in _NO_TEXT.items():
         if begins.startswith(mark):
             advice = (

@@ -17,7 +17,7 @@ from fewpass.pipeline.tables.readers.encoding_choice import (
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.format_guess import format_of
 from fewpass.pipeline.tables.readers.lines import with_head
-from fewpass.pipeline.tables.readers.reader_classes import source_class
+from fewpass.pipeline.tables.readers.reader_classes import reader_class
 from fewpass.pipeline.tables.readers.source import Expected, Source
 from fewpass.storage.column_schema import Schema
 
@@ -73,7 +73,8 @@ def open_source(
 
         return open_table(word, addresses, options, expected)
     _require_no_table(word, addresses[0].name, options, expected)
-    return source_class(word)(addresses, options, expected)
+    source: Source = reader_class(word)(addresses, options, expected)
+    return source
 
 
 def _require_no_table(word: str, name: str, options: SourceOptions, expected: Expected) -> None:

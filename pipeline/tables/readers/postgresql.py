@@ -6,24 +6,23 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar
 from uuid import uuid4
 
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.arrow_batches import validated
+from fewpass.pipeline.tables.readers.arrow_rows import Part
+from fewpass.pipeline.tables.readers.databases import DatabaseRows, OpenedTable
+from fewpass.pipeline.tables.readers.finding import Address, place_of
 from fewpass.pipeline.tables.readers.library_errors import parsing, quoted
-from fewpass.pipeline.tables.readers.queried import (
-    QueriedRows,
-    added_up,
-    cancellable,
-    quoted_name,
-)
-from fewpass.pipeline.tables.readers.seen_files import SeenFiles
+from fewpass.pipeline.tables.readers.queried import as_select, cancellable, quoted_name
+from fewpass.pipeline.tables.readers.source import Expected
 from fewpass.storage.redaction import without_words_of
 
 #: One state of the database for all that is read, and rows of equal tables in an equal order.
@@ -39,37 +38,52 @@ _ADDRESS = (
     "Check the address, in which a password has %25 for %, %2F for /, %40 for @, %3A for : and %20 "
     "for a space, and the credentials (PGPASSWORD, ~/.pgpass)."
 )
-_LONG = "a row of bytes: "  # an error of the server that this reader asks for
 _BATCH_BYTES = "adbc.postgresql.batch_size_hint_bytes"
 _USE_COPY = "adbc.postgresql.use_copy"
 _TYPE_NAME = b"ADBC:postgresql:typname"
 
 
-class PostgresRows(QueriedRows):
-    """Rows of a query on a PostgreSQL server; see `TableRows` for the methods.
+class PostgresRows(DatabaseRows):
+    """Rows of a query on a PostgreSQL server; see `TableReader` for the methods."""
+
+    kind: ClassVar[str] = "PostgreSQL"
+
+    def opened(self, address: Address, options: SourceOptions, _expected: Expected) -> OpenedTable:
+        select = as_select(options.query, address.name)
+        query = _PostgresQuery(address, select)
+        part = Part(address.name, query.batches, address.budget)
+        version = uuid4().hex  # of no other reading: the same query may have other rows
+        place = f"{place_of(address)} {select}"
+        note = (
+            f"{address.name}: rows of a query may be others whenever it is asked, so an ingest or "
+            "a training that is cut short begins anew. Ingest them and train on the data set, to "
+            "be able to go on."
+        )
+        return OpenedTable(query.schema, [part], version, place, query.planned, notes=(note,))
+
+
+class _PostgresQuery:
+    """A query in the state that the database has at first.
 
     Every reading has a connection of its own, as several may go on at once, and all see the state
-    that the database had at first: that of a transaction which is open until this object is gone.
+    of a transaction which is open until this object is gone.
     """
 
-    dialect: ClassVar[str] = "PostgreSQL"
-
-    def described(self) -> Any:
-        with self._reaching():
-            self._first = self._connected()
-            weakref.finalize(self, self._first.close)
-            with self._first.cursor() as cursor:
+    def __init__(self, address: Address, select: str) -> None:
+        self._address, self._select = address, select
+        with _plain_errors(address.name):
+            first = self._connected()
+            weakref.finalize(self, first.close)
+            with first.cursor() as cursor:
                 cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
                 ask(cursor, "SELECT pg_export_snapshot()")
                 self._snapshot: str = cursor.fetchone()[0]
-        stored = self._schema_of("*")
-        self._terms = {field.name: _term(field) for field in stored}
-        self._sizes = {field.name: _size(field) for field in stored if _may_be_long(field)}
-        return self._schema_of(", ".join(self._terms.values()))
+        self._terms = {field.name: _term(field) for field in self._schema_of("*")}
+        self.schema = self._schema_of(", ".join(self._terms.values()))
 
     def _connected(self) -> Any:
         """Return a new connection, in which a transaction has begun."""
-        connection = connection_to(self._address.path, self.name)
+        connection = connection_to(self._address.path, self._address.name)
         with connection.cursor() as cursor:
             for setting in _SESSION:
                 ask(cursor, setting)
@@ -78,93 +92,46 @@ class PostgresRows(QueriedRows):
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
-        """Yield what a query is run by, in the state that the database had at first."""
-        with self._reaching(), self._connected() as connection, connection.cursor() as cursor:
+        """Yield what a query is run by."""
+        name = self._address.name
+        with _plain_errors(name), self._connected() as connection, connection.cursor() as cursor:
             ask(cursor, f"SET TRANSACTION SNAPSHOT '{self._snapshot}'")
             yield cursor
-
-    @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        """Say what the server or the library has against it, without a password."""
-        try:
-            with parsing(self.name, "the database cannot be read", "Check the query."):
-                yield
-        except BadInput as error:
-            raise BadInput(str(error)) from None  # the cause may repeat the address
 
     def _schema_of(self, columns: str) -> Any:
         with self._cursor() as cursor:
             ask(cursor, f"SELECT {columns} FROM (\n{self._select}\n) AS rows LIMIT 0")
             return cursor.fetch_record_batch().schema
 
-    def _one(self, query: str) -> Any:
-        """Return the only value of a query."""
+    def batches(self, names: Sequence[str], _rows: int, n_bytes: int) -> Iterator[Any]:
+        """Yield batches of some columns; a row that is longer is one of its own."""
+        names = names or [next(iter(self._terms))]
+        terms = ", ".join(self._terms[name] for name in names)
+        with self._cursor() as cursor:
+            cursor.adbc_statement.set_options(**{_BATCH_BYTES: str(n_bytes)})
+            ask(cursor, f"SELECT {terms} FROM (\n{self._select}\n) AS rows")
+            read = partial(next, cursor.fetch_record_batch(), None)
+            answers = iter(partial(cancellable, read, cursor.adbc_cancel), None)
+            for batch in validated(answers, self._address.name):
+                yield pa.record_batch(batch.columns, names=list(names))
+
+    def planned(self, _parts: Sequence[Part]) -> float:
+        """Return the bytes of rows that the server's planner expects."""
         with self._cursor() as cursor:
             cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
-            ask(cursor, query)
-            return cursor.fetchone()[0]
-
-    def state(self) -> str:
-        return uuid4().hex  # of no other reading: the same query may have other rows
-
-    def _notes(self) -> tuple[str, ...]:
-        note = (
-            f"{self.name}: rows of a query may be others whenever it is asked, so an ingest or a "
-            "training that is cut short begins anew. Ingest them and train on the data set, to be "
-            "able to go on."
-        )
-        return (note,)
-
-    def require_new(self, seen: SeenFiles) -> None:
-        if seen.took(self.files[0]):
-            raise BadInput(
-                f"{self.name}: rows of this query were taken before, and which of its rows of now "
-                "are new cannot be told. Select these alone by another query, or append all of "
-                "them: `again=true`."
-            )
-
-    def selected(self, names: Sequence[str], n_bytes: int) -> Iterator[Any]:
-        terms = ", ".join(self._terms[name] for name in names)
-        sizes = {name: self._sizes[name] for name in names if name in self._sizes}
-        size = added_up([*sizes.values()])
-        query = (
-            f"SELECT {terms} FROM (\n{self._select}\n) AS rows WHERE CASE WHEN {size} > "
-            f"{self._most} THEN ('{_LONG}' || {size})::int IS NULL ELSE true END"
-        )
-        try:
-            with self._cursor() as cursor:
-                cursor.adbc_statement.set_options(**{_BATCH_BYTES: str(n_bytes)})
-                ask(cursor, query)
-                read = partial(next, cursor.fetch_record_batch(), None)
-                while (batch := cancellable(read, cursor.adbc_cancel)) is not None:
-                    yield pa.record_batch(batch.columns, names=list(names))
-        except BadInput as error:
-            if _LONG in str(error):
-                self._refuse_long_row(sizes, size)
-            raise
-
-    def _refuse_long_row(self, sizes: Mapping[str, str], size: str) -> None:
-        """Refuse the first row that is longer than one may be."""
-        each = ", ".join(["row_number() OVER ()", *sizes.values()])
-        row, *lengths = json.loads(
-            self._one(
-                f"SELECT array_to_json(sizes)::text FROM (SELECT ARRAY[{each}]::bigint[] AS sizes, "
-                f"{size} AS size FROM (\n{self._select}\n) AS rows) AS sized "
-                f"WHERE size > {self._most} LIMIT 1"
-            )
-        )
-        longest = [*sizes][lengths.index(max(lengths))]
-        where = f"{self.name}, row {row:,}, above all column {shown_name(longest)}"
-        self._address.budget.require_row(sum(lengths), where)
-
-    def expands_to(self) -> float:
-        """Return the bytes of rows that the server's planner expects."""
-        return self._planned
-
-    @cached_property
-    def _planned(self) -> float:
-        plan = json.loads(self._one(f"EXPLAIN (FORMAT JSON) {self._select}"))[0]["Plan"]
+            ask(cursor, f"EXPLAIN (FORMAT JSON) {self._select}")
+            plan = json.loads(cursor.fetchone()[0])[0]["Plan"]
         return float(plan["Plan Rows"] * plan["Plan Width"])
+
+
+@contextmanager
+def _plain_errors(name: str) -> Iterator[None]:
+    """Say what the server or the library has against a query, without a password."""
+    try:
+        with parsing(name, "the database cannot be read", "Check the query."):
+            yield
+    except BadInput as error:
+        raise BadInput(str(error)) from None  # the cause may repeat the address
 
 
 def _term(field: Any) -> str:
@@ -187,19 +154,6 @@ def _called(field: Any) -> str:
 def _is_bytes(kind: Any, called: str) -> bool:
     """Say whether a type is one that the driver has no type for."""
     return bool(pa.types.is_binary(kind) and called != "bytea")
-
-
-def _may_be_long(field: Any) -> bool:
-    """Say whether cells of a column, as the server has them, take more or less bytes."""
-    fixed = pa.types.is_primitive(field.type) or pa.types.is_null(field.type)
-    return not fixed and _called(field) != "numeric"
-
-
-def _size(field: Any) -> str:
-    """Return the bytes of a column's cells in SQL."""
-    name = quoted_name(field.name)
-    plain = _called(field) in ("text", "varchar", "bpchar", "bytea")
-    return f"coalesce(octet_length({name if plain else f'{name}::text'}), 0)::bigint"
 
 
 def connection_to(address: str, name: str) -> Any:

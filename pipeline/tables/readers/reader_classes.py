@@ -6,21 +6,9 @@ from importlib import import_module
 from typing import Any
 
 from fewpass.pipeline.settings.formats import FORMATS, PLACES, TABLES
-from fewpass.pipeline.tables.readers.source import Source, TableRows
 
 
-def source_class(word: str) -> type[Source]:
-    """Return the reader of the format of that word; KeyError where there is none."""
-    reader: type[Source] = _named(FORMATS[word])
-    return reader
-
-
-def rows_class(word: str) -> type[TableRows]:
-    """Return the reader of a format of tables as they are written."""
-    reader: type[TableRows] = _named((TABLES | PLACES)[word])
-    return reader
-
-
-def _named(where: str) -> Any:
-    module, _, name = where.partition(":")
+def reader_class(word: str) -> Any:
+    """Return the class of a format, a `Source` or a `TableReader`; KeyError without one."""
+    module, _, name = (FORMATS | TABLES | PLACES)[word].partition(":")
     return getattr(import_module(module), name)

@@ -34,7 +34,7 @@ class GoodRows(NamedTuple):
     table: Table
     skipped: tuple[BadRow, ...]  # the first of them
     n_skipped: int
-    texts: LabelTexts | None = None  # see `Parsed`
+    texts: LabelTexts | None = None  # see `ParsedRows`
     rows: NDArray[np.int64] | None = None  # which of the table they are; None: all
 
 

@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.readers.column_roles import (
 )
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.library_errors import naming, parsing
-from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, TableRows
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, TableReader
 
 #: Rows drawn of the first ones (column_roles.SAMPLE_BYTES) that decide on a recipe; of tables so
 #: wide that their cells take more memory than they may, fewer.
@@ -44,7 +44,7 @@ class FirstSample(NamedTuple):
 
 
 def sampled(
-    rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY,
+    rows: TableReader, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY,
     label: int | None = None, is_enough: Callable[[Any], bool] | None = None,
 ) -> FirstSample:  # fmt: skip
     """Draw rows of the first `most` bytes: the columns `used` of them.
@@ -121,7 +121,7 @@ def _thinned(table: Any, rate: float) -> Any:
     return as_sample(table, max(1, round(rate * table.num_rows)), SAMPLE_SEED)
 
 
-def are_numbers(rows: TableRows, columns: TableColumns, sample: Any) -> bool:
+def are_numbers(rows: TableReader, columns: TableColumns, sample: Any) -> bool:
     """Say whether the features of a sample hold neither words, dates, gaps nor far outliers.
 
     Texts in a file that has types are words, whatever they say.

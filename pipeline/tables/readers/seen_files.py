@@ -79,20 +79,14 @@ class SeenFiles:
         names = ", ".join(self.left_out[:MOST_NAMED]) + ", ..." * (len(self.left_out) > MOST_NAMED)
         return (f"Named more than once, if by other names, and taken once: {names}.",)
 
-    def require_new(self, file: SourceFile) -> None:
-        """Raise NothingNew where rows of a query were taken, BadInput where it had others then."""
-        if self.took(file) and (now := file.taken()) and self.has(now, file.name):
-            raise NothingNew(f"{file.name}: the rows were taken before.")
-
-    def took(self, file: SourceFile) -> bool:
-        """Whether a file, or rows of a query, was taken in whatever state."""
-        return file.place in self._states
-
     def last_of(self, table: SourceFile) -> str | None:
-        """Return which version of a table was taken last, if one was; NothingNew where it is it."""
+        """Return which version of a table or a query was taken last, if one was.
+
+        NothingNew where that is the one of now.
+        """
         states = self._states.get(table.place or "", [])
         if any(version == table.version for _, version in states):
-            raise NothingNew(f"{table.name}: version {table.version} was taken before.")
+            raise NothingNew(f"{table.name}: version {table.version} of it was taken before.")
         return states[-1][1] if states else None
 
     def has(self, file: TakenFile, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a reader is: rows of numbers (`Source`), or tables before they are such (`TableRows`)."""
+"""What a reader is: rows of numbers (`Source`), or tables before they are such (`TableReader`)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Among(NamedTuple):
     good: NDArray[np.int64]  # (n,) which of them were not
 
 
-class Parsed(NamedTuple):
+class ParsedRows(NamedTuple):
     """The rows of one piece."""
 
     table: Table  # target float64: the number, or the code into `labels`; NaN where there is none
@@ -188,7 +188,7 @@ class Source:
         """
         raise NotImplementedError
 
-    def parse(self, piece: Piece) -> Parsed:
+    def parse(self, piece: Piece) -> ParsedRows:
         """Turn a piece into rows; pure, and safe in several threads at once.
 
         Raises
@@ -246,7 +246,7 @@ class NumberColumns(NamedTuple):
     are_words: bool  # whether targets are words
 
 
-class TableRows:
+class TableReader:
     """Files of one format of tables, before their columns become numbers.
 
     Like `Source`, a class says which names and first bytes a file of its format has.
@@ -307,7 +307,7 @@ class TableRows:
         """Take columns as plain numbers from now on; BadInput where they are none."""
         raise NotImplementedError
 
-    def plain_rows(self, piece: Piece, options: SourceOptions) -> Parsed | None:  # noqa: ARG002
+    def plain_rows(self, piece: Piece, options: SourceOptions) -> ParsedRows | None:  # noqa: ARG002
         """Read rows of nothing but plain numbers in compiled code; None: their cells tell."""
         return None
 

@@ -1,13 +1,14 @@
 """Tables of an SQLite file, by Python's own library.
 
 SQLite has types of values, not of columns: one reading of all rows tells what each column holds,
-and how long its texts are. SQLite itself makes no cell that is longer than a row may be.
+and how long its texts are.
 """
 
 # ruff: noqa: S608 - the query is the user's, who may run it anyway
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -19,84 +20,83 @@ import numpy as np
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.arrow_rows import Part
+from fewpass.pipeline.tables.readers.databases import DatabaseRows, OpenedTable
+from fewpass.pipeline.tables.readers.finding import Address, place_of
 from fewpass.pipeline.tables.readers.library_errors import parsing
-from fewpass.pipeline.tables.readers.queried import (
-    QueriedRows,
-    added_up,
-    cancellable,
-    quoted_name,
-)
-from fewpass.pipeline.tables.readers.seen_files import SeenFiles
+from fewpass.pipeline.tables.readers.queried import as_select, cancellable, quoted_name
+from fewpass.pipeline.tables.readers.source import Expected
 from fewpass.storage.source_file import changed
 
 _ROWS = 8192  # that are fetched at once, if they are not long
 _CELL_BYTES = 64  # a Python object and its place
 _ASKED = 1999  # columns at once: SQLite's answers have 2,000 at most
-_MOST_LENGTH = (1 << 31) - 1  # that SQLite can be told
 #: What the largest value of a column is measured as; where there is a text, as its bytes.
 _INTEGER, _REAL = -2, -1
 _CASTS = {pa.large_string(): "TEXT", pa.float64(): "REAL", pa.int64(): "INTEGER"}
+_ORDER = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
-class SqliteRows(QueriedRows):
-    """Rows of a query on an SQLite file; see `TableRows` for the methods.
-
-    Every reading is a transaction of its own; a file that is written meanwhile is refused.
-    """
+class SqliteRows(DatabaseRows):
+    """Rows of a query on an SQLite file; see `TableReader` for the methods."""
 
     extensions: ClassVar[tuple[str, ...]] = (".sqlite", ".sqlite3", ".db")
     magic: ClassVar[bytes | tuple[bytes, ...]] = b"SQLite format 3\x00"
-    dialect: ClassVar[str] = "SQLite"
+    kind: ClassVar[str] = "SQLite"
+
+    def opened(self, address: Address, options: SourceOptions, _expected: Expected) -> OpenedTable:
+        query = _SqliteQuery(address, options.query)
+        part = Part(address.name, query.batches, address.budget)
+        place, size = f"{place_of(address)} {query.select}", address.size
+        note = (
+            f"{address.name}: the query has no ORDER BY, and another time rows may come in another "
+            "order, which a training that was cut short cannot go on with. End it with ORDER BY "
+            "and a unique column."
+        )
+        return OpenedTable(
+            query.schema, [part], query.version, place, lambda _: float(size or 0), query.n_rows,
+            size, () if _ORDER.search(query.select) else (note,),
+        )  # fmt: skip
+
+
+class _SqliteQuery:
+    """A query on a file; each reading is a transaction of its own.
+
+    A file that is written meanwhile is refused.
+    """
+
+    def __init__(self, address: Address, query: str | None) -> None:
+        self._address, self._name = address, address.name
+        self.version = _state_of(address)
+        self.select = as_select(query or self._only_table(), self._name)
+        with self._answered(f"SELECT * FROM (\n{self.select}\n) LIMIT 0") as (cursor, _):
+            names = [column[0] for column in cursor.description]
+        self.n_rows, self._largest = self._measured(names)
+        kinds = map(_kind_of, self._largest)
+        self.schema = pa.schema(list(zip(names, kinds, strict=True)))
 
     @contextmanager
-    def _connected(self) -> Iterator[Any]:
-        """Open the file; BadInput where it fails, SourceChanged where it became another."""
+    def _answered(self, query: str) -> Iterator[tuple[Any, Callable[[], None]]]:
+        """Run a query; yield its cursor, and what interrupts it.
+
+        BadInput where it fails, SourceChanged where the file became another.
+        """
         import sqlite3  # noqa: PLC0415 - for who reads such a file
 
         where = f"file:{quote(self._address.path)}?mode=ro"
         with (
-            parsing(self.name, "the database cannot be read", "Check the query and the file."),
+            parsing(self._name, "the database cannot be read", "Check the query and the file."),
             closing(sqlite3.connect(where, uri=True, check_same_thread=False)) as connection,
         ):
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(self._most, _MOST_LENGTH))
-            yield connection
-            if self.state() != self.version:
-                raise changed(self.name, "the database was written to")
-
-    @contextmanager
-    def _answered(self, query: str) -> Iterator[tuple[Any, Callable[[], None]]]:
-        """Run a query; yield its cursor, and what interrupts it."""
-        with self._connected() as connection:
             ask = partial(connection.execute, query)
             with closing(cancellable(ask, connection.interrupt)) as cursor:
                 yield cursor, connection.interrupt
+            if _state_of(self._address) != self.version:
+                raise changed(self._name, "the database was written to")
 
-    def state(self) -> str:
-        if not self._address.is_local or self._address.compression:
-            raise BadInput(
-                f"{self.name}: SQLite reads files of this machine as they are. Fetch it, unpacked."
-            )
-        path = Path(self._address.path)
-        stamps = [(path.stat().st_size, path.stat().st_mtime_ns)]
-        log = path.with_name(f"{path.name}-wal")  # of what is not in the file yet
-        if log.exists() and log.stat().st_size:
-            stamps.append((log.stat().st_size, log.stat().st_mtime_ns))
-        return " ".join(f"{size}:{time}" for size, time in stamps)
-
-    def _notes(self) -> tuple[str, ...]:
-        note = (
-            f"{self.name}: the query has no ORDER BY, and another time rows may come in another "
-            "order, which a training that was cut short cannot go on with. End it with ORDER BY "
-            "and a unique column."
-        )
-        return () if self.is_ordered else (note,)
-
-    def require_new(self, seen: SeenFiles) -> None:
-        seen.require_new(self.files[0])
-
-    def only_name(self) -> str:
+    def _only_table(self) -> str:
+        """Return the table to read where no query is given; BadInput where that is open."""
         listed = (
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
             "AND name NOT LIKE 'sqlite_%' ORDER BY name"
@@ -106,91 +106,29 @@ class SqliteRows(QueriedRows):
         if len(names) == 1:
             return names[0]
         raise BadInput(
-            f"{self.name} has {len(names)} tables ({', '.join(names[:20])}). Say which one "
+            f"{self._name} has {len(names)} tables ({', '.join(names[:20])}). Say which one "
             "(`query`)."
         )
 
-    def described(self) -> Any:
-        with self._answered(f"SELECT * FROM (\n{self._select}\n) LIMIT 0") as (cursor, _):
-            names = [column[0] for column in cursor.description]
-        read = self.read_among(names)
-        try:
-            measured = self._measured(read)
-        except BadInput as error:
-            if type(error.__cause__).__name__ == "DataError":  # a cell that is not made
-                self._refuse_long_row(read)
-            raise
-        self._longest = {name: max(0, value or 0) for name, value in measured.items()}
-        if sum(self._longest.values()) > self._most:
-            self._refuse_long_row(read)
-        return pa.schema((name, _kind_of(measured.get(name))) for name in names)
-
-    def _measured(self, names: Sequence[str]) -> dict[str, int | None]:
-        """Return what the largest value of every column is measured as; count the rows."""
-        values: list[int | None] = []
-        for start in range(0, max(1, len(names)), _ASKED):
+    def _measured(self, names: Sequence[str]) -> tuple[int, list[int | None]]:
+        """Return the number of rows, and what the largest value of every column is measured as."""
+        n_rows, values = 0, list[int | None]()
+        for start in range(0, len(names), _ASKED):
             asked = map(_measure, names[start : start + _ASKED])
-            query = f"SELECT {', '.join(['count(*)', *asked])} FROM (\n{self._select}\n)"
+            query = f"SELECT {', '.join(['count(*)', *asked])} FROM (\n{self.select}\n)"
             with self._answered(query) as (cursor, _):
-                self.n_rows, *some = cursor.fetchone()
+                n_rows, *some = cursor.fetchone()
             values += some
-        return dict(zip(names, values, strict=True))
+        return n_rows, values
 
-    def _refuse_long_row(self, names: Sequence[str]) -> None:
-        """Refuse the first row that is longer than one may be, where there is one."""
-        row, size = self._long_row(names) or (0, 0)
-        if size:
-            self._address.budget.require_row(size, f"{self.name}, row {row:,}")
-        if not row:
-            return
-        row += not self._long_row(names, row)  # Python fetches a row ahead
-        place = "a row" if row == 1 and self.is_ordered else f"row {row:,}"  # sorted before
-        raise BadInput(
-            f"{self.name}, {place}: {self._long_column(names, row)} is longer than "
-            f"{format_bytes(self._most)}, and a memory budget of "
-            f"{format_bytes(self._address.budget.memory)} has room for no more. Leave the column "
-            "out (`drop`), or give more `memory`."
-        )
-
-    def _long_row(self, names: Sequence[str], only: int = 0) -> tuple[int, int] | None:
-        """Return the first row that is too long, or the `only` one if it is, and its bytes.
-
-        Where SQLite does not make a cell of it, they are 0, and the row is that one or the next.
-        """
-        sizes = added_up([f"coalesce({_bytes_of(name)}, 0)" for name in names])
-        query = f"SELECT {sizes} FROM (\n{self._select}\n)"
-        query += f" LIMIT 1 OFFSET {only - 1}" if only else ""
-
-        def look(connection: Any) -> tuple[int, int] | None:
-            from sqlite3 import DataError  # noqa: PLC0415 - as above
-
-            row = 0
-            try:
-                for row, (size,) in enumerate(connection.execute(query), 1):
-                    if size > self._most:
-                        return row, size
-            except DataError:
-                return row + 1, 0
-            return None
-
-        with self._connected() as connection:
-            return cancellable(partial(look, connection), connection.interrupt)
-
-    def _long_column(self, names: Sequence[str], row: int) -> str:
-        """Return in words which cell of a row is too long, where its column can be seen."""
-        if self._long_row([], row):
-            return "a cell"
-        while len(names) > 1:
-            half = names[: len(names) // 2]
-            names = half if self._long_row(half, row) == (1, 0) else names[len(half) :]
-        return f"the cell of column {shown_name(names[0])}"
-
-    def selected(self, names: Sequence[str], n_bytes: int) -> Iterator[Any]:
-        schema = pa.schema([self.schema.field(name) for name in names])
+    def batches(self, names: Sequence[str], _rows: int, n_bytes: int) -> Iterator[Any]:
+        """Yield batches of some columns, each of `n_bytes` at most if a row is no longer."""
+        places = [self.schema.names.index(name) for name in names] or [0]
+        schema = pa.schema([self.schema.field(k) for k in places])
         columns = [f"CAST({quoted_name(field.name)} AS {_CASTS[field.type]})" for field in schema]
-        longest = sum(_CELL_BYTES + self._longest.get(name, 0) for name in names)
+        longest = sum(_CELL_BYTES + max(0, self._largest[k] or 0) for k in places)
         most = int(np.clip(n_bytes // longest, 1, _ROWS))
-        query = f"SELECT {', '.join(columns)} FROM (\n{self._select}\n)"
+        query = f"SELECT {', '.join(columns)} FROM (\n{self.select}\n)"
         with self._answered(query) as (cursor, stop):
             fetch = partial(cancellable, partial(cursor.fetchmany, most), stop)
             for rows in iter(fetch, []):
@@ -198,19 +136,26 @@ class SqliteRows(QueriedRows):
                 arrays = [pa.array(c, one.type) for c, one in zip(cells, schema, strict=True)]
                 yield pa.record_batch(arrays, schema=schema)
 
-    def expands_to(self) -> float:
-        """Return the file's bytes, which are about those of the rows of a single table."""
-        return float(self._address.size or 0)
 
-
-def _bytes_of(name: str) -> str:
-    return f"length(CAST({quoted_name(name)} AS BLOB))"
+def _state_of(address: Address) -> str:
+    """Return what changes with the rows of a file; BadInput where it is not on this machine."""
+    if not address.is_local or address.compression:
+        raise BadInput(
+            f"{address.name}: SQLite reads files of this machine as they are. Fetch it, unpacked."
+        )
+    path = Path(address.path)
+    stamps = [(path.stat().st_size, path.stat().st_mtime_ns)]
+    log = path.with_name(f"{path.name}-wal")  # of what is not in the file yet
+    if log.exists() and log.stat().st_size:
+        stamps.append((log.stat().st_size, log.stat().st_mtime_ns))
+    return " ".join(f"{size}:{time}" for size, time in stamps)
 
 
 def _measure(name: str) -> str:
+    column = quoted_name(name)
     return (
-        f"max(CASE typeof({quoted_name(name)}) WHEN 'null' THEN NULL WHEN 'integer' THEN "
-        f"{_INTEGER} WHEN 'real' THEN {_REAL} ELSE {_bytes_of(name)} END)"
+        f"max(CASE typeof({column}) WHEN 'null' THEN NULL WHEN 'integer' THEN {_INTEGER} "
+        f"WHEN 'real' THEN {_REAL} ELSE length(CAST({column} AS BLOB)) END)"
     )
 
 

@@ -22,10 +22,10 @@ from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
     Among,
     Expected,
-    Parsed,
+    ParsedRows,
     Piece,
     Source,
-    TableRows,
+    TableReader,
 )
 from fewpass.pipeline.tables.readers.unlike_cells import UnlikeCells
 from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
@@ -71,7 +71,7 @@ class TableSource(Source):
     """
 
     def __init__(
-        self, rows: TableRows, options: SourceOptions, expected: Expected,
+        self, rows: TableReader, options: SourceOptions, expected: Expected,
         fitted: FittedTable | None = None, sample: FirstSample | None = None,
         first: Piece | None = None,
     ) -> None:  # fmt: skip
@@ -183,10 +183,10 @@ class TableSource(Source):
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         return self._rows.pieces(piece_bytes, self._cut_by)
 
-    def parse(self, piece: Piece) -> Parsed:
+    def parse(self, piece: Piece) -> ParsedRows:
         return self._parsed(piece, self._options)
 
-    def _parsed(self, piece: Piece, options: SourceOptions) -> Parsed:
+    def _parsed(self, piece: Piece, options: SourceOptions) -> ParsedRows:
         plain = self._rows.plain_rows(piece, options) if self.recipe is None else None
         if plain is None:
             return self._by_cells(piece, options)
@@ -194,7 +194,7 @@ class TableSource(Source):
             return plain
         return plain._replace(passed=self._rows.cells(piece, self._columns.passed).columns)
 
-    def _by_cells(self, piece: Piece, options: SourceOptions) -> Parsed:
+    def _by_cells(self, piece: Piece, options: SourceOptions) -> ParsedRows:
         from fewpass.pipeline.tables.encoding.applying import as_they_are, encode  # noqa: PLC0415 - Arrow
 
         with naming(f"{piece.file}, from {self._rows.unit} {piece.first_line:,} on", piece.file):
@@ -255,7 +255,7 @@ class TableSource(Source):
         drop = f"Leave the column out ({columns.advice(column)}) or encode it as numbers,"
         return f"{_OF_A_HEADER} {drop}" if may_be_header else drop
 
-    def _good_rows(self, good: GoodRows, own: Mapping[int, Any], targets: Targets) -> Parsed:
+    def _good_rows(self, good: GoodRows, own: Mapping[int, Any], targets: Targets) -> ParsedRows:
         """Return rows, with the keys they are held out by and the cells that are handed on."""
         keys, passed, among = None, tuple(own[k] for k in self._columns.passed), None
         if self._fitted is not None and self._fitted.split is not None:
@@ -265,7 +265,7 @@ class TableSource(Source):
             among = Among(targets.values, good.rows)
             keys = None if keys is None else keys[good.rows]
             passed = tuple(cells.take(good.rows) for cells in passed)
-        return Parsed(
+        return ParsedRows(
             good.table, targets.labels, (self.n_features or 0) - 1, good.skipped, good.n_skipped,
             texts=good.texts, split=keys, among=among, passed=passed,
         )  # fmt: skip

@@ -12,14 +12,10 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import vw_kernel as grammar
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, sample
-from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
-from fewpass.pipeline.tables.readers.sparse_text import SparseText
+from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected
+from fewpass.pipeline.tables.readers.sparse_text import ParsedText, SparseText
 from fewpass.pipeline.tables.readers.vw_kernel import VwCounts, VwSpace, parse_rows
-from fewpass.storage.table import SparseTable, index_dtype, n_bytes
-
-#: A message shows less of an offending token.
-_TOKEN_BYTES = 200
+from fewpass.storage.table import SparseTable, index_dtype
 
 _MESSAGES = {
     grammar.BAD_LABEL: ("{token} stands where the label should, a number", "Number the labels,"),
@@ -51,6 +47,7 @@ class VowpalWabbitSource(SparseText):
     extensions: ClassVar[tuple[str, ...]] = (".vw",)
     hashes_names: ClassVar[bool] = True
     meaningless = (*SparseText.meaningless, "zero_based")
+    messages = _MESSAGES
     refusal = "Vowpal Wabbit's text has no such setting, but `{}` was given. Leave it out."
 
     def __init__(
@@ -67,14 +64,9 @@ class VowpalWabbitSource(SparseText):
                 f"{addresses[0].name} is hashed to 2^bits columns, but {self.n_features} were "
                 "asked for. Ingest both with the same `hash_bits`."
             )
-        text, self._whole = sample(addresses[0], self._longest_line)
-        space, counts = self._parse(text)
+        text, _ = sample(addresses[0], self._longest_line)
+        _, counts = self._parse(text)
         self.has_weight = counts.weighted > 0
-        self._per_byte = n_bytes(self._table(space, counts)) / text.bytes.size
-
-    def estimated_bytes(self) -> int:
-        """Bytes of all rows in memory, from the first file's first lines."""
-        return self._bytes_of_rows(self._per_byte, self._whole)
 
     def hashed_names(self) -> dict[int, str]:
         """Names of the columns that the commonest features of the first lines are hashed to."""
@@ -84,13 +76,11 @@ class VowpalWabbitSource(SparseText):
         text = first_lines(self._addresses[0], self._longest_line, LOOKED_AT)
         return remembered_names(text.bytes.tobytes(), self.n_features)
 
-    def parse(self, piece: Piece) -> Parsed:
-        space, counts = self._parse(piece.content)
-        faults = (self._explain(piece, fault) for fault in space.bad[: counts.bad].tolist())
-        skipped = refuse_or_list(faults, piece.file, self._options.on_bad_row)
+    def read(self, text: WholeLines, *, stop: bool) -> ParsedText:  # noqa: ARG002
+        space, counts = self._parse(text)
         table = self._table(space, counts)
         last = int(table.indices.max(initial=-1))
-        return Parsed(table, None, last, skipped, counts.bad, counts.merged)
+        return ParsedText(table, last, space.bad, counts.bad, counts.merged)
 
     def _parse(self, text: WholeLines) -> tuple[VwSpace, VwCounts]:
         size, rows = text.bytes.size, text.lines
@@ -114,10 +104,3 @@ class VowpalWabbitSource(SparseText):
             space.target[: counts.rows],
             np.nan_to_num(space.weight[: counts.rows], nan=1.0) if self.has_weight else None,
         )
-
-    def _explain(self, piece: Piece, fault: list[int]) -> tuple[int, str, str]:
-        code, at, line = fault
-        fact, advice = _MESSAGES[code]
-        token = piece.content.bytes[at : at + _TOKEN_BYTES].tobytes().split(b"\n")[0]
-        fact = fact.format(token=shown(token), dtype=self._options.dtype)
-        return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"

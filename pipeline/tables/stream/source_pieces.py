@@ -26,7 +26,7 @@ from fewpass.pipeline.tables.ingest.partition import PARTITION
 from fewpass.pipeline.tables.ingest.read_counts import LISTED, skipped_in_words
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.pipeline.tables.readers.label_texts import labelled
-from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, ParsedRows, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.table import Table, concatenate, n_bytes, take
@@ -114,7 +114,7 @@ class Fixed(NamedTuple):
         return take(table, np.flatnonzero(~test)), take(table, np.flatnonzero(test))
 
 
-def with_skipped(before: LeftOut, parsed: Parsed) -> LeftOut:
+def with_skipped(before: LeftOut, parsed: ParsedRows) -> LeftOut:
     """Count a piece's bad rows, too; the first of all are listed with their reason."""
     listed = skipped_in_words(parsed, LISTED - len(before.listed))
     return LeftOut(before.rows + parsed.n_skipped, (*before.listed, *listed))

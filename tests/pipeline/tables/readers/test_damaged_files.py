@@ -98,6 +98,30 @@ def test_words_of_parquet_that_are_no_utf8_are_refused(tmp_path):
         rows_of(tmp_path / "w.parquet")
 
 
+def with_false_statistics(raw):
+    """Parquet whose footer tells other sizes of a column than can be, by one byte each."""
+    size = struct.unpack("<i", raw[-8:-4])[0]
+    for at in range(len(raw) - 8 - size, len(raw) - 8):
+        changed = raw[:at] + bytes([raw[at] ^ 3]) + raw[at + 1 :]
+        try:
+            list(pq.ParquetFile(pa.BufferReader(changed)).iter_batches())
+        except (OSError, pa.ArrowException) as error:
+            if "histogram size mismatch" in str(error):
+                yield changed
+
+
+def test_false_statistics_in_a_footer_are_refused_and_do_not_end_the_process(tmp_path):
+    raw = io.BytesIO()
+    table = words().append_column("v", pa.array([[1.0] * (k % 3) for k in range(ROWS)]))
+    pq.write_table(table, raw, row_group_size=ROWS // 2)
+    files = [*with_false_statistics(raw.getvalue())]
+    assert len(files) > 3
+    for changed in files:
+        (tmp_path / "s.parquet").write_bytes(changed)
+        with pytest.raises(BadInput, match=r"s\.parquet.*histogram size mismatch"):
+            rows_of(tmp_path / "s.parquet", label="label")
+
+
 def test_what_a_missing_view_hides_is_never_read(tmp_path):
     """Arrow validates no view of a missing cell, and casts it all the same: that ends a process."""
     cells = pa.array(["a word of more than twelve"] * (ROWS - 1) + [None], pa.string_view())

@@ -24,7 +24,7 @@ from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.queried import cancellable
-from fewpass.pipeline.tables.readers.reader_classes import rows_class
+from fewpass.pipeline.tables.readers.reader_classes import reader_class
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.storage.dataset import Dataset
 from testing.postgres_server import postgres_server, programs
@@ -78,7 +78,7 @@ def cells(address, query=None, piece_bytes=1 << 16):
     """All rows by column, as Python has them, and the pieces they came in."""
     (found,) = find([str(address)])
     word = "sqlite" if found.store else "postgresql"
-    rows = rows_class(word)([found], SourceOptions(query=query), Expected())
+    rows = reader_class(word)([found], SourceOptions(query=query), Expected())
     used = range(len(rows.names))
     pieces = list(rows.pieces(piece_bytes, used))
     parts = [rows.cells(piece, used).columns for piece in pieces]
@@ -117,7 +117,7 @@ def test_a_file_of_sqlite_that_is_written_meanwhile_is_refused(tmp_path, lite):
     path = tmp_path / "copy.sqlite"
     path.write_bytes(lite.read_bytes())
     (found,) = find([str(path)])
-    rows = rows_class("sqlite")([found], SourceOptions(), Expected())
+    rows = reader_class("sqlite")([found], SourceOptions(), Expected())
     pieces = rows.pieces(1 << 12, range(5))
     next(pieces)
     status = path.stat()
@@ -181,7 +181,7 @@ def test_rows_of_a_query_are_new_at_every_reading(server, tmp_path):
 def test_readings_at_once_and_readings_that_stop_early_do_not_disturb_each_other(server):
     (found,) = find([server])
     query = "SELECT i, repeat('x', 100) AS x FROM generate_series(1, 100000) i ORDER BY i"
-    rows = rows_class("postgresql")([found], SourceOptions(query=query), Expected())
+    rows = reader_class("postgresql")([found], SourceOptions(query=query), Expected())
     one, other = (rows.pieces(1 << 16, [0, 1]) for _ in range(2))
     next(one)
     assert rows.expands_to() > 1e6
@@ -292,15 +292,15 @@ def rows_within(address, word, query=None, **options):
     (found,) = find([address])
     found = found._replace(budget=SMALL)
     options = SourceOptions(label="y", query=query, **options)
-    return rows_class(word)([found], options, Expected(budget=SMALL))
+    return reader_class(word)([found], options, Expected(budget=SMALL))
 
 
-def test_a_cell_of_sqlite_longer_than_a_row_may_be_is_refused_by_row_and_column(tmp_path):
+def test_a_cell_of_sqlite_longer_than_a_row_may_be_is_refused_by_the_number_of_its_row(tmp_path):
     long = f"replace(hex(zeroblob({MOST // 2 + 1})), '00', 'ab')"
     made = COUNTED.format(SOME, LONG_CELLS.format(long))
     path = lite_of(tmp_path / "long.db", made)
-    with pytest.raises(BadInput, match=r"row 1,234: the cell of column 'c'.*`drop`"):
-        rows_within(path, "sqlite")
+    with pytest.raises(BadInput, match=r"row 1234: the row takes.*`drop`.*memory=\d+MB"):
+        list(rows_within(path, "sqlite").pieces(1 << 20, range(3)))
     kept = rows_within(path, "sqlite", drop=("c",))
     read = [kept.names.index(name) for name in ("b", "y")]
     assert sum(piece.content.num_rows for piece in kept.pieces(1 << 20, read)) == 3000
@@ -311,13 +311,14 @@ def test_a_row_of_sqlite_whose_cells_are_too_long_together_is_refused(tmp_path):
     wide = ", ".join(f"{half} AS c{k}" for k in range(2))
     path = lite_of(tmp_path / "wide.db", f"SELECT 'a' AS c0, 'b' AS c1 UNION ALL SELECT {wide}")
     with pytest.raises(BadInput, match="row 2: the row takes"):
-        rows_within(path, "sqlite")
+        list(rows_within(path, "sqlite").pieces(1 << 20, range(2)))
 
 
 def test_texts_of_sqlite_are_fetched_by_their_bytes(tmp_path):
     made = "printf('%.*c', 100000, 'x') AS t, x AS y"
     rows = rows_within(lite_of(tmp_path / "texts.db", COUNTED.format(SOME, made)), "sqlite")
-    taken = [batch.nbytes for batch in rows.selected(["t", "y"], 1 << 20)]
+    (part,) = rows.parts()
+    taken = [batch.nbytes for batch in part.batches(["t", "y"], 3000, 1 << 20)]
     assert sum(taken) > 3000 * 100_000 and max(taken) <= 1 << 20
 
 
@@ -336,11 +337,11 @@ def test_so_many_columns_of_sqlite_are_read_as_it_can_have(tmp_path, n):
 
 
 @needs_postgres
-def test_a_row_of_postgresql_longer_than_it_may_be_is_refused_by_row_and_column(server):
+def test_a_row_of_postgresql_longer_than_it_may_be_is_refused_by_its_number(server):
     long = f"repeat('ab', {MOST // 2})"
     made = COUNTED.format(SOME, LONG_CELLS.format(long))
     rows = rows_within(server, "postgresql", made)
-    with pytest.raises(BadInput, match=r"row 1,234, above all column 'c'.*memory=\d+MB"):
+    with pytest.raises(BadInput, match=r"row 1234: the row takes.*`drop`.*memory=\d+MB"):
         list(rows.pieces(1 << 20, range(3)))
     read = [rows.names.index(name) for name in ("b", "y")]
     assert sum(piece.content.num_rows for piece in rows.pieces(1 << 20, read)) == 3000

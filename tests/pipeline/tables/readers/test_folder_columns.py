@@ -11,7 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.finding import find
-from fewpass.pipeline.tables.readers.reader_classes import rows_class
+from fewpass.pipeline.tables.readers.reader_classes import reader_class
 
 N = 600
 
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 
 def cells(place, *names, like=None):
     found = find([str(place)])
-    rows = rows_class("parquet")(found, SourceOptions(), Expected(like))
+    rows = reader_class("parquet")(found, SourceOptions(), Expected(like))
     used = [rows.names.index(name) for name in names]
     parts = [rows.cells(piece, used).columns for piece in rows.pieces(1 << 13, used)]
     columns = [pa.chunked_array([part[k] for part in parts]) for k in range(len(names))]

@@ -19,7 +19,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.finding import find
-from fewpass.pipeline.tables.readers.reader_classes import rows_class
+from fewpass.pipeline.tables.readers.reader_classes import reader_class
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import concatenate
@@ -40,7 +40,7 @@ def visits(start=0, n=N, **more):
 def cells(address, piece_bytes=1 << 14, storage_options=None, **options):
     """All rows by column in the order of their ids, and the pieces they came in."""
     found = find([str(address)], storage_options)
-    rows = rows_class(found[0].format)(found, SourceOptions(**options), Expected())
+    rows = reader_class(found[0].format)(found, SourceOptions(**options), Expected())
     used = range(len(rows.names))
     pieces = list(rows.pieces(piece_bytes, used))
     parts = [pa.table(list(rows.cells(p, used).columns), list(rows.names)) for p in pieces]

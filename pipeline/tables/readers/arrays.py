@@ -1,7 +1,10 @@
-"""NPZ files to tables.
+"""NPY files and NPZ archives to tables.
 
-Arrays `X` (n, d), `y` (n,) and optionally `weight` (n,) as `numpy.savez` writes them; or, in place
-of `X`, the parts of a CSR matrix as `scipy.sparse.save_npz` writes them (`data`, `indices`,
+NPY: one array (n, d) of numbers, one of its columns the target: the last one unless `label` says
+otherwise; where no target is required and none is named, every column is a feature.
+
+NPZ: arrays `X` (n, d), `y` (n,) and optionally `weight` (n,) as `numpy.savez` writes them; or, in
+place of `X`, the parts of a CSR matrix as `scipy.sparse.save_npz` writes them (`data`, `indices`,
 `indptr`, `shape`, `format`), with `y` and `weight`.  `y` holds numbers or words.
 
 Rows are read one after the other, never whole arrays.  Lines in messages are row numbers, from 1.
@@ -10,6 +13,7 @@ Rows are read one after the other, never whole arrays.  Lines in messages are ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -21,10 +25,12 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.array_stream import (
     ArrayStream,
     checked_matrix,
+    opened_npy,
     opened_npz,
     require_row_size,
     require_same,
 )
+from fewpass.pipeline.tables.readers.columns import choose
 from fewpass.pipeline.tables.readers.dense_rows import (
     Targets,
     checked,
@@ -33,10 +39,100 @@ from fewpass.pipeline.tables.readers.dense_rows import (
 )
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.rejection import shown
-from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, Source
+from fewpass.storage.source_file import CutShort
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
 _CSR_PARTS = ("data", "indices", "indptr", "shape", "format")
+_READ = {"X", "y", "weight", "data", "indices", "indptr"}
+
+
+class _Rows(NamedTuple):
+    """Some rows of a file."""
+
+    matrix: tuple[NDArray[Any], ...]  # X, or data, indices and indptr
+    target: NDArray[Any] | None
+    weight: NDArray[Any] | None
+
+
+class ArraySource(Source):
+    """Arrays as rows; see `Source` for the methods."""
+
+    layout: Literal["dense", "sparse"] = "dense"
+    _titles: Sequence[str] = ()  # of dense features
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        self.files = described(addresses)
+        self._addresses, self._options = tuple(addresses), options
+        self._longest_row = expected.longest_line
+
+    def parse(self, piece: Piece) -> ParsedRows:
+        matrix, target, weight = self._rows_of(piece.content)
+        dtype = self._options.dtype
+        targets = _targets(target, len(matrix[-1]) - (self.layout == "sparse"))
+        weight = None if weight is None else weight.astype(np.float64)
+        table: Table
+        if self.layout == "dense":
+            table = DenseTable(narrowed(matrix[0], dtype), targets.values, weight)
+        else:
+            data, indices, indptr = _canonical(matrix, self.n_features or 0, piece, dtype)
+            table = SparseTable(data, indices, indptr, targets.values, weight)
+        return checked(piece, table, targets, self._titles, self._options)
+
+    def _rows_of(self, content: Any) -> _Rows:
+        """Return the content of a piece as features, targets and weights."""
+        raise NotImplementedError
+
+
+class NpySource(ArraySource):
+    """NPY matrices as dense rows; see `Source` for the methods."""
+
+    extensions: ClassVar[tuple[str, ...]] = (".npy",)
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"\x93NUMPY"
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        refuse_text_settings(options, "an array")
+        super().__init__(addresses, options, expected)
+        looks = [self._look(address) for address in addresses]
+        require_same({width for _, width, _ in looks}, "widths", addresses)
+        self._n_rows = sum(rows for rows, _, _ in looks)
+        _, width, kind = looks[0]
+        self._columns = choose(None, width, options, addresses[0].name, expected, default_label=-1)
+        self.schema = self._columns.schema([kind] * width)
+        self.n_features = len(self._columns.features)
+        self.has_weight = self._columns.weight is not None
+        self._titles = [*map(self._columns.title, self._columns.features)]
+
+    def _look(self, address: Address) -> tuple[int, int, str]:
+        """Return rows, columns and type of a file's matrix."""
+        with opened_npy(address) as array:
+            return *checked_matrix(array, address.name, self._longest_row), array.dtype.name
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory: exact."""
+        features = len(self._columns.features) * np.dtype(self._options.dtype).itemsize
+        return self._n_rows * (features + 8 + 8 * self.has_weight)
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        for address in self._addresses:
+            with opened_npy(address) as array:
+                rows = max(1, piece_bytes // (array.dtype.itemsize * array.shape[1]))
+                for start in range(0, array.shape[0], rows):
+                    block = array.read(min(rows, array.shape[0] - start))
+                    yield Piece(address.name, start + 1, block, block.nbytes)
+                with suppress(CutShort):  # of a server that announced more: all rows are there
+                    array.require_end()
+
+    def _rows_of(self, content: Any) -> _Rows:
+        columns = self._columns
+        target, weight = (
+            None if k is None else content[:, k] for k in (columns.label, columns.weight)
+        )
+        return _Rows((content[:, list(columns.features)],), target, weight)
 
 
 class _Kind(NamedTuple):
@@ -48,15 +144,7 @@ class _Kind(NamedTuple):
     words: bool  # the targets are words
 
 
-class _Rows(NamedTuple):
-    """Some rows of an NPZ file."""
-
-    matrix: tuple[NDArray[Any], ...]  # X, or data, indices and indptr
-    target: NDArray[Any] | None
-    weight: NDArray[Any] | None
-
-
-class NpzSource(Source):
+class NpzSource(ArraySource):
     """NPZ archives as dense or sparse rows; see `Source` for the methods.
 
     In sparse rows, indices are sorted, equal ones added up, and zeros left out.
@@ -77,16 +165,15 @@ class NpzSource(Source):
                     "NPZ files hold their targets in the array y and their weights in weight, but "
                     f"`{setting}` was given. Leave it out."
                 )
-        self.files = described(addresses)
-        self._addresses = tuple(addresses)
-        self._options = options
-        self._longest_row = expected.longest_line
+        super().__init__(addresses, options, expected)
         looks = [_look(address, options, self._longest_row) for address in addresses]
         require_same({kind for kind, _ in looks}, "contents", addresses)
         kind = looks[0][0]
         self.layout = kind.layout
         self.n_features = kind.n_features
         self.has_weight = kind.has_weight
+        if kind.layout == "dense":
+            self._titles = [f"column {k} of X" for k in range(kind.n_features)]
         self._bytes = sum(size for _, size in looks)
 
     def estimated_bytes(self) -> int:
@@ -102,26 +189,12 @@ class NpzSource(Source):
                 for start in range(0, n_rows, step):
                     rows = reader.read(min(step, n_rows - start))
                     yield Piece(address.name, start + 1, rows, sum(a.nbytes for a in rows.matrix))
-                for name in set(arrays) & {"X", "y", "weight", "data", "indices", "indptr"}:
+                for name in set(arrays) & _READ:
                     arrays[name].require_end()
 
-    def parse(self, piece: Piece) -> Parsed:
-        rows: _Rows = piece.content
-        matrix = self._matrix(rows, piece)
-        targets = _targets(rows.target, len(matrix[-1]) - (self.layout == "sparse"))
-        weight = None if rows.weight is None else rows.weight.astype(np.float64)
-        table: Table = (
-            DenseTable(matrix[0], targets.values, weight)
-            if self.layout == "dense"
-            else SparseTable(matrix[0], matrix[1], matrix[2], targets.values, weight)
-        )
-        titles = [f"column {k} of X" for k in range(self.n_features or 0)]
-        return checked(piece, table, targets, titles, self._options)
-
-    def _matrix(self, rows: _Rows, piece: Piece) -> tuple[NDArray[Any], ...]:
-        if self.layout == "dense":
-            return (narrowed(rows.matrix[0], self._options.dtype),)
-        return _canonical(rows.matrix, self.n_features or 0, piece, self._options.dtype)
+    def _rows_of(self, content: Any) -> _Rows:
+        rows: _Rows = content
+        return rows
 
 
 def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_Kind, int]:
@@ -242,7 +315,9 @@ class _RowsOfArchive:
 def _canonical(
     parts: tuple[NDArray[Any], ...], n_features: int, piece: Piece, dtype: str
 ) -> tuple[NDArray[Any], ...]:
-    """Indices in order and distinct, values without zeros."""
+    """Return data, indices in order and distinct, and indptr, without zeros."""
+    from scipy import sparse  # noqa: PLC0415 - for sparse rows alone
+
     data, indices, indptr = parts
     outside = np.flatnonzero((indices < 0) | (indices >= n_features))
     if outside.size:
@@ -251,16 +326,12 @@ def _canonical(
             f"{piece.file}, row {row}: index {indices[outside[0]]} lies outside the {n_features} "
             "columns of the matrix. Save the matrix anew by scipy.sparse.save_npz."
         )
-    n_rows, values = len(indptr) - 1, narrowed(data, dtype)
-    rows = np.repeat(np.arange(n_rows), np.diff(indptr))
-    order = np.lexsort((indices, rows))
-    rows, column, values = rows[order], indices[order].astype(np.int64), values[order]
-    first = np.flatnonzero(np.diff(rows, prepend=-1) | np.diff(column, prepend=-1))
-    values = np.add.reduceat(values, first) if first.size else values
-    nonzero = values != 0.0
-    counts = np.bincount(rows[first][nonzero], minlength=n_rows)
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    return values[nonzero], column[first][nonzero].astype(index_dtype(n_features)), starts
+    shape = len(indptr) - 1, n_features
+    rows = sparse.csr_matrix((narrowed(data, dtype), indices.astype(np.int64), indptr), shape)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    own = rows.indices.astype(index_dtype(n_features), copy=False)
+    return rows.data, own, rows.indptr.astype(np.int64)
 
 
 def _targets(target: NDArray[Any] | None, n_rows: int) -> Targets:

@@ -11,8 +11,8 @@ import zipfile
 import pytest
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.foreign import _KINDS
 from fewpass.pipeline.tables.readers.opening import open_source
+from fewpass.pipeline.tables.readers.unsupported_files import _KINDS
 
 
 def zipped(*members):

@@ -9,7 +9,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.storage.source_file import is_page
 
 
-class Foreign(NamedTuple):
+class FileKind(NamedTuple):
     """A kind of file."""
 
     what: str
@@ -25,16 +25,16 @@ def _by_pandas(reader: str) -> str:
     )
 
 
-_EXCEL = Foreign("a spreadsheet", ".xlsx .xlsm .xlsb .xls .ods", (), _by_pandas("read_excel"))
-_DOCUMENT = Foreign(
+_EXCEL = FileKind("a spreadsheet", ".xlsx .xlsm .xlsb .xls .ods", (), _by_pandas("read_excel"))
+_DOCUMENT = FileKind(
     "a document", ".docx .doc .odt .rtf .pptx .ppt .pdf .numbers", (b"%PDF-", b"{\\rtf"),
     "Write the rows of its table alone, as CSV.",
 )  # fmt: skip
-_ARCHIVE = Foreign(
+_ARCHIVE = FileKind(
     "an archive of files", ".zip .tar .tgz .7z .rar .tar.gz .tar.bz2 .tar.xz .tar.zst",
     (b"7z\xbc\xaf", b"Rar!"), "Unpack it, and name the files that were in it.",
 )  # fmt: skip
-_PAGE = Foreign(
+_PAGE = FileKind(
     "a page of the web", ".html .htm", (),
     "Look at it in a browser: the address may be another, or ask for a login. Its first table "
     "becomes CSV in Python: `import pandas; "
@@ -42,28 +42,28 @@ _PAGE = Foreign(
 )  # fmt: skip
 _KINDS = (
     _EXCEL, _DOCUMENT, _ARCHIVE, _PAGE,
-    Foreign("a document of an office program", "", (b"\xd0\xcf\x11\xe0",),
+    FileKind("a document of an office program", "", (b"\xd0\xcf\x11\xe0",),
             f"If it is a spreadsheet: {_EXCEL.advice}"),
-    Foreign("a database of SQLite", "", (b"SQLite format 3\x00",),
+    FileKind("a database of SQLite", "", (b"SQLite format 3\x00",),
             "Name it so (rows.sqlite), or say its format (`format=sqlite`)."),
-    Foreign("a pickle", ".pkl .pickle .joblib",
+    FileKind("a pickle", ".pkl .pickle .joblib",
             (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
             "Opening one may run code: where it was written, write the rows as Parquet, in Python "
             "`frame.to_parquet('rows.parquet')`."),
-    Foreign("HDF5", ".h5 .hdf5 .hdf", (b"\x89HDF",), _by_pandas("read_hdf")),
-    Foreign("ORC", ".orc", (b"ORC",), _by_pandas("read_orc")),
-    Foreign("Avro", ".avro", (b"Obj\x01",), "Write its rows as Parquet or JSON lines."),
-    Foreign("a document of XML", ".xml", (b"<?xml",), _by_pandas("read_xml")),
-    Foreign("a file of SAS", ".sas7bdat .xpt", (), _by_pandas("read_sas")),
-    Foreign("a file of SPSS", ".sav", (), _by_pandas("read_spss")),
-    Foreign("a file of Stata", ".dta", (), _by_pandas("read_stata")),
-    Foreign("a file of R", ".rds .rdata .rda", (), "Write its rows as CSV, in R by write.csv."),
-    Foreign("a file of MATLAB", ".mat", (), "Write its rows as CSV, in MATLAB by writematrix."),
-    Foreign("ARFF", ".arff", (b"@relation", b"@RELATION"),
+    FileKind("HDF5", ".h5 .hdf5 .hdf", (b"\x89HDF",), _by_pandas("read_hdf")),
+    FileKind("ORC", ".orc", (b"ORC",), _by_pandas("read_orc")),
+    FileKind("Avro", ".avro", (b"Obj\x01",), "Write its rows as Parquet or JSON lines."),
+    FileKind("a document of XML", ".xml", (b"<?xml",), _by_pandas("read_xml")),
+    FileKind("a file of SAS", ".sas7bdat .xpt", (), _by_pandas("read_sas")),
+    FileKind("a file of SPSS", ".sav", (), _by_pandas("read_spss")),
+    FileKind("a file of Stata", ".dta", (), _by_pandas("read_stata")),
+    FileKind("a file of R", ".rds .rdata .rda", (), "Write its rows as CSV, in R by write.csv."),
+    FileKind("a file of MATLAB", ".mat", (), "Write its rows as CSV, in MATLAB by writematrix."),
+    FileKind("ARFF", ".arff", (b"@relation", b"@RELATION"),
             "Write its rows as CSV, in Weka by CSVSaver."),
-    Foreign("a picture", ".png .jpg .jpeg .gif", (b"\x89PNG", b"\xff\xd8\xff"),
+    FileKind("a picture", ".png .jpg .jpeg .gif", (b"\x89PNG", b"\xff\xd8\xff"),
             "Name a file of rows."),
-    Foreign("a model", ".onnx .skops .safetensors .liblinear", (),
+    FileKind("a model", ".onnx .skops .safetensors .liblinear", (),
             "Name a file of rows; programs that run models read this one."),
 )  # fmt: skip
 ZIP = b"PK\x03\x04"
@@ -77,7 +77,7 @@ def refuse_named(name: str) -> None:
     _refuse(name, next((kind for kind in _KINDS if named.endswith(_ends(kind))), None))
 
 
-def _ends(kind: Foreign) -> tuple[str, ...]:
+def _ends(kind: FileKind) -> tuple[str, ...]:
     return tuple(kind.ends.split())
 
 
@@ -91,17 +91,17 @@ def refuse_begun(name: str, head: bytes, stream: BinaryIO | None = None) -> None
     stream
         The file as stored, to look into it where it is a zip; None if that cannot be.
     """
-    foreign = next((kind for kind in _KINDS if head.startswith(kind.begins)), None)
-    if foreign is None and is_page(head):
-        foreign = _PAGE
+    kind = next((kind for kind in _KINDS if head.startswith(kind.begins)), None)
+    if kind is None and is_page(head):
+        kind = _PAGE
     if head[_TAR_AT : _TAR_AT + 5] == b"ustar":
-        foreign = _ARCHIVE
+        kind = _ARCHIVE
     if head.startswith(ZIP) and stream is not None:
-        foreign = _in_zip(stream)
-    _refuse(name, foreign)
+        kind = _in_zip(stream)
+    _refuse(name, kind)
 
 
-def _in_zip(stream: BinaryIO) -> Foreign | None:
+def _in_zip(stream: BinaryIO) -> FileKind | None:
     """Return the kind of a zip; None for arrays of NumPy, and for what cannot be read."""
     try:
         with zipfile.ZipFile(stream) as archive:
@@ -115,7 +115,7 @@ def _in_zip(stream: BinaryIO) -> Foreign | None:
     return None if all(name.endswith(".npy") for name in members) else _ARCHIVE
 
 
-def _refuse(name: str, kind: Foreign | None) -> None:
+def _refuse(name: str, kind: FileKind | None) -> None:
     if kind is not None:
         advice = kind.advice.replace("{}", repr(name))
         raise BadInput(f"{name} is {kind.what}, and rows were expected. {advice}")

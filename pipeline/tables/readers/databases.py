@@ -1,0 +1,108 @@
+"""Tables and queries of databases: one reader of the record batches that their own libraries yield.
+
+A database is opened by a file of its own (`delta`, `iceberg`, `postgresql`, `sqlite`), as columns
+and parts; this is what happens to all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.arrow_rows import Part, TypedRows
+from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
+from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.seen_files import NothingNew
+from fewpass.pipeline.tables.readers.source import Expected, SourceFile
+
+
+class OpenedTable(NamedTuple):
+    """A table of a database, or the rows of a query, in one state."""
+
+    schema: Any  # Arrow's
+    parts: Sequence[Part]
+    version: str  # another one where rows may be others
+    place: str  # by which the table or the query is recognised
+    expands_to: Callable[[Sequence[Part]], float]  # estimated bytes of all rows of parts
+    n_rows: int | None = None
+    n_bytes: int | None = None  # as stored
+    notes: tuple[str, ...] = ()
+
+
+class DatabaseRows(TypedRows):
+    """Rows of a table or a query; see `TableReader` for the methods."""
+
+    kind: ClassVar[str]  # what the database is called
+    has_versions: ClassVar[bool] = False  # which `table_version` names
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        refuse_text_settings(options, self.kind)
+        if len(addresses) > 1:
+            raise BadInput(
+                f"{addresses[0].name} is a table, and {addresses[1].name} was named, too. Read one "
+                "table at a time."
+            )
+        address = addresses[0]
+        table = self.opened(address, options, expected)
+        file = SourceFile(address.name, table.n_bytes, table.version, place=table.place)
+        last = None if expected.seen is None else expected.seen.last_of(file)
+        if last is not None:
+            before = options.model_copy(update={"table_version": last})
+            table = self._since(last, table, file, lambda: self.opened(address, before, expected))
+        self._table = table
+        super().__init__([address], [table.schema], options, expected)
+        self.files, self.n_rows, self.notes = (file,), table.n_rows, table.notes
+        if self.has_versions:
+            self.decided = {"table_version": table.version}
+
+    def opened(self, address: Address, options: SourceOptions, expected: Expected) -> OpenedTable:
+        """Open a table or a query; BadInput where it cannot be read."""
+        raise NotImplementedError
+
+    def parts(self) -> Sequence[Part]:
+        return self._table.parts
+
+    def expands_to(self) -> float:
+        return self._table.expands_to(self._table.parts)
+
+    def _since(
+        self, last: str, table: OpenedTable, file: SourceFile, again: Callable[[], OpenedTable]
+    ) -> OpenedTable:
+        """Return the parts that came after a version that was taken; `again` opens that one."""
+        new, why, advice = None, "a query does not say", "Select these alone by another query"
+        if self.has_versions:
+            why, advice = "rows of that one were deleted or written anew", "Ingest the table anew"
+            try:
+                new = _new_parts(table, again())
+            except (BadInput, FileNotFoundError):
+                why = "that one is not there any more"
+        if new is None:
+            raise BadInput(
+                f"{file.name}: rows of it were taken before (version {last}), and which rows of "
+                f"version {table.version} are new cannot be told: {why}. {advice}, or append all "
+                "rows of now as well: `again=true`."
+            )
+        if not new:
+            raise NothingNew(
+                f"{file.name}: version {table.version} of the table has no rows that version "
+                f"{last} had not, which was taken before."
+            )
+        return table._replace(parts=new, n_rows=rows_of(new))
+
+
+def _new_parts(table: OpenedTable, before: OpenedTable) -> list[Part] | None:
+    """Return the parts that came after another version; None where rows of that one went."""
+    old = {part.identity for part in before.parts}
+    if not old <= {part.identity for part in table.parts}:
+        return None
+    return [part for part in table.parts if part.identity not in old]
+
+
+def rows_of(parts: Sequence[Part]) -> int | None:
+    """Return the rows of parts; None where one does not say."""
+    counts = [part.n_rows for part in parts]
+    return None if None in counts else sum(n for n in counts if n)

@@ -31,8 +31,6 @@ from fewpass.flows.orchestration.server import run_for_make
 from fewpass.flows.orchestration.work_pool import make_work_pool
 from fewpass.pipeline.errors import BadInput
 
-#: The name that three deployments of earlier versions had.
-EARLIER = "ad-hoc"
 KNOWN = {
     "name", "description", "entrypoint", "work_pool", "concurrency_limit", "parameters", "tags",
     "enforce_parameter_schema", "schedules", "paused",
@@ -51,7 +49,6 @@ def deploy(home: Path) -> list[str]:
         make_work_pool(client)
         off = _switched_off(client, [one["name"] for one in deployments])
         names = [_put(client, one, wanted["pull"], off) for one in deployments]
-        _remove_earlier(client)
         for one in yaml.safe_load((home / "automation.yaml").read_text())["automations"]:
             put_automation(client, AutomationCore.model_validate(one))
     return names
@@ -135,14 +132,6 @@ def _schedules(
         if "active" not in own and any(before.schedule == made.schedule for before in off):
             made = made.model_copy(update={"active": False})
         yield made
-
-
-def _remove_earlier(client: SyncPrefectClient) -> None:
-    """Remove deployments of earlier versions, where they are of our flows."""
-    name = DeploymentFilterName(any_=[EARLIER])
-    for one in client.read_deployments(deployment_filter=DeploymentFilter(name=name)):
-        if one.entrypoint and one.entrypoint.startswith("flows/orchestration/"):
-            client.delete_deployment(one.id)
 
 
 def main() -> int:

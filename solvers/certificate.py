@@ -14,7 +14,7 @@ class Certificate(NamedTuple):
     objective: float  # mean over several models
     gap: float  # objective minus optimum, at most; largest of several models
     models: tuple[tuple[float, float], ...] = ()  # objective and gap of each of several
-    constants: tuple[float, ...] = ()  # F_0 of each model; (): unknown, as of earlier versions
+    constants: tuple[float, ...] = ()  # F_0 of each model; (): unknown
     zeros: int = 0  # weights that are proven to be 0 at the optimum, of one model
 
     @property

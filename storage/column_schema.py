@@ -54,18 +54,8 @@ class EncodingRecord(BaseModel):
     """Encoding of each column, as defined by the pipeline."""
     left_out: dict[str, str] = Field(default_factory=dict)
     """Columns that were left out without being asked to, and why."""
-    groups: tuple[FeatureRange, ...] | None = None
-    """Features that one column became, first and number of them, where these belong together;
-    None: written by an earlier version."""
-
-    def __eq__(self, other: object) -> bool:
-        """Compare what groups follow from, which earlier versions did not write."""
-        if not isinstance(other, EncodingRecord):
-            return NotImplemented
-        same = self.n_features == other.n_features and self.recipe == other.recipe
-        return same and self.left_out == other.left_out
-
-    __hash__ = None  # type: ignore[assignment]  # as it has a dictionary
+    groups: tuple[FeatureRange, ...] = ()
+    """Features that one column became, first and number of them, where these belong together."""
 
 
 class Schema(BaseModel):
@@ -126,7 +116,7 @@ class Schema(BaseModel):
 
     @property
     def feature_groups(self) -> Groups | None:
-        """The group of every feature (d,); None where no column became several, or is known to."""
+        """The group of every feature (d,); None where no column became several."""
         if self.encoding is None or not self.encoding.groups:
             return None
         return groups_of(self.n_features, self.encoding.groups)
@@ -135,10 +125,7 @@ class Schema(BaseModel):
         """Return the schema as JSON."""
         absent = [name for name in ("encoding", "reading") if not getattr(self, name)]
         absent += [name for name in ("offset", "exposure") if getattr(self, name) is None]
-        usual: dict[str, Any] = dict.fromkeys(absent, True)
-        if self.encoding and not self.encoding.left_out:  # which earlier versions had none of
-            usual["encoding"] = {"left_out"}
-        return self.model_dump_json(exclude=usual).encode()
+        return self.model_dump_json(exclude=set(absent)).encode()
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:

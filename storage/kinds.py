@@ -46,7 +46,6 @@ _MARKS: tuple[tuple[str, Kind], ...] = (
     ("snapshots/000001.safetensors", "run"),
     ("data/manifest.json", "generation"),
     ("events/000001.json", "store"),
-    ("generations/000001/files.json", "store"),  # of an earlier version
     (INGEST_KEY, "unfinished"),
     ("zarr.json", "unfinished"),
 )

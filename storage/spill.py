@@ -109,7 +109,6 @@ class Spill:
         """
         try:
             index = _index(Folder(str(folder)).read(INDEX))
-            index.setdefault("retained_bytes", 0)  # which earlier versions had none of
             spill = cls(folder, **{name: index[name] for name in _SETTINGS}, clean=False)
             spill._rows, spill._nnz, spill._index_bytes = (
                 np.array(index[name], np.int64) for name in ("rows", "nnz", "index_bytes")

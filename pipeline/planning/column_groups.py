@@ -24,7 +24,7 @@ def with_groups(problem: Problem, groups: Groups | None) -> Problem:
         raise BadInput(
             "The group penalty charges for the features that a column became together, and no "
             "column is known to have become several. Ingest columns of words or dates with "
-            f"`encode=always` (again, if an earlier version did), or use `penalty={SIZES}`."
+            f"`encode=always`, or use `penalty={SIZES}`."
         )
     from fewpass.solvers.batch.working_set import MOST_SET  # noqa: PLC0415 - its kernels
 

@@ -102,7 +102,7 @@ def _per_unit(recipe: Recipe, weights: NDArray[np.float64]) -> NDArray[np.float6
     """Undo the standardising of numbers; NaN for what has no unit."""
     per_unit, start = np.full(len(weights), np.nan), 0
     for column in recipe.parts:
-        if isinstance(column, Number) and not column.logarithm:
+        if isinstance(column, Number):
             per_unit[start] = weights[start] / column.deviation
         if isinstance(column, Map):
             names = slice(start, start + len(column.names))

@@ -111,14 +111,13 @@ class RunLog:
         """What changes with every write."""
         if self._folder.is_local:
             return str(self._folder.size(LOG))
-        size = self._folder.size(LOG) if self._folder.exists(LOG) else 0
-        return f"{size} {self._segments()[-1:]}"
+        return str(self._segments()[-1:])
 
     def read(self) -> list[tuple[str, int, bytes]]:
         """Return all lines, each with the object that it is in, and its number there."""
-        keys = [LOG] if self._folder.exists(LOG) else []
-        if not self._folder.is_local:
-            keys += [segment.key for segment in self._segments()]
+        keys = [segment.key for segment in self._segments()]
+        if self._folder.is_local:
+            keys = [LOG] if self._folder.exists(LOG) else []
         return [
             (key, number, line)
             for key in keys

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fewpass.pipeline.planning.forecast import Forecast
 from fewpass.pipeline.planning.method_choice import MethodChoice
 from fewpass.pipeline.planning.problem import problem_of
 from fewpass.pipeline.runs.grid import LamOrigin
-from fewpass.pipeline.settings.training_plan import TrainingPlan, as_stored
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.losses import Problem
 from fewpass.storage.column_schema import Groups, Schema
 from fewpass.storage.hashed_names import HashedNames, require_columns
@@ -63,17 +63,11 @@ class RunRecord(BaseModel):
     """Of the held-out data set, which the model was chosen or measured by."""
     seen: tuple[float, float] | None = None
     """The lowest and the highest target of the data set, and of those that the model it starts from
-    has seen: predictions are clipped to it.  None where nothing is clipped, and in runs of earlier
-    versions."""
+    has seen: predictions are clipped to it.  None where nothing is clipped."""
 
     level: float | tuple[float, ...] = 0.0
     """What the intercept is charged from: about the best constant score, of each class's model or
     score if there are several."""
-
-    @field_validator("plan", mode="before")
-    @classmethod
-    def _of_any_version(cls, plan: Any) -> Any:
-        return as_stored(plan)
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunRecord:

@@ -268,11 +268,11 @@ def _cells_of(column: Number | Category | Date, first: int, table: Table) -> Any
 
 def _rounded(values: NDArray[np.float64], column: Number) -> NDArray[np.float64]:
     """Omit the digits of a column's numbers (n,) that float32 has lost."""
-    ends = column.reshaped(np.array([column.low, column.high]))
+    ends = np.array([column.low, column.high])
     size = float(np.abs(ends - column.mean).max()) + abs(column.mean)
     if size:
         values = np.round(values, min(int(np.floor(-np.log10(_ERROR * size))), 15)) + 0.0
-    return np.expm1(values) if column.logarithm else values
+    return values
 
 
 def _unscaled(scaler: Scaler, row: Table) -> Table:

@@ -146,7 +146,6 @@ def _fifths(column: Number) -> tuple[float, ...]:
         at = np.interp(_SHARES, column.rank.shares, column.rank.values)
     else:
         at = column.mean + column.deviation * np.array(_FIFTHS)
-        at = np.expm1(at) if column.logarithm else at
         at = np.clip(at, column.low, column.high)
     return tuple(float(f"{edge:.4g}") for edge in np.unique(at))
 

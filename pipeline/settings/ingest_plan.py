@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from fewpass.pipeline.budget import Budget
-from fewpass.pipeline.settings.encoding import Encoding, several
-from fewpass.pipeline.settings.matching_options import Matching
+from fewpass.pipeline.settings.encoding import several
 from fewpass.pipeline.settings.model_config import ADDRESSED, Workers
 from fewpass.pipeline.settings.source_options import Column, SourceOptions
 from fewpass.pipeline.sizes import ByteSize, format_bytes
@@ -172,23 +171,6 @@ class IngestPlan(Described):
             Fingerprint of the data set given as `like`, or "".
         """
         decisive = self.model_dump(mode="json", exclude=_EXECUTION | {"sources", "like"})
-        usual = SourceOptions().model_dump(mode="json")
-        later = (
-            *Matching.model_fields, *Encoding.model_fields, "charset", "quote", "offset",
-            "exposure", "query", "table_version", "null_values",
-        )  # fmt: skip
-        for name in later:  # earlier versions had none
-            if decisive["options"][name] == usual[name]:
-                del decisive["options"][name]
-        for name in ("test_by", "test_group"):  # which earlier versions had none of
-            if decisive[name] is None:
-                del decisive[name]
-        if not self.keep:  # which earlier versions had none of
-            del decisive["keep"]
-        if self.layout == "auto":  # which earlier versions had none of
-            del decisive["layout"]
-        if self.column_order == "frequency":
-            decisive["column_order"] = "popularity"  # what earlier versions called it
         decisive["chunk_bytes"] = [self.chunk_limit, self.chunk_bytes is None]
         text = json.dumps([decisive, stamps, like_fingerprint], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

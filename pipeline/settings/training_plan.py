@@ -358,11 +358,6 @@ class TrainingPlan(Described):
         return self
 
 
-def as_stored(plan: Any) -> Any:
-    """Return a plan as it was stored, with what versions before a setting existed meant by it."""
-    return {"classes": "ovr"} | plan if isinstance(plan, dict) else plan
-
-
 def _is_steep(values: dict[str, Any]) -> bool:
     """Say whether few methods take the loss, and those of many passes are much better."""
     loss = values.get("loss")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -143,8 +142,5 @@ def _number(columns: WatchedColumns, part: slice, old: Counts, new: Counts) -> _
     zeros = max(1.0 - float(one.present[k]) / one.rows for one in (old, new))
     of += " where it is not 0" * (not scaled and zeros > SOME_ZEROS)
     if distance[k] < spread[k]:
-        of = " of the logarithm" * scale.logarithm + of
         return _Moved(f"standard deviation{of}", DEVIATION, *spreads)
-    if scale.logarithm:
-        return _Moved(f"geometric mean{of}", MEAN, math.expm1(mean), math.expm1(mean_now))
     return _Moved(f"mean{of}", MEAN, mean, mean_now)

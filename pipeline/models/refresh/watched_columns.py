@@ -30,11 +30,10 @@ Mask = NDArray[np.bool_]
 
 
 class NumberScale(NamedTuple):
-    """What was made of a number of the source: a standardised one, of its logarithm or itself."""
+    """Deviation and mean of the source that a standardised number was made with."""
 
     deviation: float
     mean: float
-    logarithm: bool = False
 
 
 class WatchedColumns(NamedTuple):
@@ -158,7 +157,7 @@ def _is_alone(part: ColumnRecipe, feature: str) -> bool:
 
 def _scales(part: ColumnRecipe) -> Sequence[NumberScale]:
     if isinstance(part, Number):
-        return [NumberScale(part.deviation, part.mean, part.logarithm)]
+        return [NumberScale(part.deviation, part.mean)]
     if isinstance(part, EmbeddingColumn):
         return [NumberScale(*one) for one in zip(part.deviation, part.mean, strict=True)]
     return [NumberScale(1.0 / one, 0.0) for one in part.scale] if isinstance(part, Map) else []

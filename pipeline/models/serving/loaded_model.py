@@ -184,7 +184,7 @@ class LoadedModel:
         ------
         BadInput
             As `predict` does; there is no such class; or it is not known any more what features
-            are on average, as the data set of a run of an earlier version is gone.
+            are on average, as there are very many and the data set is gone.
         """
         if label not in self._explainers:
             model = load_model(run_at(self.run))

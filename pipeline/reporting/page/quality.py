@@ -125,7 +125,7 @@ def _reliability(model: Model, dataset: Dataset, executor: Executor) -> Reliabil
 def _importance(model: Model, dataset: Dataset, executor: Executor) -> Importance | None:
     try:
         return importance(model, dataset, executor)
-    except BadInput:  # the data set is gone, and it was one of before means were stored
+    except BadInput:  # the data set is gone, and has more columns than a run keeps means of
         return None
 
 

@@ -237,7 +237,8 @@ def _add_part(part: Any, own: Floats, functions: dict[Variable, ColumnCurve | Le
     elif isinstance(part, Number):
         function = functions[Variable(part.name)]
         assert isinstance(function, ColumnCurve), "of a number"
-        function.values[:-1] += own[0] * (part.reshaped(function.grid) - part.mean) / part.deviation
+        clipped = np.clip(function.grid, part.low, part.high)
+        function.values[:-1] += own[0] * (clipped - part.mean) / part.deviation
         function.values[-1] += own[1] if part.has_missing else 0.0
     elif isinstance(part, Category):
         functions[Variable(part.name)].values[:] += own

@@ -45,8 +45,7 @@ def has_codes(recipe: Recipe) -> bool:
 
 def _is_code(column: Any) -> bool:
     if isinstance(column, Number):
-        alone = column.n_slots == 1 and column.lowest is None
-        return alone and not column.logarithm
+        return column.n_slots == 1 and column.lowest is None
     return isinstance(column, Bins | Category | Date)
 
 

@@ -183,10 +183,10 @@ def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Nu
         "is_open": not inferred.said and is_open(cells, inferred.written, every),
     } | (words or {})  # fmt: skip
     if not len(present):
-        return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **fields)
+        return Number(low=0.0, high=0.0, mean=0.0, deviation=1.0, **fields)
     low, median, p99, high = np.quantile(present, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
     if low == high and (rare := _rare(present, low, rules)) is not None:
-        return Number(logarithm=False, **rare, **fields)
+        return Number(**rare, **fields)
     if are_years(present):  # a trend may go on, as that of dates does
         low, high = float(present.min()), float(present.max())
         high += GOES_ON * (high - low)
@@ -195,7 +195,7 @@ def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Nu
     if np.ptp(clipped) < SMALLEST:
         low = high = mean
     constant = deviation <= 1e-12 * abs(mean) or low == high
-    fields |= {"low": low, "high": high, "logarithm": False, "mean": mean}
+    fields |= {"low": low, "high": high, "mean": mean}
     fields["deviation"] = 1.0 if constant else deviation
     if constant:
         return Number(**fields)

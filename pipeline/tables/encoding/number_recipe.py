@@ -87,8 +87,6 @@ class Number(ColumnRecipe):
     kind: Literal["number"] = "number"
     low: float
     high: float
-    logarithm: bool
-    """Whether log1p takes the number's place, as recipes of earlier versions have it."""
     mean: float
     deviation: Deviation
     has_missing: bool
@@ -112,12 +110,11 @@ class Number(ColumnRecipe):
     @model_validator(mode="after")
     def _fits(self) -> Number:
         require_ascending("low and high", (self.low, self.high))
-        if (self.logarithm or self.log) and self.low <= -1.0:
+        if self.log and self.low <= -1.0:
             raise ValueError(f"low is {self.low}, of which there is no logarithm")
         numbers = np.array([self.low, self.high])
-        ends = self.reshaped(numbers)
         with np.errstate(over="ignore"):
-            require_sizes("mean", *((ends - self.mean) / self.deviation).tolist())
+            require_sizes("mean", *((numbers - self.mean) / self.deviation).tolist())
             require_sizes("log", *(self.log.of(numbers).tolist() if self.log else ()))
         return self
 
@@ -142,8 +139,7 @@ class Number(ColumnRecipe):
             return "nothing: all of the sample is missing"
         if self.low == self.high:
             return f"number, always {self.low:.6g}"
-        parts = [f"number, clipped to {self.low:.6g} ... {self.high:.6g}"]
-        parts += ["log1p"] * self.logarithm + ["standardised"]
+        parts = [f"number, clipped to {self.low:.6g} ... {self.high:.6g}", "standardised"]
         if self._more:
             parts.append(f"with {' and '.join(self._more)}")
         if self.is_open:
@@ -173,9 +169,8 @@ class Number(ColumnRecipe):
 
     def described(self) -> ColumnTerms:
         clip = Clip(low=self.low, high=self.high)
-        shape: list[Step] = [clip, *[LogOfOneMore()] * self.logarithm]
         scaled = Standardise(mean=self.mean, deviation=self.deviation)
-        terms: list[NumberTerm] = [ValueTerm(at=0, steps=(*shape, scaled))]
+        terms: list[NumberTerm] = [ValueTerm(at=0, steps=(clip, scaled))]
         if self.has_missing:
             terms.append(MissingTerm(at=1))
         at = len(terms)
@@ -193,11 +188,6 @@ class Number(ColumnRecipe):
             yield points, _standardised(self.rank)
         if self.lowest is not None:
             yield (AtMost(bound=self.lowest),)
-
-    def reshaped(self, numbers: Floats) -> Floats:
-        """Return numbers clipped, and their logarithms where those are used."""
-        clipped = np.clip(numbers, self.low, self.high)
-        return np.log1p(clipped) if self.logarithm else clipped
 
 
 def _standardised(part: Rank | Log) -> Standardise:

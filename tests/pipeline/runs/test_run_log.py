@@ -61,15 +61,6 @@ def test_a_segment_that_is_left_of_a_compaction_counts_once(folder):
     assert numbers(folder) == [1, 2, 3, 4]
 
 
-def test_lines_of_the_version_before_come_first(folder):
-    folder.append_line("log.jsonl", "0")
-    log = RunLog(folder)
-    version = log.version
-    log.append("1")
-    assert numbers(folder) == [0, 1]
-    assert log.version != version
-
-
 def test_a_file_stays_a_file_and_faults_have_their_place(tmp_path, folder):
     local, remote = RunFolder(str(tmp_path / "run")), RunFolder("memory://run-log")
     for run in (local, remote):

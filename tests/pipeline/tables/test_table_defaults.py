@@ -105,31 +105,6 @@ def test_rows_are_encoded_the_same_however_they_are_cut(cuts, seed):
     assert (encoded(read, pa.Table.from_pandas(frame)) != whole).nnz == 0
 
 
-def test_recipes_of_earlier_versions_encode_as_they_did():
-    """A logarithm in place of the number, dates without an end, words among numbers refused."""
-    rows = pa.table(
-        {"x": ["1", "20", "300", None], "day": ["2026-01-01", "2030-01-01", None, None]}
-    )
-    number = {"kind": "number", "name": "x", "low": 2.0, "high": 200.0, "logarithm": True, "mean": 1.0,
-              "deviation": 2.0, "has_missing": True}  # fmt: skip
-    day = {
-        "kind": "date",
-        "name": "day",
-        "first": 0.0,
-        "mean": 0.0,
-        "deviation": 1.0,
-        "has_hours": False,
-    }
-    recipe = Recipe.model_validate({"columns": [number, day]})
-    assert recipe.outputs[:4] == ["x", "x is missing", "day", "day is missing"]
-    X = encoded(recipe, rows).toarray()
-    bent = (np.log1p([2.0, 20.0, 200.0]) - 1.0) / 2.0
-    np.testing.assert_array_equal(X[:, 0], [*bent, 0.0])
-    assert X[1, 2] == (np.datetime64("2030-01-01") - np.datetime64("1970-01-01")).astype(int)
-    with pytest.raises(BadInput, match="row 0 is call us"):
-        encoded(recipe, pa.table({"x": ["call us"], "day": ["2026-01-01"]}))
-
-
 @given(st.integers(1, 40))
 @settings(max_examples=20, deadline=None)
 def test_rare_words_among_numbers_are_missing_and_named(words):

@@ -132,7 +132,7 @@ def test_a_deviation_is_above_0(value):
     ("of", "changes", "said"),
     [
         ("number", {"low": 9.0, "high": 1.0}, "low and high do not ascend"),
-        ("paid", {"logarithm": True, "low": -3.0}, "low is -3"),
+        ("paid", {"log": {"mean": 0.0, "deviation": 1.0}, "low": -3.0}, "low is -3"),
         ("bins", {"edges": [1.0, 0.0, 2.0]}, "edges do not ascend"),
         ("vector", {"mean": [0.0, 0.0]}, "2 means have 3 deviations"),
         ("map", {"scale": [1.0]}, "2 names have 1"),

@@ -346,14 +346,10 @@ def test_double_names_are_refused_and_none_is_printed_raw(tmp_path, capsys):
     assert said.err.count(r"'\x1b[32mgreen'") == 2
 
 
-def test_the_digest_of_a_plan_is_that_of_earlier_versions():
+def test_how_columns_are_matched_is_in_the_digest_of_a_plan():
     plan = IngestPlan(sources=("a.csv",), dataset="set", options={"label": "y"}, scale="none")
-    assert plan.digest([["a.csv", 10, 5]], "") == DIGEST
     matched = plan.model_copy(update={"options": SourceOptions(label="y", **BY_POSITION)})
-    assert matched.digest([["a.csv", 10, 5]], "") != DIGEST
-
-
-DIGEST = "b691ad3b151df7e3286b348e4d95eb960598088382c82f2507cfdecf718f92a6"
+    assert matched.digest([["a.csv", 10, 5]], "") != plan.digest([["a.csv", 10, 5]], "")
 
 
 def test_values_beyond_the_features_are_refused_or_counted(fewpass, tmp_path):

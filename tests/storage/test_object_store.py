@@ -16,7 +16,7 @@ train s3://warehouse/set s3://warehouse/run --certify --lam 0.1
 resume s3://warehouse/run
 evaluate s3://warehouse/run s3://warehouse/set
 predict s3://warehouse/run s3://warehouse/rows.svm s3://warehouse/out.csv
-verify s3://warehouse/set"""
+check s3://warehouse/set"""
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def test_credentials_come_from_the_environment_and_stay_there(s3, tmp_path):
     commands = [["fewpass", *line.split(), "--json"] for line in COMMANDS.splitlines()]
     done = run_all(commands, tmp_path, os.environ | environment)
     assert [each.status for each in done] == [0] * len(done), done
-    made, trained, resumed, judged, scored, verified = (json.loads(each.out) for each in done)
+    made, trained, resumed, judged, scored, checked = (json.loads(each.out) for each in done)
     assert (made["rows"], scored["rows"]) == (500, 500)
     assert trained["certificate"] >= 0
     assert resumed["weights_sha256"] == trained["weights_sha256"]
     assert judged["error"] < 0.1
-    assert verified
+    assert checked["ok"]
     assert list(tmp_path.iterdir()) == []
 
     fs.invalidate_cache()

@@ -74,15 +74,6 @@ def test_a_training_may_ask_for_none(work):
     assert from_run(work / "plain").predict(wide().drop(columns="y")).max() > 6.0
 
 
-def test_runs_of_earlier_versions_predict_as_they_did(work):
-    """Their records say nothing of a range."""
-    model = load_model(work / "run")
-    record = model.record.model_dump(mode="json")
-    del record["seen"], record["plan"]["clip"]
-    assert type(model.record).model_validate(record).seen is None
-    assert model._replace(seen=None).bounds is None
-
-
 def test_a_model_that_starts_from_another_has_seen_what_that_had(work):
     rows(seed=2, least=-3.0)[lambda f: f.y < 2].to_csv(work / "later.csv", index=False)
     ingest(work / "later.csv", work / "later", like=str(work / "data"))

@@ -1,6 +1,5 @@
 """What tables become with default options: no column lost, none invented, rows held out exactly."""
 
-import json
 from itertools import pairwise
 
 import numpy as np
@@ -407,10 +406,3 @@ def test_formats_without_columns_hold_out_at_random(tmp_path):
     (tmp_path / "rows.svm").write_text("".join(f"{k % 2} 1:{k}\n" for k in range(50)))
     with pytest.raises(BadInput, match="this format has none"):
         ingest(tmp_path / "rows.svm", tmp_path / "data", test_by="1", test_fraction=0.2)
-
-
-def test_a_record_without_what_is_new_is_written_as_before(tmp_path):
-    table().drop(columns="key").to_csv(tmp_path / "rows.csv", index=False)
-    ingest(tmp_path / "rows.csv", tmp_path / "data", label="sold")
-    schema = Dataset.open(str(tmp_path / "data")).schema
-    assert "left_out" not in json.loads(schema.written())["encoding"]

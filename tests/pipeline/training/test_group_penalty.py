@@ -10,7 +10,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.storage.column_schema import EncodingRecord, Schema, groups_of
 from fewpass.storage.dataset import Dataset
 
 N = 600
@@ -91,16 +90,6 @@ def test_what_has_no_groups_is_refused(table):
         LinearClassifier(penalty="group_lasso", lam=0.1, loss="hinge", encode="always").fit(
             table.drop(columns="y"), y.repeat(12)
         )
-
-
-def test_records_of_earlier_versions_are_the_same_encoding_without_groups():
-    old, new = (EncodingRecord(n_features=4, recipe={}, groups=g) for g in (None, ((1, 3),)))
-    assert old == new
-    assert old != EncodingRecord(n_features=5, recipe={})
-    assert groups_of(4, new.groups).tolist() == [0, 1, 1, 1]
-    schema = Schema(names=("a",), types=("text",), encoding=old)
-    assert schema.feature_groups is None
-    assert b"groups" in Schema(names=("a",), types=("text",), encoding=new).written()
 
 
 def test_texts_and_hashes_are_words_of_their_own():

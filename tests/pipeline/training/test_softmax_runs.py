@@ -1,7 +1,5 @@
 """One model of all classes, out of core: optimum, laws, probabilities, and what old plans mean."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
@@ -11,8 +9,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.planning.problem import loss_word
-from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.scoring.probabilities import caution
@@ -237,12 +233,3 @@ def test_methods_for_one_score_are_refused_by_name(tmp_path, dataset):
     for method in ("s2gd", "sdca", "onepass", "agd"):
         with pytest.raises(ValueError, match=rf"{method} trains one score.*psdca.*asgd.*ovr"):
             trained_model(plan_for(dataset, loss="softmax", solver=method), tmp_path / "run")
-
-
-def test_a_run_of_an_earlier_version_has_a_model_for_each_class(tmp_path, dataset):
-    plan = plan_for(dataset, **METHODS["psdca"], classes="ovr")
-    trained_model(plan, tmp_path / "run")
-    record = RunFolder(str(tmp_path / "run")).record()
-    document = json.loads(record.model_dump_json())
-    del document["plan"]["classes"]
-    assert RunRecord.model_validate_json(json.dumps(document)) == record

@@ -167,7 +167,7 @@ def test_rows_are_the_same_dense_and_sparse_and_however_they_are_cut():
     assert all((np.diff(row.indices) > 0).all() for row in whole)
 
 
-def test_a_recipe_without_curves_is_written_as_before_and_one_with_them_is_read_again():
+def test_a_recipe_without_curves_says_nothing_of_them_and_one_with_them_is_read_again():
     rows = table()
     plain = fitted(rows, RecipeRules())
     assert "additive" not in plain.model_dump(mode="json")

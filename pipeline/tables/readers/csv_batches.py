@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 import codecs
 import io
-import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -175,16 +175,20 @@ def _read_ahead(
     One that still read would use a stream that is closed meanwhile, or end the process with an
     abort when it asks an interpreter that is about to exit for its lock.
     """
-    released, readers = threading.Event(), list[Any]()
+    released, readers, watch = SimpleQueue[Any](), list[Any](), list[Any]()
 
     def end() -> None:
         text.stop()
         readers.clear()
-        released.wait()
+        if watch:  # put and get are C: the thread that puts runs no Python after
+            released.get()
+            watch.clear()
 
     atexit.register(end)  # where nobody closes this generator
     try:
-        readers.append(_reader(text, layout, block, skip, released))
+        readers.append(
+            _reader(text, layout, block, skip, lambda file: watch.append(ref(file, released.put)))
+        )
         while (cells := next(readers[0], None)) is not None:  # no frame of a loop holds the reader
             yield cells
     finally:
@@ -194,11 +198,11 @@ def _read_ahead(
 
 def _reader(
     text: CsvText, layout: CsvLayout, block: int, skip: Callable[[Any], None],
-    released: threading.Event,
+    watched: Callable[[_ArrowFile], None],
 ) -> Any:  # fmt: skip
     wanted = [f"c{k}" for k in layout.columns]
     file = _ArrowFile(text.read, skip)
-    weakref.finalize(file, released.set).atexit = False
+    watched(file)
     try:
         return pa.csv.open_csv(
             pa.PythonFile(file, "r"),

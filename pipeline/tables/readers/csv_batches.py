@@ -159,12 +159,33 @@ class _ArrowFile:
 
     closed = False
 
-    def __init__(self, read: Callable[[int], bytes], skip: Callable[[Any], None]) -> None:
+    def __init__(self, read: Callable[[int], Any], skip: Callable[[Any], None]) -> None:
         self.read, self._skip = read, skip
 
     def skip(self, row: Any) -> str:
         self._skip(row)
         return "skip"
+
+
+class _Lent:
+    """Python's objects that Arrow's threads have, and give back when they are done.
+
+    A reference to an object that is gone comes by a queue, of which `put` and `get` are C: the
+    thread that gives the object back runs no Python after.
+    """
+
+    def __init__(self) -> None:
+        self._refs, self._gone = dict[int, Any](), SimpleQueue[Any]()
+
+    def add(self, one: Any) -> None:
+        """Count an object, in any thread, until it is gone."""
+        reference = ref(one, self._gone.put)
+        self._refs[id(reference)] = reference
+
+    def settle(self, *, all_of_them: bool = False) -> None:
+        """Forget the objects that are gone; wait for all of them. For one thread alone."""
+        while self._refs if all_of_them else not self._gone.empty():
+            del self._refs[id(self._gone.get())]
 
 
 def _read_ahead(
@@ -173,23 +194,25 @@ def _read_ahead(
     """Yield record batches. Arrow's threads read the text ahead: they have ended when this has.
 
     One that still read would use a stream that is closed meanwhile, or end the process with an
-    abort when it asks an interpreter that is about to exit for its lock.
+    abort when it asks an interpreter that is about to exit for its lock, be it to free a block.
     """
-    released, readers, watch = SimpleQueue[Any](), list[Any](), list[Any]()
+    lent, readers = _Lent(), list[Any]()
+
+    def read(n: int) -> Any:
+        bytes_read = np.frombuffer(text.read(n), np.uint8)  # bytes have no weak references
+        lent.add(bytes_read)
+        return bytes_read
 
     def end() -> None:
         text.stop()
         readers.clear()
-        if watch:  # put and get are C: the thread that puts runs no Python after
-            released.get()
-            watch.clear()
+        lent.settle(all_of_them=True)
 
     atexit.register(end)  # where nobody closes this generator
     try:
-        readers.append(
-            _reader(text, layout, block, skip, lambda file: watch.append(ref(file, released.put)))
-        )
+        readers.append(_reader(read, skip, lent, layout, block))
         while (cells := next(readers[0], None)) is not None:  # no frame of a loop holds the reader
+            lent.settle()
             yield cells
     finally:
         atexit.unregister(end)
@@ -197,12 +220,12 @@ def _read_ahead(
 
 
 def _reader(
-    text: CsvText, layout: CsvLayout, block: int, skip: Callable[[Any], None],
-    watched: Callable[[_ArrowFile], None],
+    read: Callable[[int], Any], skip: Callable[[Any], None], lent: _Lent, layout: CsvLayout,
+    block: int,
 ) -> Any:  # fmt: skip
+    file = _ArrowFile(read, skip)
+    lent.add(file)
     wanted = [f"c{k}" for k in layout.columns]
-    file = _ArrowFile(text.read, skip)
-    watched(file)
     try:
         return pa.csv.open_csv(
             pa.PythonFile(file, "r"),

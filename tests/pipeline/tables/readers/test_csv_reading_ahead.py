@@ -4,10 +4,12 @@ import io
 import subprocess
 import sys
 import time
+from weakref import ref
 
 import pytest
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.readers import csv_batches
 from fewpass.pipeline.tables.readers.csv_batches import CsvText, RowTooLong, batches
 from fewpass.pipeline.tables.readers.csv_head import CsvLayout
 
@@ -52,13 +54,20 @@ def refused(rows):
         (b"\xff,2\n", refused),
     ],
 )
-def test_nothing_reads_a_file_whose_rows_have_ended(row, end, n):
+def test_arrow_has_nothing_of_a_file_whose_rows_have_ended(monkeypatch, row, end, n):
+    lent = []
+    add = csv_batches._Lent.add
+    monkeypatch.setattr(
+        csv_batches._Lent, "add", lambda self, one: (lent.append(ref(one)), add(self, one))
+    )
     with SlowFile(b"1,2\n" * n + row + b"1,2\n" * (20 * BLOCK)) as stream:
         end(rows_of(stream))
         assert not stream.is_read
         n_reads = stream.n_reads
         time.sleep(0.1)
         assert stream.n_reads == n_reads < 80  # of 84
+    assert lent
+    assert [one() for one in lent] == [None] * len(lent)  # nor a block that it has to free
 
 
 def test_a_process_ends_though_it_left_a_file_in_the_middle():

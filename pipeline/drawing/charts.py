@@ -230,6 +230,8 @@ def _legend(lines: Sequence[Curve]) -> str:
     return f'<p class="legend">{"".join(keys)}</p>' if named else ""
 
 
+# -- dates along an axis, in seconds since 1970 ----------------------------------------------------
+
 MOST_TICKS = 6
 #: Steps from one tick to the next: a unit of the calendar, and how many of it.
 _STEPS = [
@@ -238,9 +240,6 @@ _STEPS = [
     *(("D", k) for k in (10, 5, 2, 1)),
     *(("h", k) for k in (12, 6, 3, 1)),
 ]
-
-
-# -- dates along an axis, in seconds since 1970 ----------------------------------------------------
 
 
 def calendar_ticks(low: float, high: float) -> list[float]:

@@ -177,14 +177,13 @@ def largest_window(manifest: Manifest, plan: WindowPlan) -> tuple[int, int]:
     return manifest.chunks.largest_together(plan.chunks_per_window)
 
 
-BLOCK_ROWS, TILE_ROWS = 64, 512  # neighbours that stay together, and rows that fit into the cache
-GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-
-
 # -- a random order in which neighbours are visited soon after each other --------------------------
 #
 # Of a pass over rows in one permutation of all of them, up to half is waiting for memory.  Here the
 # caches have seen the page, and often the line.
+
+BLOCK_ROWS, TILE_ROWS = 64, 512  # neighbours that stay together, and rows that fit into the cache
+GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def shuffled_blocks(rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:

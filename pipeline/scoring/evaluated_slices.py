@@ -144,17 +144,16 @@ def _slice(name: str, total: tuple[Any, LossSquares], summed: Callable[[Any], Ev
     return Slice(name, figures, squares.within(), low, high)
 
 
+# -- parts of a sum whose arrays hold few numbers other than 0 -------------------------------------
+#
+# Histograms of the scores of one slice have a place for every score that there may be.
+
 SMALL = 64  # numbers of an array that stays as it is
 #: Bytes of a slice's sums beside the numbers of its sparse arrays, measured.
 BYTES_OF_PART = 3_000
 
 
 @dataclass(frozen=True, slots=True)
-# -- parts of a sum whose arrays hold few numbers other than 0 -------------------------------------
-#
-# Histograms of the scores of one slice have a place for every score that there may be.
-
-
 class SparseArray:
     """The numbers of an array that are not 0, in the order of their places; sums are sparse."""
 

@@ -132,16 +132,15 @@ class MemoryStore:
         return self._states[stream]
 
 
-LEAST_PASSES, MOST_PASSES = 10, 60  # that are allowed; that are tried
-MOST_VISITS = 100  # of a row by dual ascent, on average, that are tried
-MOST_VALUES = 1 << 24  # of rows that dual ascent visits in random order: beyond, in windows
-
-
 # -- one model at once, without an engine ----------------------------------------------------------
 #
 # Newton's method where columns are few, dual ascent where they are many or the loss has a kink.
 # Such a fit takes milliseconds; choosing a method and cutting windows would take as long again.
 # Where the tolerance is not reached, and for all other plans, the engine trains.
+
+LEAST_PASSES, MOST_PASSES = 10, 60  # that are allowed; that are tried
+MOST_VISITS = 100  # of a row by dual ascent, on average, that are tried
+MOST_VALUES = 1 << 24  # of rows that dual ascent visits in random order: beyond, in windows
 
 
 def train_at_once(

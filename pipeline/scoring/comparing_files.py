@@ -100,7 +100,7 @@ def _pieces(
 
 
 def _scored_piece(of: Contestant, source: Source, number: int, piece: Piece) -> _ScoredPiece | None:
-    _, parsed, _, where = ParsedPiece.of(source, number, piece)
+    _, _, parsed, _, where = ParsedPiece.of(source, number, piece)
     table, model = parsed.table, of.model
     if not table.n_rows:
         return None

@@ -169,7 +169,7 @@ def _sums_of_piece(
     piece: Piece,
 ) -> _Part:
     """Return the sums of a piece."""
-    _, parsed, _, where = ParsedPiece.of(source, number, piece)
+    _, _, parsed, _, where = ParsedPiece.of(source, number, piece)
     table = parsed.table
     if not table.n_rows:
         return _Part((), parsed.n_skipped, 0, 0)

@@ -152,9 +152,9 @@ class Partitioner:
             threshold = threshold_in(self.source, split, plan.test_fraction)
             self._held_out = self._held_out._replace(threshold=threshold)
         self.rows = self._in_memory(threads) or tuple(self._buckets())
-        in_flight = _in_flight(self.plan, threads)
+        in_flight, pieces = _in_flight(self.plan, threads), self.source.pieces(PIECE_BYTES)
         with ThreadPoolExecutor(threads, "ingest-parse") as pool:
-            for prepared in ordered_map(pool, self._prepare, self._pieces(), in_flight):
+            for prepared in ordered_map(pool, self._prepare, pieces, in_flight):
                 self._take_in(prepared, pool)
                 self._await_copies(in_flight)
             self._await_copies(0)
@@ -181,11 +181,7 @@ class Partitioner:
         while len(self._copies) > most:
             self._copies.popleft().result()
 
-    def _pieces(self) -> Iterator[tuple[int, Piece]]:
-        yield from enumerate(self.source.pieces(PIECE_BYTES))
-
-    def _prepare(self, numbered: tuple[int, Piece]) -> PreparedPiece:
-        number, piece = numbered
+    def _prepare(self, piece: Piece) -> PreparedPiece:
         parsed = self.source.parse(piece)
         cells = None
         if self.retained:
@@ -193,11 +189,11 @@ class Partitioner:
         self._refuse_wide(parsed.max_index)
         keys = None
         if self.plan.shuffle:
-            random = np.random.default_rng([self.plan.seed, PARTITION, number])
+            random = np.random.default_rng([self.plan.seed, PARTITION, *piece.place])
             keys = random.random(parsed.table.n_rows)
         shares = [self._share(TRAINING, None, parsed.table, keys, cells)]
         if self.plan.test_fraction:
-            test = self._held_out.of(parsed, number)
+            test = self._held_out.of(parsed, piece.place)
             every = ((TRAINING, np.flatnonzero(~test)), (TEST, np.flatnonzero(test)))
             shares = [self._share(group, rows, parsed.table, keys, cells) for group, rows in every]
         for share in shares if self.counts else ():

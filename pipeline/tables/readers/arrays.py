@@ -39,7 +39,7 @@ from fewpass.pipeline.tables.readers.dense_rows import (
 )
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.rejection import shown
-from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, Source
+from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, Place, Source
 from fewpass.storage.source_file import CutShort
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
@@ -118,12 +118,15 @@ class NpySource(ArraySource):
         return self._n_rows * (features + 8 + 8 * self.has_weight)
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        for address in self._addresses:
+        for file, address in enumerate(self._addresses):
             with opened_npy(address) as array:
                 rows = max(1, piece_bytes // (array.dtype.itemsize * array.shape[1]))
-                for start in range(0, array.shape[0], rows):
-                    block = array.read(min(rows, array.shape[0] - start))
-                    yield Piece(address.name, start + 1, block, block.nbytes)
+                for number, start in enumerate(range(0, array.shape[0], rows)):
+                    block, place = (
+                        array.read(min(rows, array.shape[0] - start)),
+                        Place(number, file),
+                    )
+                    yield Piece(place, address.name, start + 1, block, block.nbytes)
                 with suppress(CutShort):  # of a server that announced more: all rows are there
                     array.require_end()
 
@@ -181,14 +184,15 @@ class NpzSource(ArraySource):
         return self._bytes
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        for address in self._addresses:
+        for file, address in enumerate(self._addresses):
             with opened_npz(address) as arrays:
                 n_rows, n_bytes = _size(arrays, self._options)
                 step = max(1, piece_bytes * n_rows // max(1, n_bytes))
                 reader = _RowsOfArchive(arrays, address.name, self._longest_row)
-                for start in range(0, n_rows, step):
-                    rows = reader.read(min(step, n_rows - start))
-                    yield Piece(address.name, start + 1, rows, sum(a.nbytes for a in rows.matrix))
+                for number, start in enumerate(range(0, n_rows, step)):
+                    rows, place = reader.read(min(step, n_rows - start)), Place(number, file)
+                    size = sum(part.nbytes for part in rows.matrix)
+                    yield Piece(place, address.name, start + 1, rows, size)
                 for name in set(arrays) & _READ:
                     arrays[name].require_end()
 

@@ -42,6 +42,7 @@ from fewpass.pipeline.tables.readers.source import (
     Expected,
     NumberColumns,
     Piece,
+    Place,
     TableCells,
     TableReader,
     numbered,
@@ -238,10 +239,11 @@ class TypedRows(TableReader):
         """Pieces of rows of one part; they do not depend on its batches."""
         rows = max(1, piece_bytes // (self._cell_bytes * max(1, len(used))))
         names = [self._stored[k] for k in used if k < len(self._stored)]
-        for part in self.parts():
+        for file, part in enumerate(self.parts()):
             row, batches = 1, part.batches(names, rows, piece_bytes)
-            for batch in cut(batches, rows, piece_bytes, part.name, part.budget):
-                yield Piece(part.name, row, batch, batch.nbytes)
+            pieces = cut(batches, rows, piece_bytes, part.name, part.budget)
+            for number, batch in enumerate(pieces):
+                yield Piece(Place(number, file), part.name, row, batch, batch.nbytes)
                 row += batch.num_rows
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:

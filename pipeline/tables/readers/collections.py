@@ -22,7 +22,14 @@ from fewpass.pipeline.tables.readers.blocks import (
 )
 from fewpass.pipeline.tables.readers.collection_blocks import NO_OFFSETS, blocks_of
 from fewpass.pipeline.tables.readers.dense_rows import are_usual
-from fewpass.pipeline.tables.readers.source import LARGEST, ParsedRows, Piece, Source, SourceFile
+from fewpass.pipeline.tables.readers.source import (
+    LARGEST,
+    ParsedRows,
+    Piece,
+    Place,
+    Source,
+    SourceFile,
+)
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 PARQUET_CACHE = "_dataset_info_cache"  # operand of dask.dataframe.read_parquet
@@ -95,7 +102,7 @@ class DaskSource(Source):
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """Pieces of rows that fill `piece_bytes`, however they lie in blocks."""
         parts: list[RowBlock] = []
-        filled, row = 0, 1
+        filled, row, number = 0, 1, 0
         for block in self._computed():
             ends, start = filled + np.cumsum(block.row_bytes(self.dtype)), 0
             before = 0  # bytes up to the end of the last piece
@@ -103,13 +110,13 @@ class DaskSource(Source):
                 ends
             ):
                 parts.append(block.rows(start, stop + 1))
-                yield Piece(self.name, row, parts, int(ends[stop]) - before)
-                row += sum(part.n_rows for part in parts)
+                yield Piece(Place(number, 0), self.name, row, parts, int(ends[stop]) - before)
+                row, number = row + sum(part.n_rows for part in parts), number + 1
                 parts, start, before = [], stop + 1, int(ends[stop])
             parts.append(block.rows(start, block.n_rows))
             filled = (int(ends[-1]) if len(ends) else filled) - before
         if any(part.n_rows for part in parts):
-            yield Piece(self.name, row, parts, filled)
+            yield Piece(Place(number, 0), self.name, row, parts, filled)
 
     def _computed(self) -> Iterator[RowBlock]:
         """Compute one block after the other, each while the one before is at work."""

@@ -37,8 +37,6 @@ _SEPARATOR = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
 _WHOLE = 0.99
 
 
-#: Ends the text: a row of another number of cells, which an open quote would swallow.
-_END = "\x03"
 #: Tables of more columns than these are read with care for what a column takes, whatever its cells.
 WIDE = 300
 
@@ -51,15 +49,6 @@ class CsvLayout(NamedTuple):
     n_cells: int
     columns: tuple[int, ...]  # those that are read
     nulls: tuple[str, ...]
-
-    @property
-    def end(self) -> str:
-        """The last row of a text."""
-        return _END if self.n_cells > 1 else _END + self.delimiter
-
-
-class RowTooLong(Exception):  # noqa: N818  it becomes a BadInput where no larger block is allowed
-    """A row that is longer than a block; the argument is its number."""
 
 
 class CsvHead(NamedTuple):

@@ -23,18 +23,6 @@ PASSED, WORDS = -1, -2
 GIVES_UP = -1
 
 
-@kernel
-def count_blank_lines(text: Bytes) -> int:
-    """Return how many of whole lines are empty; without branches, many bytes are one step."""
-    first, second, third = text[:-2], text[1:-1], text[2:]
-    n = int(text[0] == NEWLINE)
-    n += text.size > 1 and text[1] == NEWLINE and (text[0] == NEWLINE or text[0] == RETURN)
-    for k in range(third.size):
-        is_empty = (second[k] == NEWLINE) | ((second[k] == RETURN) & (first[k] == NEWLINE))
-        n += (third[k] == NEWLINE) & is_empty
-    return n
-
-
 @exact_part
 def _behind_cell(text: Bytes, at: Position, delimiter: int, quote: int) -> Position:
     """Position of what ends the cell that begins at text[at]: of a quote where one began it."""

@@ -11,7 +11,6 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.csv_head import MISSING, NUMBER
 from fewpass.pipeline.tables.readers.csv_kernel import GIVES_UP, PASSED, WORDS, read_rows
-from fewpass.pipeline.tables.readers.lines import WholeLines
 from fewpass.pipeline.tables.readers.source import LARGEST, ParsedRows, Piece
 from fewpass.solvers.kernels.dispatch import exactly
 from fewpass.storage.table import DenseTable
@@ -54,11 +53,8 @@ class CsvNumbers:
 
     def rows_of(self, piece: Piece, options: SourceOptions) -> ParsedRows | None:
         """Read whole lines of plain numbers; None where anything else stands among them."""
-        text = piece.content
-        if not isinstance(text, WholeLines):
-            return None
-        places = self._places(piece.file)
-        n, size = min(text.lines, text.bytes.size // places.size) + 1, text.bytes.size
+        text, places = piece.content, self._places(piece.file)
+        n, size = text.rows + 1, text.bytes.size
         X, single = np.empty((n, len(self._columns.features)), options.dtype), np.empty((n, 2))
         words = np.empty(size if self.are_words else 0, np.uint8)
         ends = np.empty(n + 1, np.int32)

@@ -5,34 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import counted, format_bytes
+from fewpass.pipeline.tables.readers.blanks import by_tabs
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.csv_head import (
     WIDE,
     CsvHead,
     CsvLayout,
-    RowTooLong,
     has_header,
     head_of,
     places_of,
     spare_cells,
     without_nameless,
 )
-from fewpass.pipeline.tables.readers.csv_kernel import count_blank_lines
 from fewpass.pipeline.tables.readers.csv_numbers import CsvNumbers
+from fewpass.pipeline.tables.readers.csv_quotes import NO_QUOTES, CsvText, Quotes
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.lines import (
-    WholeLines,
+    LineTooLong,
+    QuoteLeftOpen,
     first_lines,
-    head_lines,
     opened_text,
+    ranges_of,
     text_bytes,
-    text_pieces,
 )
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import (
@@ -40,15 +38,14 @@ from fewpass.pipeline.tables.readers.source import (
     NumberColumns,
     ParsedRows,
     Piece,
+    Place,
     TableCells,
     TableReader,
 )
-from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
+from fewpass.solvers.kernels.shapes import Bytes
 
-#: Bytes of text that a piece has.
-_PIECE = 2 << 20
-#: Bytes of a block, of which Arrow reads 32 ahead: at first, at most, and at most of a gigabyte.
-_BLOCK, _LARGE_BLOCK, _LARGEST_BLOCK, _MUCH = 1 << 18, 1 << 20, 4 << 20, 10**9
+#: Bytes of text and cells that a piece has at most, about.
+_PIECE, _MOST_CELLS = 2 << 20, 1 << 19
 _QUOTES_ARE_TEXT = (
     "Some cells begin with a quote that does not end them, so quotes were read as part of the "
     "text. Say `quote=double` if they enclose cells."
@@ -59,8 +56,7 @@ _ADVICE = "Check the file and its delimiter (`delimiter`),"
 class CsvRows(TableReader):
     """CSV files; see `TableReader` for the methods.
 
-    Rows are counted from the first line on; blank lines are none.  A piece is what Arrow reads of a
-    block, or whole lines where `as_numbers` found plain numbers: then every line is a row.
+    Rows are counted from the first line on; blank lines are none.  A piece is text of whole rows.
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
@@ -71,8 +67,6 @@ class CsvRows(TableReader):
         first = addresses[0]
         self.files, self._addresses = described(addresses), tuple(addresses)
         self._options, self._longest = options, expected.longest_line
-        much = expected.budget.memory >= _MUCH
-        self._most = _LARGEST_BLOCK if much else _LARGE_BLOCK
         self.head = first_lines(first, self._longest)
         head = self._head_of(self.head.bytes.tobytes(), first)
         self.has_header = has_header(head, options)
@@ -89,7 +83,7 @@ class CsvRows(TableReader):
         seen = not first.quotes and options.quote != "none"
         self.decided = {"quote": "none"} if seen else {}
         self.notes = (_QUOTES_ARE_TEXT,) if seen else ()
-        self._by_lines, self._is_encoded = False, True
+        self._is_encoded = True
         self.plain: CsvNumbers | None = None  # the columns as plain numbers, where they are such
 
     def _head_of(self, text: bytes, address: Address) -> CsvHead:
@@ -104,19 +98,11 @@ class CsvRows(TableReader):
         """Estimate the bytes of the text, as if all files were compressed like the first one."""
         return text_bytes(self._addresses, self._longest)
 
-    @property
-    def by_lines(self) -> bool:
-        """Whether pieces are whole lines, as those of plain numbers are."""
-        return self._by_lines
-
     def use_stored_types(self) -> None:
         self._is_encoded = False
 
-    def as_numbers(self, columns: TableColumns, options: SourceOptions) -> NumberColumns:
+    def as_numbers(self, columns: TableColumns, options: SourceOptions) -> NumberColumns:  # noqa: ARG002
         self.plain = CsvNumbers(self, columns)
-        _, content = self._behind_head(self.head, self._addresses[0])
-        piece = Piece(self.files[0].name, 1, content, content.bytes.size)
-        self._by_lines = self.plain.rows_of(piece, options) is not None
         return NumberColumns(self.plain.types, self.plain.are_words)
 
     def plain_rows(self, piece: Piece, options: SourceOptions) -> ParsedRows | None:
@@ -129,30 +115,42 @@ class CsvRows(TableReader):
 
     # -- pieces ----------------------------------------------------------------------------------
 
-    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        for address in self._addresses:
-            if self._by_lines:
-                yield from self._lines_of(
-                    address, piece_bytes, len(used) if self._is_encoded else 0
-                )
-            else:
-                yield from self._blocks_of(address, piece_bytes, used)
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:  # noqa: ARG002
+        for file, address in enumerate(self._addresses):
+            for number, row, text in self._texts_of(address, min(piece_bytes, _PIECE)):
+                yield Piece(Place(number, file), address.name, row, text, text.bytes.size)
 
-    def _lines_of(self, address: Address, piece_bytes: int, cells: int) -> Iterator[Piece]:
-        row = 0
-        for text in text_pieces(address, piece_bytes, self._longest, cells):
-            before, content = (0, text) if row else self._behind_head(text, address)
-            row = row or before + 1
-            yield Piece(address.name, row, content, text.bytes.size)
-            if content.bytes.size:
-                row += content.lines - int(count_blank_lines(content.bytes))
+    def _texts_of(self, address: Address, n_bytes: int) -> Iterator[tuple[int, int, CsvText]]:
+        """Yield the pieces of a file: number, number of the first row, and rows."""
+        quotes = Quotes(ord(self.delimiter)) if self.quotes and not address.spaced else NO_QUOTES
+        row, most = 1, max(1, _MOST_CELLS // self.n_cells)
+        with opened_text(address) as (stream, _):
+            try:
+                for number, text in ranges_of(stream, address.name, n_bytes, self._longest, quotes):
+                    lines = by_tabs(text, address.quotes) if address.spaced else text
+                    row, rows = (row, lines) if number else self._behind_head(lines, address)
+                    for k, part in enumerate(quotes.parts(rows, most)):
+                        if part.rows:
+                            yield number + k, row, part
+                        row += part.rows
+            except QuoteLeftOpen as error:
+                raise BadInput(
+                    f"{address.name}, row {row}: a quoted cell does "
+                    "not end within the file. Close it, double the quotes inside cells, or say "
+                    "`quote=none` if quotes are part of the text."
+                ) from error
+            except LineTooLong as error:
+                raise BadInput(
+                    f"{address.name}, row {row}: the row is longer "
+                    f"than the {format_bytes(*error.args)} that the memory has room for, or a "
+                    "quoted cell in it does not end. Check its quotes (`quote`), write the rows as "
+                    "Parquet, or give more (`memory`)."
+                ) from error
 
-    def _behind_head(self, text: WholeLines, address: Address) -> tuple[int, WholeLines]:
-        """Return how many rows come before those of a file's first lines, and these."""
-        head = self._head_of(text.bytes[: self.head.bytes.size].tobytes(), address)
-        begins = self._begins(head, address.name)
-        lines = text.lines - int(np.count_nonzero(text.bytes[:begins] == ord("\n")))
-        return head.before + self.has_header, WholeLines(text.bytes[begins:], lines)
+    def _behind_head(self, text: Bytes, address: Address) -> tuple[int, Bytes]:
+        """Return a file's first lines without its head, and the number of the first row there."""
+        head = self._head_of(text[: self.head.bytes.size].tobytes(), address)
+        return head.before + self.has_header + 1, text[self._begins(head, address.name) :]
 
     def _begins(self, head: CsvHead, name: str) -> int:
         """Return where in a file its rows begin; note the order of its columns."""
@@ -163,50 +161,6 @@ class CsvRows(TableReader):
             if places := places_of(self.names, cells, name):
                 self._places[name] = places
         return head.begins[self.has_header]
-
-    def _blocks_of(
-        self, address: Address, piece_bytes: int, used: Sequence[int]
-    ) -> Iterator[Piece]:
-        """Read a file in blocks; from a row on that is longer than one, in larger ones."""
-        is_read_once = address.name == STANDARD_INPUT
-        first = _LARGE_BLOCK if is_read_once else _BLOCK
-        piece_bytes = min(piece_bytes, _PIECE)
-        block, row = max(2, min(piece_bytes, first)), 1
-        while True:
-            try:
-                yield from self._blocks_from(row, address, block, piece_bytes, used)
-            except RowTooLong as error:
-                row = error.args[0]
-                if block >= self._most or is_read_once:
-                    raise BadInput(
-                        f"{address.name}, row {row}: the row is longer than the "
-                        f"{format_bytes(block)} that are read at once, or a quoted cell in it does "
-                        "not end. Check its quotes (`quote`), or write the rows as Parquet."
-                    ) from error
-                block = min(4 * block, self._most)
-            else:
-                return
-
-    def _blocks_from(
-        self, row: int, address: Address, block: int, piece_bytes: int, used: Sequence[int]
-    ) -> Iterator[Piece]:
-        from fewpass.pipeline.tables.readers import csv_batches as arrow  # noqa: PLC0415 - Arrow
-
-        with opened_text(address) as (stream, _):
-            raw = head_lines(stream, address, self._longest).bytes.tobytes()
-            head = self._head_of(raw, address)
-            begins, first = self._begins(head, address.name), head.before + self.has_header + 1
-            layout = self._layout_of(address.name, used)
-            text = arrow.CsvText(stream, raw, begins, layout, address.name, spaced=address.spaced)
-            parts = arrow.batches(text, layout, block, first, address.name)
-            before = 0
-            for batch, n in arrow.joined(parts, max(1, piece_bytes // block)):
-                content = batch.since(row) if row > 1 else batch
-                size = max(1, min(n * block, text.n_read - before))
-                before += n * block
-                if content.rows.size or content.bad:
-                    first_row = int(content.rows[0]) if content.rows.size else content.bad[0][0]
-                    yield Piece(address.name, first_row, content, size)
 
     def _layout_of(self, file: str, used: Sequence[int]) -> Any:
         """Return how rows fall into cells; all columns are read where quotes are looked at."""
@@ -231,20 +185,19 @@ class CsvRows(TableReader):
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         from fewpass.pipeline.tables.encoding.cells import without  # noqa: PLC0415 - Arrow
-        from fewpass.pipeline.tables.readers import csv_batches as arrow  # noqa: PLC0415 - Arrow
+        from fewpass.pipeline.tables.readers import csv_cells as arrow  # noqa: PLC0415 - Arrow
 
-        batch = piece.content
-        if isinstance(batch, WholeLines):
-            batch = arrow.batch_of(piece, self._layout_of(piece.file, range(len(self.types))))
-        elif self._is_looked_at:
-            arrow.refuse_swallowed(piece.file, batch, self.delimiter, self.n_cells)
-        columns = [batch.cells.column(f"c{self.place_of(piece.file, k)}") for k in used]
+        layout = self._layout_of(piece.file, used)
+        rows = arrow.cells_of(piece.content.bytes, layout, piece.first_line, piece.file)
+        if self._is_looked_at:
+            arrow.refuse_swallowed(piece.file, rows, self.delimiter, self.n_cells)
+        columns = [rows.columns.column(f"c{self.place_of(piece.file, k)}") for k in used]
         if self._is_padded or not self._is_encoded:
             columns = [
                 one if self._is_raw(k) else arrow.trimmed(one, self.nulls)
                 for k, one in zip(used, columns, strict=True)
             ]
-        if self._has_own_nulls(len(batch.cells.columns)):
+        if layout.nulls != self.nulls:
             columns = [
                 one if self._is_raw(k) else without(one, self.nulls)
                 for k, one in zip(used, columns, strict=True)
@@ -255,9 +208,9 @@ class CsvRows(TableReader):
                 f"the row has {counted(n, 'cell')}, {self.n_cells} were expected: {shown(text)}",
                 _ADVICE,
             )
-            for row, n, text in batch.bad
+            for row, n, text in rows.bad
         )
-        return TableCells(tuple(columns), len(batch.rows), lambda: batch.rows, faults)
+        return TableCells(tuple(columns), len(rows.rows), lambda: rows.rows, faults)
 
 
 def _are_padded(rows: list[list[str]]) -> bool:

@@ -168,8 +168,10 @@ class FittedTable:
             at, split = self.split
             keys = split.keys(as_array(sample.table.column(self.columns.name_of(at))))
             return sample.table.filter(pa.array(keys < self.threshold))
-        targets = map(self.roles.targets_in, sample.labels)
-        held_out = [held_out_at_random(y, fraction, seed, k) for k, y in enumerate(targets)]
+        held_out = [
+            held_out_at_random(self.roles.targets_in(cells), fraction, seed, place)
+            for place, cells in sample.labels
+        ]
         return sample.table.filter(pa.array(~np.concatenate(held_out)[sample.places]))
 
     # -- columns -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.readers.blanks import by_tabs
 from fewpass.pipeline.tables.readers.characters import NEWLINE
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable, with_line_feeds
+from fewpass.pipeline.tables.readers.csv_quotes import INSIDE, NO_QUOTES, OUTSIDE, Quotes
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
-from fewpass.pipeline.tables.readers.source import Piece
+from fewpass.pipeline.tables.readers.source import Piece, Place
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, refuse_begun
@@ -30,6 +31,8 @@ _HEAD_BYTES = 1 << 18
 #: What a cell that is encoded counts for at least, however short: a place, an entry and its values
 #: are some 40 bytes, of which Budget.piece has as many copies of text.
 TEXT_CELL_BYTES = 8
+#: Pieces that a range may be cut into: their numbers lie between those of the ranges around it.
+MOST_PARTS = 1 << 20
 #: What files that are no text begin with.
 _NO_TEXT = {
     b"\x1f\x8b": "gzip (.gz)", b"BZh": "bzip2 (.bz2)", b"\xfd7zXZ\x00": "xz (.xz)",
@@ -79,28 +82,56 @@ def _with_line_end(buffer: Bytes, filled: int, tail: bytes) -> Bytes:
     return buffer[: filled + len(tail)]
 
 
-def read_lines(stream: BinaryIO, n_bytes: int, longest: int) -> Bytes:
-    """Read the next `n_bytes` and on to the end of the line: (size,) bytes, none at the end.
+def read_lines(stream: BinaryIO, n_bytes: int, longest: int, quotes: Quotes = NO_QUOTES) -> Bytes:
+    """Read the next `n_bytes` and on to the end of the row: (size,) bytes, none at the end.
 
     A missing final line end is supplied.
 
     Raises
     ------
     LineTooLong
-        When that line goes on for more than `longest` bytes.
+        When that row goes on for more than `longest` bytes.
+    QuoteLeftOpen
+        When the text ends inside of quotes.
     """
-    buffer = np.empty(n_bytes + n_bytes // 8 + 1024, np.uint8)  # most lines end within the slack
+    buffer = np.empty(n_bytes + n_bytes // 8 + 1024, np.uint8)  # most rows end within the slack
     filled = _fill(stream, buffer.data[:n_bytes])
-    tail = b""
-    if filled == n_bytes and buffer[filled - 1] != NEWLINE:
-        tail = stream.readline(longest)
-        if len(tail) == longest and not tail.endswith(b"\n"):
-            raise LineTooLong(longest)
+    state = quotes.state_behind(buffer[:filled], OUTSIDE)
+    is_whole = not filled or (buffer[filled - 1] == NEWLINE and state != INSIDE)
+    try:
+        tail = b"" if is_whole else _rest_of_row(stream, longest, quotes, state)
+    except (LineTooLong, QuoteLeftOpen) as error:
+        error.before = buffer[:filled]
+        raise
     return _with_line_end(buffer, filled, tail)
 
 
+def _rest_of_row(stream: BinaryIO, longest: int, quotes: Quotes, state: int) -> bytes:
+    """Read on to the end of a row, which is inside of quotes or not."""
+    lines, size = [], 0
+    while line := stream.readline(longest - size):
+        lines.append(line)
+        size += len(line)
+        state = quotes.state_behind(np.frombuffer(line, np.uint8), state)
+        if state != INSIDE and line.endswith(b"\n"):
+            break
+        if size == longest:
+            raise LineTooLong(longest)
+    if state == INSIDE:
+        raise QuoteLeftOpen
+    return b"".join(lines)
+
+
 class LineTooLong(Exception):  # noqa: N818  it becomes a BadInput at once
-    """A line too long for the budget; the argument is the longest length allowed."""
+    """A row too long for the budget; the argument is the longest length allowed."""
+
+    before: Bytes  # rows that were read with it, and its beginning
+
+
+class QuoteLeftOpen(Exception):  # noqa: N818  it becomes a BadInput at once
+    """A text that ends inside of a quoted cell."""
+
+    before: Bytes  # likewise
 
 
 @contextmanager
@@ -111,7 +142,7 @@ def opened_text(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         _require_text(peeked.peek(LOOKED_AT), address)
         try:
             text = as_utf8(cast("BinaryIO", peeked), address.charset, address.name)
-            yield with_line_feeds(text, address.name), stored
+            yield _without_mark(with_line_feeds(text, address.name)), stored
         except LineTooLong as error:
             raise BadInput(
                 f"{address.name}: a line is longer than the {format_bytes(*error.args)} that the "
@@ -145,19 +176,39 @@ def _require_text(begins: bytes, address: Address) -> None:
 
 def text_pieces(
     address: Address, n_bytes: int, longest: int, cells: int = 0
-) -> Iterator[WholeLines]:
-    """Whole lines of a text file in pieces of about `n_bytes`, without a byte order mark.
+) -> Iterator[tuple[int, WholeLines]]:
+    """Whole lines of a text file in pieces of about `n_bytes`, numbered; see `Source.pieces`.
 
     Where a line becomes that number of `cells` of text, a piece has fewer lines if they are short.
     """
     most = max(1, n_bytes // (TEXT_CELL_BYTES * cells)) if cells else n_bytes
     with opened_text(address) as (stream, _):
-        text = _without_mark(read_lines(stream, n_bytes, longest))
+        for k, text in ranges_of(stream, address.name, n_bytes, longest):
+            yield from enumerate(_parts(_lines(text, address), most), k)
+
+
+def ranges_of(
+    stream: BinaryIO, name: str, n_bytes: int, longest: int, quotes: Quotes = NO_QUOTES
+) -> Iterator[tuple[int, Bytes]]:
+    """Cut text into ranges of about `n_bytes`.
+
+    Yields the number of the first piece of each range, and the rows that begin in it; also those
+    before one that cannot be read, as they may have faults of their own.
+    """
+    at = 0
+    while True:
+        try:
+            text = read_lines(stream, n_bytes - at % n_bytes, longest, quotes)
+        except (LineTooLong, QuoteLeftOpen) as error:
+            if (whole := quotes.whole_rows(error.before)).size:
+                yield at // n_bytes * MOST_PARTS, whole
+            raise
         if not text.size:
-            raise empty_file(address.name)
-        while text.size:
-            yield from _parts(_lines(text, address), most)
-            text = read_lines(stream, n_bytes, longest)
+            break
+        yield at // n_bytes * MOST_PARTS, text
+        at += text.size
+    if not at:
+        raise empty_file(name)
 
 
 def _parts(text: WholeLines, most: int) -> Iterator[WholeLines]:
@@ -176,14 +227,17 @@ def _lines(text: Bytes, address: Address) -> WholeLines:
     )
 
 
-def _without_mark(text: Bytes) -> Bytes:
-    return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
+def _without_mark(stream: BinaryIO) -> BinaryIO:
+    """Pass over a byte order mark."""
+    if cast("Any", stream).peek(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
+        stream.read(len(_BYTE_ORDER_MARK))
+    return stream
 
 
 class TextHead(NamedTuple):
     """The first lines of a text file, which all that looks at them shares."""
 
-    text: Bytes  # without a byte order mark
+    text: Bytes
     is_whole: bool  # whether the file has no more
     n_bytes: float  # of text that the file is likely to hold
     charset: str | None  # that it was read with
@@ -201,7 +255,7 @@ def with_head(address: Address, longest: int) -> Address:
         if address.compression == ".gz":
             whole = max(whole, _stated_size(stored))
     is_whole = text.size < size
-    head = TextHead(_without_mark(text), is_whole, whole, address.charset)
+    head = TextHead(text, is_whole, whole, address.charset)
     return address._replace(head=head)
 
 
@@ -230,7 +284,7 @@ def head_lines(
     text = read_lines(stream, n_bytes, longest)
     if not text.size:
         raise empty_file(address.name)
-    return _lines(_without_mark(text), address)
+    return _lines(text, address)
 
 
 def sample(address: Address, longest: int) -> tuple[WholeLines, float]:
@@ -249,10 +303,10 @@ def line_pieces(
     addresses: Sequence[Address], piece_bytes: int, longest: int, cells: int = 0
 ) -> Iterator[Piece]:
     """Read text files one after the other, in pieces of whole lines; `cells` as `text_pieces`."""
-    for address in addresses:
+    for file, address in enumerate(addresses):
         line = 1
-        for text in text_pieces(address, piece_bytes, longest, cells):
-            yield Piece(address.name, line, text, text.bytes.size)
+        for number, text in text_pieces(address, piece_bytes, longest, cells):
+            yield Piece(Place(number, file), address.name, line, text, text.bytes.size)
             line += text.lines
 
 

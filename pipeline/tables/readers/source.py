@@ -106,9 +106,17 @@ class BadRow(NamedTuple):
     reason: str
 
 
+class Place(NamedTuple):
+    """Which piece it is: what is drawn at random for its rows depends on that alone."""
+
+    number: int  # among those of its file
+    file: int  # number of the file among those of the source
+
+
 class Piece(NamedTuple):
     """A part of one file, not parsed yet."""
 
+    place: Place
     file: str
     first_line: int  # number of its first line (or row) in the file, from 1
     content: Any  # what the reader that made it parses
@@ -178,8 +186,9 @@ class Source:
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """Read the files in order, in pieces of about `piece_bytes`.
 
-        The boundaries depend on the files and on `piece_bytes` only.  A line (or a row group)
-        larger than `piece_bytes` makes a larger piece.
+        The pieces of a file depend on that file and on `piece_bytes` only.  Of text, piece k has
+        the rows whose first byte is one of those from k `piece_bytes` on: a row that is longer
+        makes a larger piece.
 
         Raises
         ------

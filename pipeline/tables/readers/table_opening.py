@@ -43,20 +43,14 @@ def open_table(
         use, first = _by_first_rows(reader, options, expected)
     if use == "numbers" and not curves:
         return TableSource(_stored(reader), options, expected, first=first)
-    lines = _as_lines(reader, options, expected) if curves and isinstance(reader, CsvRows) else None
-    if lines is not None:  # rows are held out by pieces: those of plain numbers
-        return _by_sample(lines, options, expected, use, curves=True, of_words=reader)
     return _by_sample(reader, options, expected, use, curves=curves)
 
 
 def _by_sample(
     reader: TableReader, options: SourceOptions, expected: Expected, use: ColumnUse, *,
-    curves: bool, of_words: TableReader | None = None,
+    curves: bool,
 ) -> Source:  # fmt: skip
-    """Draw a sample; encode what is not numbers for sure, and numbers where they get curves.
-
-    Where a reader of numbers meets words in the sample, `of_words` reads the rows.
-    """
+    """Draw a sample; encode what is not numbers for sure, and numbers where they get curves."""
     from fewpass.pipeline.tables.readers.fitted_table import FittedTable  # noqa: PLC0415 - Arrow, and SciPy
     from fewpass.pipeline.tables.readers.sampling import are_numbers  # noqa: PLC0415 - likewise
     from fewpass.pipeline.tables.readers.table_remarks import notes_on_form, remarks_on  # noqa: PLC0415 - likewise
@@ -75,8 +69,6 @@ def _by_sample(
     plain = use == "numbers"
     if undecided and not drawn.gaps & {*columns.feature_names}:
         plain = are_numbers(reader, columns, drawn.table)
-    if not plain and of_words is not None:
-        return _by_sample(of_words, options, expected, "recipe", curves=False)
     if plain and not curves:
         return TableSource(_stored(reader), options, expected, first=drawn.first)
     table.require_encodable()
@@ -91,13 +83,6 @@ def _by_sample(
     del drawn
     release_freed_memory()
     return source
-
-
-def _as_lines(reader: CsvRows, options: SourceOptions, expected: Expected) -> CsvRows | None:
-    """Return a reader of whole lines of CSV; None where its first rows are no plain numbers."""
-    own = copy.copy(reader)
-    own.as_numbers(chosen_columns(own, options, expected), options)
-    return own if own.by_lines else None
 
 
 def _stored(reader: Reader) -> Reader:
@@ -158,8 +143,6 @@ def _by_first_rows(
         return "recipe", None
     read, first = 0, None
     for piece in own.pieces(LOOK_BYTES, columns.read):
-        if not read and not getattr(piece.content, "lines", 1):  # the names of many columns
-            continue
         plain = own.plain_rows(piece, options)
         if read == 0 and (plain is None or not _are_usual(plain.table)):
             return "undecided", None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
-from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
+from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Place, Source
 from fewpass.storage.ordered import ordered_map
 
 Result = TypeVar("Result")
@@ -18,7 +18,8 @@ Result = TypeVar("Result")
 class ParsedPiece(NamedTuple):
     """Rows of one piece as they came."""
 
-    number: int
+    number: int  # of all pieces of the source
+    place: Place
     parsed: ParsedRows
     n_bytes: int  # of the source
     where: str
@@ -27,7 +28,7 @@ class ParsedPiece(NamedTuple):
     def of(cls, source: Source, number: int, piece: Piece) -> ParsedPiece:
         """Parse a piece; BadInput names the first row that cannot be read."""
         where = f"{piece.file}, after line {piece.first_line - 1}"
-        return cls(number, source.parse(piece), piece.n_bytes, where)
+        return cls(number, piece.place, source.parse(piece), piece.n_bytes, where)
 
 
 def each_piece(

@@ -26,7 +26,7 @@ from fewpass.pipeline.tables.ingest.partition import PARTITION
 from fewpass.pipeline.tables.ingest.read_counts import LISTED, skipped_in_words
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.pipeline.tables.readers.label_texts import labelled
-from fewpass.pipeline.tables.readers.source import PIECE_BYTES, ParsedRows, Piece, Source
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, ParsedRows, Piece, Place, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.table import Table, concatenate, n_bytes, take
@@ -110,7 +110,7 @@ class Fixed(NamedTuple):
         table = self.scaler.apply(piece.parsed.table._replace(target=self.targets_of(piece)))
         if not self.held_out.fraction:
             return table, None
-        test = self.held_out.of(piece.parsed, piece.number)
+        test = self.held_out.of(piece.parsed, piece.place)
         return take(table, np.flatnonzero(~test)), take(table, np.flatnonzero(test))
 
 
@@ -131,9 +131,9 @@ class HeldOutRows:
         self._tables: list[Table] = []
         self._keys: list[NDArray[np.float64]] = []
 
-    def add(self, table: Table, piece: int) -> None:
+    def add(self, table: Table, place: Place) -> None:
         """Add the held-out rows of a piece."""
-        key = np.random.default_rng([self._seed, PARTITION, piece, 1]).random(table.n_rows)
+        key = np.random.default_rng([self._seed, PARTITION, *place, 1]).random(table.n_rows)
         self._add_below(table, key)
         while sum(map(n_bytes, self._tables)) > self._most_bytes and self._below > 1e-9:
             self._below *= 0.5
@@ -186,7 +186,7 @@ class ReceivedRows:
         """Do the same for rows that were learnt from, and counted, before."""
         table, held_out = self.fixed.rows(piece)
         if held_out is not None:
-            self.held_out.add(held_out, piece.number)
+            self.held_out.add(held_out, piece.place)
         return table
 
 

@@ -20,9 +20,11 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.csv_head import as_seen
-from fewpass.pipeline.tables.readers.csv_kernel import GIVES_UP, count_blank_lines, read_rows
+from fewpass.pipeline.tables.readers.csv_kernel import GIVES_UP, read_rows
+from fewpass.pipeline.tables.readers.csv_quotes import Quotes
 from fewpass.pipeline.tables.readers.csv_rows import CsvRows
 from fewpass.pipeline.tables.readers.finding import find
+from fewpass.pipeline.tables.readers.lines import MOST_PARTS, ranges_of
 from fewpass.solvers.kernels.dispatch import kernel
 
 PACKINGS = {
@@ -125,17 +127,17 @@ def test_a_quote_that_never_ends_is_refused(tmp_path, quote, place):
 
 
 @pytest.mark.parametrize("kind", ["long", "cells"])
-def test_a_row_that_is_longer_than_a_block_is_taken_with_more_memory(tmp_path, kind):
+def test_a_row_that_is_too_long_is_taken_with_more_memory(tmp_path, kind):
     """In an order of rows that memory has no part in; where it is too long, it is refused by row."""
-    long = "x" * 2_000_000 if kind == "long" else '"' + "a b\n" * 500_000 + '"'
+    long = "x" * 4_000_000 if kind == "long" else '"' + "a b\n" * 1_000_000 + '"'
     lines = [f"r{k},w{k % 7},1" for k in range(60_000)]
     lines[50_000] = f"r,{long},1"
     (tmp_path / "t.csv").write_text("id,w,y\n" + "\n".join(lines) + "\n")
-    with pytest.raises(BadInput, match=r"row 50002: the row is longer than the 1.05 MB"):
-        cells_of(tmp_path / "t.csv", 1 << 22)
+    with pytest.raises(BadInput, match=r"row 50002: the row is longer than the 1.6 MB"):
+        cells_of(tmp_path / "t.csv", 1 << 22, memory=116 << 20)
     cells, rows, faults = cells_of(tmp_path / "t.csv", 1 << 22, memory=1 << 30)
     assert (rows, faults) == ([*range(2, 60_002)], [])
-    assert [len(row[1]) for row in cells if len(row[1]) > 3] == [2_000_000]
+    assert [len(row[1]) for row in cells if len(row[1]) > 3] == [4_000_000]
 
 
 def test_blank_lines_are_no_rows_and_a_bare_return_ends_one(tmp_path):
@@ -175,11 +177,34 @@ def test_plain_rows_are_read_in_compiled_code_and_in_python():
 
 @pytest.mark.parametrize(
     ("lines", "n"),
-    [("\n", 1), ("a\n", 0), ("\r\n", 1), ("\n\n", 2), ("\r\n\na\n", 2), ("a\n\n\r\nb\r\n\r\n", 3)],
-)
-def test_blank_lines_are_counted(lines, n):
-    for run in (count_blank_lines, count_blank_lines.py_func):
-        assert run(np.frombuffer(lines.encode(), np.uint8)) == n
+    [("\n", 0), ("a\n", 1), ("\r\n", 0), ("\n\n", 0), ("\r\n\na\n", 1), ("a\n\n\r\nb\r\n\r\n", 2),
+     ("a\rb\n", 2), ('a,"b\n\nc"\n', 1), ('"a""\n"\nb"\n', 2), ('a,"b\nc\n', 0)],
+)  # fmt: skip
+def test_rows_are_counted(lines, n):
+    assert Quotes(ord(",")).rows(np.frombuffer(lines.encode(), np.uint8)) == n
+
+
+@given(
+    cells=st.lists(st.text(st.sampled_from('ab,"\n'), max_size=9), min_size=3, max_size=40),
+    cut=st.integers(5, 90), most=st.integers(1, 5),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_a_piece_has_the_rows_that_begin_in_its_range(cells, cut, most):
+    out, starts = io.StringIO(newline=""), []
+    for cell in cells:
+        starts.append(out.tell())
+        csv.writer(out, lineterminator="\n").writerow(["r", cell])
+    raw, quotes, at, found = out.getvalue().encode(), Quotes(ord(",")), 0, []
+    for number, text in ranges_of(io.BytesIO(raw), "t", cut, 1 << 20, quotes):
+        for part in quotes.parts(text, most):
+            assert number == at // cut * MOST_PARTS or part.bytes.size < text.size
+            own = [start for start in starts if at <= start < at + part.bytes.size]
+            assert own[0] == at
+            assert part.rows == len(own) <= most
+            found += own
+            at += part.bytes.size
+        assert all(start // cut == number // MOST_PARTS for start in own)
+    assert (found, at) == (starts, len(raw))
 
 
 @pytest.mark.parametrize(
@@ -226,12 +251,11 @@ def test_both_ways_read_the_same_numbers(tmp_path_factory, numbers, words, odd, 
 
 
 def test_a_quoted_cell_of_two_lines_behind_plain_numbers_is_refused(tmp_path):
-    """The first lines were rows of plain numbers, so that text was cut at ends of lines."""
     path = tmp_path / "t.csv"
-    path.write_text("a,b,y\n" + "1,2,0\n" * 100_000 + '3,"x\n4,5,1\n' + "1,2,0\n" * 10)
-    for on_bad_row in ("refuse", "skip"):
-        with pytest.raises(BadInput, match=r"row 100002: a quoted cell"):
-            rows_of(path, 1 << 20, encode="none", on_bad_row=on_bad_row)
+    path.write_text("a,b,y\n" + "1,2,0\n" * 100_000 + '3,"x\n4,5",1\n' + "1,2,0\n" * 10)
+    with pytest.raises(BadInput, match=r"row 100002: .*b.* holds 'x\\n4,5'"):
+        rows_of(path, 1 << 20, encode="none")
+    assert rows_of(path, 1 << 20, encode="none", on_bad_row="skip")[2] == [100_002]
 
 
 def test_numbers_of_many_digits_are_read_by_their_first_19():

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.readers.characters import NEWLINE, QUOTE, RETURN
-from fewpass.solvers.kernels.dispatch import exactly, kernel, part_of_kernels
+from fewpass.solvers.kernels.dispatch import exactly, kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
 #: Where in a cell a byte is: at its beginning, within it, inside of quotes, or behind a quote that
@@ -17,45 +17,51 @@ OUTSIDE, WITHIN, INSIDE, BEHIND = range(4)
 _NO_BYTE = 256
 
 
-@part_of_kernels
-def _next(state: int, c: int, delimiter: int, quote: int) -> int:
-    """Return where the byte behind one is."""
-    if state == INSIDE:
-        return BEHIND if c == quote else INSIDE
-    if c == quote and state != WITHIN:
-        return INSIDE
-    return OUTSIDE if c == delimiter or c == NEWLINE or c == RETURN else WITHIN  # noqa: PLR1714, SIM109 -- `in` builds a set
-
-
 @kernel
-def _state_behind(text: Bytes, delimiter: int, quote: int, state: int) -> int:
-    for c in text:
-        state = _next(state, c, delimiter, quote)
-    return state
-
-
-@kernel
-def _row_ends(
-    text: Bytes, delimiter: int, quote: int, every: int, ends: NDArray[np.int64]
-) -> tuple[int, int]:
+def _scan(  # noqa: C901, PLR0912 -- one cell after the other, each in a loop of few instructions
+    text: Bytes, delimiter: int, quote: int, state: int, every: int, ends: NDArray[np.int64]
+) -> tuple[int, int, int]:
     """Count rows, blank ones apart; note where parts of `every` rows end, and the rows so far.
 
-    Returns the number of rows and that of the parts.
+    Returns where the byte behind the text is, the number of rows and that of the parts.
     """
-    rows, noted, state, is_blank, before = 0, 0, OUTSIDE, True, 0
-    for at in range(text.size):
-        c = text[at]
-        state = _next(state, c, delimiter, quote)
-        if state != INSIDE and (c == NEWLINE or c == RETURN):  # noqa: PLR1714, SIM109 -- `in` builds a set
-            rows += not is_blank
-            is_blank = True
-            if c == NEWLINE and rows - before >= every:
-                before = rows
-                ends[noted, 0], ends[noted, 1] = at + 1, rows
-                noted += 1
-        else:
+    n, at, rows, before, noted, is_blank = text.size, 0, 0, 0, 0, state == OUTSIDE
+    while at < n:
+        first = at
+        if state == OUTSIDE and text[at] == quote:
+            state, at = INSIDE, at + 1
+        if state == INSIDE:
             is_blank = False
-    return rows, noted
+            while at < n and text[at] != quote:
+                at += 1
+            if at == n:
+                break
+            state, at = BEHIND, at + 1
+            if at == n:
+                break
+        if state == BEHIND:
+            if text[at] == quote:
+                state, at = INSIDE, at + 1
+                continue
+            state = WITHIN
+        while at < n and text[at] != delimiter and text[at] != NEWLINE and text[at] != RETURN:
+            at += 1
+        if at > first:
+            state, is_blank = WITHIN, False
+        if at == n:
+            break
+        c, state = text[at], OUTSIDE
+        at += 1
+        if c == delimiter:
+            is_blank = False
+            continue
+        rows += not is_blank
+        is_blank = True
+        if c == NEWLINE and rows - before >= every:
+            before = rows
+            ends[noted, 0], ends[noted, 1] = at, rows
+            noted += 1
+    return state, rows, noted
 
 
 class CsvText(NamedTuple):
@@ -77,18 +83,19 @@ class Quotes(NamedTuple):
             return state
         if state != INSIDE and bytes([self.quote]) not in text.tobytes():
             state, text = WITHIN, text[-1:]
-        return int(exactly(_state_behind, text.size)(text, *self, state))
+        none = np.empty((0, 2), np.int64)
+        return int(exactly(_scan, text.size)(text, *self, state, text.size + 1, none)[0])
 
     def whole_rows(self, text: Bytes) -> Bytes:
         """Return the rows that end in a text that begins with one."""
         ends = np.empty((text.size + 1, 2), np.int64)
-        _, noted = exactly(_row_ends, text.size)(text, *self, 1, ends)
+        _, _, noted = exactly(_scan, text.size)(text, *self, OUTSIDE, 1, ends)
         return text[: ends[noted - 1, 0] if noted else 0]
 
     def parts(self, text: Bytes, most: int) -> list[CsvText]:
         """Return whole rows in parts of about `most` rows."""
         ends = np.empty((text.size // most + 2, 2), np.int64)
-        rows, noted = exactly(_row_ends, text.size)(text, *self, most, ends)
+        _, rows, noted = exactly(_scan, text.size)(text, *self, OUTSIDE, most, ends)
         if not noted or ends[noted - 1, 0] < text.size:
             ends[noted], noted = (text.size, rows), noted + 1
         starts = np.vstack([(0, 0), ends[: noted - 1]])

@@ -20,6 +20,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.readers.source import Place
 from fewpass.pipeline.tables.stream import first_rows, source_pieces
 from fewpass.pipeline.tables.stream.source_pieces import HeldOutRows
 from fewpass.pipeline.tables.stream.sources import read_first_rows
@@ -403,10 +404,10 @@ def test_a_model_worse_than_a_constant_is_pointed_out(tmp_path, gamma0, is_worse
 
 
 def test_a_source_sorted_by_label_that_fits_is_one_buffer(tmp_path):
-    (tmp_path / "rows.svm").write_text(lines(by_label=True))
+    (tmp_path / "rows.svm").write_text(lines(2_100, by_label=True))
     done = run(plan_of(tmp_path / "rows.svm"), tmp_path / "run")
     assert len(spans_of(tmp_path / "run")) == 1
-    assert done.result.rows_seen == 2_000
+    assert done.result.rows_seen == 2_100
 
 
 def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, monkeypatch):
@@ -452,7 +453,7 @@ def test_held_out_rows_fit_into_their_budget_and_are_drawn_alike():
     held_out, rows = HeldOutRows(4_000, seed=0), 10
     for piece in range(100):
         X = np.full((rows, 3), piece, np.float32)
-        held_out.add(DenseTable(X, np.zeros(rows), None), piece)
+        held_out.add(DenseTable(X, np.zeros(rows), None), Place(piece, 0))
     kept = held_out.table().X[:, 0]
     assert 50 < len(kept) <= 4_000 // 20
     assert 20 < np.median(kept) < 80

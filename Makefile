@@ -11,10 +11,10 @@
 # With public data sets in the folder FEWPASS_DATA (tests/data/README.md says which):
 #   make test-public-data  the tests that need them
 # With an environment of their own, in which the libraries that fewpass is compared with are, too:
-#   make bench        the benchmarks, and docs/performance.md made of them
+#   make bench        the benchmarks, and the figures of docs/performance.jsonl
 #   make bench-quick  the same at toy sizes, to see that they run
 # With the environment of the tests, an hour and a half on two cores:
-#   make faults  all that can go wrong, done on purpose; docs/trust.md made of what came of it
+#   make faults  all that can go wrong, done on purpose: docs/trust.jsonl
 # With a Prefect server at PREFECT_API_URL:
 #   make deploy  its work pool, deployments and automation
 #   make notify  automations that write to a webhook when something went wrong
@@ -84,10 +84,8 @@ test-public-data: install-dev
 	  "make test-public-data FEWPASS_DATA=/path/to/them (tests/data/README.md)." >&2; exit 2; }
 	$(PYTEST) -m public_data $$(grep -rl public_data tests --include 'test_*.py')
 
-# The page is made of the results also where a promise was broken: it says so.
 faults: install-dev
-	@TMPDIR=$(TEST_TMP) $(BIN)/python -m tests.faults.campaign --size $(FAULTS_SIZE); status=$$?; \
-	  $(BIN)/python -m tests.faults.page && exit $$status
+	@TMPDIR=$(TEST_TMP) $(BIN)/python -m tests.faults.campaign --size $(FAULTS_SIZE)
 
 lint: install-dev
 	$(BIN)/ruff format --check
@@ -97,8 +95,9 @@ lint: install-dev
 
 check: lint test
 
-# A site to be read without a network: site/index.html. A warning is an error.
-docs: $(DOCS_STAMP)
+# A site to be read without a network: site/index.html. A warning is an error. Pages of results and of
+# commands are made with it, by what measured and by what runs them.
+docs: install-dev $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
 dist: install-dev

@@ -4,8 +4,8 @@
 
 Of every table the rows with the largest twentieth of one column's numbers are predicted by models
 of the others, by the commands of `python -m benchmarks.tables --additive`; and for comparison as
-many of the others, which were left out as well.  `python -m benchmarks.additive_page` writes the
-table of docs/additive.md.
+many of the others, which were left out as well.  The documentation's
+site has the table (additive_page.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""docs/evidence.md, made of docs/evidence.jsonl and of nothing else.
+"""The page of evidence, made of docs/evidence.jsonl and of nothing else.
 
-    python -m benchmarks.evidence
+    python -m benchmarks.evidence    # prints it; the documentation's site has it
 
 The lines are appended by real_data.py, one_pass.py, certified.py, certified_cells.py,
 fit_peers.py, forecasts.py, auto.py, raw_data.py, public_sets.py, memory.py and scaling.py; of
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable
 from itertools import groupby
 from pathlib import Path
@@ -31,7 +32,6 @@ from benchmarks.tables import tables as default_tables
 from benchmarks.text_lam import tables as unit_text
 from testing.results import EVIDENCE, Row, shown, table
 
-PAGE = EVIDENCE.with_name("evidence.md")
 SPANS = 64  # of a reduction, when the costs of tasks were measured
 SHOWN = ("4", "6")  # digits of the tolerances that are tabulated
 
@@ -48,11 +48,11 @@ class Part(NamedTuple):
 
 
 def main() -> None:
-    """Write the page."""
-    PAGE.write_text(page(EVIDENCE), encoding="utf-8")
+    """Print the page."""
+    sys.stdout.write(page())
 
 
-def page(results: Path) -> str:
+def page(results: Path = EVIDENCE) -> str:
     """Put the page together."""
     lines = [json.loads(text) for text in results.read_text(encoding="utf-8").splitlines()]
     return "\n\n".join([TITLE, contents(), HOW, *(section(part, lines) for part in PARTS)]) + "\n"

@@ -1,4 +1,4 @@
-"""The words of docs/evidence.md; all its numbers come from the results (evidence.py)."""
+"""The words of the page of evidence; all its numbers come from the results (evidence.py)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ failures ([trust.md](trust.md)). Each section answers a question:"""
 
 HOW = """Below each heading is the command that repeats the measurement, with the date, the commit,
 the machine and the versions, where these were recorded. "1e-4 / 1e-6" in a table means: to a
-certified gap of 1e-4, and of 1e-6, of max(1, F). `python -m benchmarks.evidence` makes the page of
+certified gap of 1e-4, and of 1e-6, of max(1, F). The page is made of
 `docs/evidence.jsonl`, which has all rows. The public data sets are in the folder that
 `FEWPASS_DATA` names ([list](../tests/data/README.md)); terms are in the
 [glossary](glossary.md)."""

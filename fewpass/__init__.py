@@ -1,4 +1,4 @@
-"""Linear models on data larger than memory, in a few passes, with a proof of how good each is.
+"""Linear and additive models on data larger than memory, in a few passes, each with a certificate.
 
     from fewpass import ingest, train, evaluate, predict, load_model
     from fewpass import LinearClassifier, LinearRegressor, ScoreCalibrator

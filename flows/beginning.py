@@ -10,7 +10,7 @@ from shlex import quote
 from typing import NamedTuple
 
 START = """\
-fewpass: linear models on data larger than memory
+fewpass: linear and additive models on data larger than memory
 
   fewpass ingest FILE DATA --label NAME --test-fraction 0.2
       read a table once; hold out a fifth of its rows

@@ -1,6 +1,6 @@
 """Results as JSON lines, how a script that measures public sets records them, and tables of them.
 
-A line is a row of one part of docs/evidence.md (`part`), or what the part was measured with
+A line is a row of one part of the page of evidence (`part`), or what the part was measured with
 (`about`) and what came out of it, in sentences (`found`).  benchmarks/evidence.py makes the page.
 """
 

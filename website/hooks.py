@@ -1,4 +1,4 @@
-"""What mkdocs does beside reading docs/: pages made of files at the root, and links that fit.
+"""What mkdocs does beside reading docs/: pages that are made, and links that fit.
 
 Pages are written to be read where they lie, so links between docs/ and the root of the checkout
 lead through folders that a site does not have.  Here they are turned into links of the site.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import posixpath
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+
+from website.made_pages import MADE
 
 ROOT = Path(__file__).parents[1]
 #: Files at the root, and what they are called on the site.
@@ -51,11 +54,18 @@ LINK = re.compile(r"(\[[\w./-]+\.md)?\]\(([^)\s#]*)(#[^)\s]*)?\)")
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made."""
     made = {page: (ROOT / name).read_text(encoding="utf-8") for name, page in PAGES.items()}
+    made |= made_pages()
     made[EXAMPLES] = examples()
     made["licence.md"] = f"# Licence\n\n```text\n{(ROOT / 'LICENSE').read_text()}```\n"
     for page, text in made.items():
         files.append(File.generated(config, page, content=text))
     return files
+
+
+@cache
+def made_pages() -> dict[str, str]:
+    """Return the pages that are made of docstrings, commands and results, by name."""
+    return {page: make() for page, make in MADE.items()}
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -90,8 +100,9 @@ def _whole_words(code: re.Match[str]) -> str:
 
 def title(path: str) -> str:
     """Return the first heading of a page: on a site, a page has no file's name."""
-    with (ROOT / path).open(encoding="utf-8") as lines:
-        return next(line for line in lines if line.startswith("# "))[2:].strip()
+    made = made_pages().get(path.removeprefix("docs/"))
+    text = made or (ROOT / path).read_text(encoding="utf-8")
+    return next(line for line in text.splitlines() if line.startswith("# "))[2:].strip()
 
 
 def placed(path: str) -> str:
@@ -112,8 +123,8 @@ def placed(path: str) -> str:
 
 def examples() -> str:
     """Return a page of all programs in examples/."""
-    parts = ["# Examples", "Whole programs; a test runs each of them."]
-    for path in sorted((ROOT / "examples").glob("*.py")):
+    parts = ["# Examples", "Whole programs; tests run each of them."]
+    for path in sorted((ROOT / "examples").rglob("*.py")):
         parts += [f"## {path.name}", f"```python\n{path.read_text(encoding='utf-8')}```"]
     return "\n\n".join(parts) + "\n"
 

@@ -1,7 +1,7 @@
 """The benchmarks against what users would take instead: python -m benchmarks.suite.
 
 Every contest adds a line to a file of results, with the machine and the versions of all; the page
-is made of that file and nothing else (python -m benchmarks.suite.page).
+and its figures are made of that file and nothing else (python -m benchmarks.suite.page).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 from benchmarks.suite.machine import machine, versions
 from benchmarks.suite.programme import Programme
-from testing.results import append
+from testing.results import PROJECT, append
 
-RESULTS = Path("docs/performance.jsonl")
+RESULTS = PROJECT / "docs/performance.jsonl"
 
 
 def main() -> None:

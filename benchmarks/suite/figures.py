@@ -1,4 +1,4 @@
-"""The figures of docs/performance.md."""
+"""The figures of the page of performance."""
 
 from __future__ import annotations
 

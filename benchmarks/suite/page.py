@@ -1,6 +1,6 @@
-"""docs/performance.md and its figures, made of the file of results.
+"""The page of performance and its figures, made of the file of results.
 
-    python -m benchmarks.suite.page
+    python -m benchmarks.suite.page    # draws the figures; the documentation's site has the page
 
 Of every contest the newest line counts.
 """
@@ -31,8 +31,7 @@ from benchmarks.suite.words import (
 from testing.results import table
 
 Held = dict[str, Any]
-PAGE = Path("docs/performance.md")
-FIGURES = "figures"  # beside the page
+FIGURES = RESULTS.with_name("figures")
 COMMAND = ".venv-peers/bin/python -m benchmarks.suite --only"
 TARGET_HEAD = ("", "what", "ours", "against", "measure", "wanted", "result", "met")
 MEASURES = {
@@ -44,15 +43,16 @@ MEASURES = {
 
 
 def main() -> None:
-    """Write the page."""
+    """Draw the figures; write the page where one is asked for."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--quick", action="store_true", help="of results at toy sizes")
     options.add_argument("--results", type=Path, default=RESULTS)
-    options.add_argument("--page", type=Path, default=PAGE)
+    options.add_argument("--page", type=Path, help="where to write the page, figures beside it")
     chosen = options.parse_args()
     held = newest(chosen.results, quick=chosen.quick)
-    draw(held, chosen.page.parent / FIGURES)
-    chosen.page.write_text(page(held))
+    draw(held, chosen.page.with_name(FIGURES.name) if chosen.page else FIGURES)
+    if chosen.page:
+        chosen.page.write_text(page(held))
 
 
 def newest(results: Path, *, quick: bool) -> list[Held]:
@@ -227,7 +227,7 @@ def section(part: str, held: list[Held]) -> str:
          *(SHOWN[part](contestants(h)[name]) if name in contestants(h) else "" for h in held)]
         for name in names
     ]  # fmt: skip
-    figure = f"![{part}]({FIGURES}/{figure_of(part)})"
+    figure = f"![{part}]({FIGURES.name}/{figure_of(part)})"
     title = f"## {part.capitalize().replace('-', ' ')}"
     words = [title, SECTIONS[part], f"    {COMMAND} {part}", figure, table(head, rows, ("",))]
     return "\n\n".join([*words, *([PROFILES[part]] if part in PROFILES else [])])

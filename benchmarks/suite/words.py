@@ -1,4 +1,4 @@
-"""The words of docs/performance.md; all its numbers come from the results (page.py)."""
+"""The words of the page of performance; all its numbers come from the results (page.py)."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ out of core is a pass 1.1 times as long as in memory."""
 
 TITLE = """# Performance
 
-Made of `docs/performance.jsonl` by `python -m benchmarks.suite.page`; the file is written by
+Made of `docs/performance.jsonl`, which is written by
 
     make bench
 

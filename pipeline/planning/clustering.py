@@ -2,7 +2,7 @@
 
 Methods that go through the rows in stored order, or through random windows of them, count on
 every window being like the whole.  On rows sorted by label they stand still or move away from the
-optimum, whatever the order inside a window (docs/evidence.md).
+optimum, whatever the order inside a window (docs/evidence.jsonl).
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ Dual coordinate ascent, with the same K for the mean L, took 1 + D + 1.5 K D, wi
 mini-batches 1 + D / theta,
 L-BFGS 4 + 0.5 kappa_f^(1/3) D and accelerated gradient descent 1 + 1.1 kappa_f^(1/2) D, with
 kappa_f = L_f / mu, L_f the smoothness of the objective as a whole.
-Each method computes its own (`expected_passes`) from the functions here.  docs/evidence.md has the
-measurements, and the errors on single problems.
+Each method computes its own (`expected_passes`) from the functions here.  docs/evidence.jsonl has
+the measurements, and the errors on single problems.
 """
 
 from __future__ import annotations

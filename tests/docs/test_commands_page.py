@@ -1,7 +1,13 @@
-"""docs/commands.md is what the commands take."""
+"""The page of the commands: every command and every option of every command is on it."""
 
-from tests.docs.commands_page import PAGE, page
+from fewpass.flows.declared_options import options_of
+from fewpass.flows.listed_commands import COMMANDS, function_of
+from website.commands_page import page
 
 
-def test_the_page_is_made_of_the_commands():
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.docs.commands_page"
+def test_every_command_and_every_option_is_on_the_page():
+    made = page()
+    assert not [words for words in COMMANDS if f"\n## {words}\n" not in made]
+    options = {option.names[0] for words in COMMANDS for option in options_of(function_of(words))}
+    assert len(options) > 50
+    assert not [name for name in options if f"`{name}" not in made and f" {name}" not in made]

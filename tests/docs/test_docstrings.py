@@ -52,7 +52,7 @@ def misnamed(text):
 def lost(text):
     """The files that comments and docstrings name and nobody has."""
     lines = [line for line in text.splitlines() if '"' not in line.replace('"""', "")]
-    files = [f"/{path.as_posix()}" for path in MODULES]
+    files = [f"/{path.as_posix()}" for path in (*MODULES, *(PROJECT / "examples").glob("*.py"))]
     for name in FILE.findall("\n".join(lines)):
         if not any(file.endswith(f"/{name}") for file in files):
             yield name

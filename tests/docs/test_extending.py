@@ -7,16 +7,28 @@ import shutil
 
 import pytest
 
-from testing.imports import PACKAGES
 from testing.one_process import run_all
 from tests.conftest import PROJECT
 
 PAGE = (PROJECT / "docs/extending.md").read_text(encoding="utf-8")
+PROGRAMS = PROJECT / "examples/extending"
+#: A file there that the page says is a part of the package.
+PART = re.compile(r"/examples/extending/(\w+\.py)\) goes to `([\w/]+\.py)`")
 #: A block of code or of commands, and the last line of the text before it.
 BLOCK = re.compile(r"([^\n]*)\n\n```(\w+)\n(.*?)```", re.DOTALL)
 
 
-def place(text, code, packages, work):
+def place_programs(packages, work):
+    """Copy the files that the page names into the package, the programs into the folder of work."""
+    parts = dict(PART.findall(PAGE))
+    assert len(parts) == 3
+    for path in PROGRAMS.glob("*.py"):
+        to = packages / "fewpass" / parts[path.name] if path.name in parts else work / path.name
+        assert not to.exists(), to
+        shutil.copy(path, to)
+
+
+def place(text, code, packages):
     """Write a file where the text says, or the line into the dictionary that it names."""
     line = re.search(r"in `([\w/]+\.py)`, in `(\w+)`:$", text)
     if line:
@@ -26,9 +38,9 @@ def place(text, code, packages, work):
         path.write_text(source.replace(f"\n{name} = {{\n", f"\n{name} = {{\n{code}"))
         return
     name = re.search(r"`([\w/]+\.py)`:$", text)[1]
-    root = packages / "fewpass" if name.partition("/")[0] in PACKAGES else work
-    assert not (root / name).exists(), name
-    (root / name).write_text(code)
+    path = packages / "fewpass" / name
+    assert not path.exists(), name
+    path.write_text(code)
 
 
 def commands_of(session):
@@ -46,10 +58,11 @@ def test_what_the_page_shows_works(tmp_path):
     shutil.copytree(PROJECT / "fewpass", packages / "fewpass", ignore=ignored)
     environment = os.environ | {"PYTHONPATH": str(packages), "XDG_CACHE_HOME": str(tmp_path)}
     blocks = BLOCK.findall(PAGE)
-    assert sum(kind == "python" for _, kind, _ in blocks) == 17
+    assert sum(kind == "python" for _, kind, _ in blocks) == 7
+    place_programs(packages, work)
     for text, kind, content in blocks:
         if kind == "python":
-            place(text, content, packages, work)
+            place(text, content, packages)
     # All is there before the first command: what one section adds would have the kernels of the
     # sections before compiled anew.
     sessions = [content for _, kind, content in blocks if kind == "console"]

@@ -1,4 +1,4 @@
-"""README, docs/tour.md, docs/coming-from.md and docs/tutorials: every command, and the Python.
+"""README, docs/coming-from.md, docs/using.md and docs/tutorials: every command, and the Python.
 
 Each in an empty folder, after the demo alone.
 The tutorial of a nightly refresh is run where a Prefect server is, in tests/flows/orchestration.
@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from safetensors.numpy import load_file
 
 from fewpass.flows import cli
-from testing.prefect_server import free_port
 from tests.conftest import PROJECT
+from website.made_pages import MADE
+
+README = (PROJECT / "README.md").read_text(encoding="utf-8")
 
 #: The command, with chunks as small as the demo is here.
 FEWPASS = (
@@ -59,12 +60,11 @@ def run_fewpass(page, capsys):
     "page",
     [
         "README.md",
-        "docs/tour.md",
         "docs/coming-from.md",
+        "docs/default-model.md",
         "docs/using.md",
         "docs/tutorials/csv.md",
         "docs/tutorials/clicks.md",
-        "docs/tutorials/text.md",
     ],
 )
 def test_the_commands_of_a_page_run(page, folder, capsys):
@@ -83,11 +83,15 @@ def test_a_loaded_model_explains_as_its_page_says(folder, capsys):
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/coming-from.md"])
-def test_the_python_of_a_page_runs(page, folder):
-    names = {}
+def test_the_python_of_a_page_runs(page, folder, capsys):
+    names, printed = {}, []
     for block in python_of(page):
         exec(compile(block, page, "exec"), names)
+        printed.append(capsys.readouterr().out)
     if page == "README.md":
+        text = (PROJECT / page).read_text(encoding="utf-8")
+        (shown,) = re.findall(r"```python\n[^`]*```\n\n    (.*)\n", text)
+        assert printed[0] == f"{shown}\n"
         assert names["result"].converged
         assert len(pd.read_csv("bought.csv")) == len(pd.read_csv("demo-output/visits.csv"))
 
@@ -98,13 +102,14 @@ def test_the_readme_names_both_commands():
     assert "make test" in commands
 
 
-@pytest.mark.timeout(600)
-def test_a_dask_cluster(folder):
-    script = "\n".join(command for command, _ in sessions("docs/tutorials/cluster.md"))
-    finish(script, folder, {"PORT": str(free_port())})
-    models = [folder / run / "snapshots" for run in ("here", "there")]
-    found = [load_file(max(m.glob("*.safetensors")))["coef"] for m in models]
-    assert found[0].tobytes() == found[1].tobytes()
+def test_the_promises_have_the_figures_of_the_results():
+    """What the README says was measured is on the pages that it names, which the results make."""
+    rows = re.findall(r"^\|[^|]+\| ([^|]+) \| \[\w+\]\(docs/([\w-]+\.md)", README, re.MULTILINE)
+    assert len(rows) >= 10
+    made = {page: re.sub(r"[*`]", "", MADE[page]()) for _, page in rows}
+    for measured, page in rows:
+        numbers = re.findall(r"\d[\d,]*\.\d+|\d{1,3}(?:,\d{3})+|\d+ of \d+", measured)
+        assert not [number for number in numbers if number not in made[page]], measured
 
 
 def finish(script, folder, settings):

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import sqlite3
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -31,6 +33,44 @@ def commands(*, of_server):
     return [words for words in every if ("postgresql://" in words) == of_server]
 
 
+def make_tables():
+    """The tables of the page, of the visits of the demo."""
+    from deltalake import write_deltalake
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    visits = csv.read_csv("demo-output/visits.csv").slice(0, 1500)
+    write_deltalake("visits-delta", visits)
+    write_deltalake("visits-delta", visits, mode="append")
+
+    catalog = SqlCatalog(
+        "shop", uri="sqlite:///catalog.db", warehouse=Path("warehouse").absolute().as_uri()
+    )
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.visits", visits.schema)
+    table.append(visits)
+    catalog.close()
+    Path("visits-iceberg/metadata").mkdir(parents=True)
+    state = Path(table.metadata_location.removeprefix("file://")).read_bytes()
+    Path("visits-iceberg/metadata/v1.metadata.json").write_bytes(state)
+    Path("visits-iceberg/metadata/version-hint.text").write_text("1")
+
+    database = sqlite3.connect("visits.sqlite")
+    database.execute(f"CREATE TABLE visits ({', '.join(visits.column_names)})")
+    rows = [
+        [str(cell) if hasattr(cell, "year") else cell for cell in row.values()]
+        for row in visits.to_pylist()
+    ]
+    database.executemany(f"INSERT INTO visits VALUES ({', '.join('?' * visits.num_columns)})", rows)
+    database.commit()
+    database.close()
+
+    for year in (2025, 2026):
+        for country in ("DE", "FR"):
+            folder = Path(f"visits-by-country/year={year}/country={country}")
+            folder.mkdir(parents=True)
+            pq.write_table(visits.drop_columns("country"), folder / "part-0.parquet")
+
+
 def test_the_commands_of_the_page_run(visits, tmp_path, monkeypatch, capsys):
     from pyiceberg.utils.config import Config
 
@@ -39,8 +79,7 @@ def test_the_commands_of_the_page_run(visits, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__URI", f"sqlite:///{tmp_path}/catalog.db")
     monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # read when it was imported
     (tmp_path / "demo-output").symlink_to(visits.parent)
-    (made,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    exec(compile(made, str(PAGE), "exec"), {})
+    make_tables()
     for words in commands(of_server=False):
         assert cli.main(shlex.split(words)) == 0, f"{words}: {capsys.readouterr().err}"
         capsys.readouterr()

@@ -13,7 +13,7 @@
     truth.py      the optimum, found without fewpass
     verdict.py    what counts as kept and what as broken
     families.py   every case there is, by promise
-    campaign.py   many cases at once, counted; page.py: docs/trust.md made of the counts
+    campaign.py   many cases at once, counted; page.py: a page made of the counts
 
 `make test` tries a sample, the same one every time; `make faults` tries all.
 """

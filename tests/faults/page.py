@@ -1,11 +1,12 @@
-"""docs/trust.md, made of the results alone.
+"""The page of trust, made of the results alone.
 
-python -m tests.faults.page
+python -m tests.faults.page    # prints it; the documentation's site has it
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,11 @@ from tests.faults.campaign import RESULTS, Row
 from tests.faults.catalogue import CATALOGUE
 from tests.faults.promises import NOT_PROMISED, PROMISES, SHORT
 
-PAGE = RESULTS.with_name("trust.md")
-
 HEAD = """\
 # Trust
 
 What fewpass promises about faults, how each promise was tested, how often, and what failed.
-`make faults` runs all cases and writes this page from the results ([trust.jsonl](trust.jsonl));
+`make faults` runs all cases and writes their results (`docs/trust.jsonl`), of which this page is made;
 `make test` runs a small, fixed sample.
 
 Every case runs real commands on a few hundred rows in a separate process, so that crashes, hangs
@@ -40,8 +39,9 @@ WORDS = {"equal": "healed"}
 ENDINGS = ("equal", "named", "refused", "harmless", "broken")
 
 
-def page(about: dict[str, Any], rows: list[Row]) -> str:
+def page(results: Path = RESULTS) -> str:
     """Return the page."""
+    about, rows = read(results)
     parts = [HEAD, _when(about, rows), ENDS, "## All promises", _overview(rows)]
     for promise, sentence in PROMISES.items():
         parts += [f"## {promise}", sentence, *_section(promise, rows)]
@@ -156,4 +156,4 @@ def read(results: Path) -> tuple[dict[str, Any], list[Row]]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(*read(RESULTS)))
+    sys.stdout.write(page())

@@ -14,8 +14,10 @@ import io
 import json
 import math
 import re
+import runpy
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -326,7 +328,7 @@ def _feather(path: Path, rows: Sequence[Row]) -> bool:
 
 
 def _by_document(model: Trained, rows: Sequence[Row]) -> list[Answer]:
-    """model.json, by the program of docs/exporting.md."""
+    """model.json, by examples/score_json.py."""
     answers: list[Answer] = []
     for row in rows:
         try:
@@ -339,18 +341,10 @@ def _by_document(model: Trained, rows: Sequence[Row]) -> list[Answer]:
     return answers
 
 
-_SCORER: dict[str, Any] = {}
-
-
+@cache
 def scorer() -> dict[str, Any]:
-    """Return the names of the program of docs/exporting.md."""
-    if not _SCORER:
-        text = (PROJECT / "docs/exporting.md").read_text(encoding="utf-8")
-        blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-        (code,) = (block for block in blocks if "def predict(" in block)
-        _SCORER["__name__"] = "score"
-        exec(compile(code, "docs/exporting.md", "exec"), _SCORER)
-    return _SCORER
+    """Return the names of examples/score_json.py."""
+    return runpy.run_path(str(PROJECT / "examples/score_json.py"), run_name="score")
 
 
 #: Rows, whose odd cells are of one type and in one column, to answers.

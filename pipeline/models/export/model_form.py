@@ -1,6 +1,6 @@
 """A whole model as plain data: `model.json`, and what SQL and single rows are scored by.
 
-`docs/exporting.md` describes the document, and has a scorer of it in plain Python.
+`docs/exporting.md` describes the document, and `examples/score_json.py` scores rows by it.
 """
 
 from __future__ import annotations

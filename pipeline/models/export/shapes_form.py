@@ -2,7 +2,7 @@
 
     score_k = constants_k + the sum of all functions' values_k
 
-docs/additive.md has a scorer of it in 60 lines of plain Python.
+examples/score_shapes.py is a scorer of it, in 60 lines of plain Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Curves as the rules make them, in all exports and in serving."""
 
 import json
-import re
+import runpy
 
 import duckdb
 import numpy as np
@@ -54,10 +54,8 @@ def test_served_one_by_one(model, rows, wanted):
 
 @pytest.mark.parametrize("gaps", ["of the sample", "only later"])
 def test_shapes_of_a_document_are_the_scores(gaps):
-    """By the program of the tutorial: numbers, words, dates, missing cells, several classes."""
-    text = (PROJECT / "docs/tutorials/additive.md").read_text(encoding="utf-8")
-    program = {"__name__": "shapes"}
-    exec(compile(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[1], "shapes", "exec"), program)
+    """By examples/score_shapes.py: numbers, words, dates, missing cells, several classes."""
+    program = runpy.run_path(str(PROJECT / "examples/score_shapes.py"), run_name="shapes")
     names = ["age", "paid", "rooms", "city", "day", "at"]
     some = table(400).select(names)
     sample = some.drop_null() if gaps == "only later" else some
@@ -73,11 +71,7 @@ def test_shapes_of_a_document_are_the_scores(gaps):
 
 
 def test_as_json_sql_and_onnx(model, rows, wanted):
-    text = (PROJECT / "docs/exporting.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    (code,) = (block for block in blocks if "def predict(" in block)
-    program = {"__name__": "score"}
-    exec(compile(code, "docs/exporting.md", "exec"), program)
+    program = runpy.run_path(str(PROJECT / "examples/score_json.py"), run_name="score")
     document = json.loads(as_json(model))
     got = [program["predict"](document, row)["prediction"] for row in rows.to_pylist()]
     np.testing.assert_allclose(np.ravel(got), wanted, rtol=1e-9, atol=1e-9)

@@ -1,8 +1,10 @@
-"""model.json, scored by the program of docs/exporting.md, which needs nothing but Python."""
+"""model.json, scored by examples/score_json.py, which needs nothing but Python."""
 
 import datetime as dt
 import json
 import re
+import runpy
+import sys
 
 import numpy as np
 import pytest
@@ -27,15 +29,11 @@ from tests.pipeline.models.export.exported_rows import (
 
 @pytest.fixture(scope="module")
 def program():
-    text = (PROJECT / "docs/exporting.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    (code,) = (block for block in blocks if "def predict(" in block)
-    assert not set(re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE)) - {
-        "base64", "datetime",
-    }  # fmt: skip
-    names = {"__name__": "score"}
-    exec(compile(code, "docs/exporting.md", "exec"), names)
-    return names
+    path = PROJECT / "examples/score_json.py"
+    imported = re.findall(r"^(?:import|from) (\w+)", path.read_text(), re.MULTILINE)
+    assert imported
+    assert not set(imported) - sys.stdlib_module_names
+    return runpy.run_path(str(path), run_name="score")
 
 
 @pytest.fixture(scope="module")

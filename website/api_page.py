@@ -1,4 +1,4 @@
-"""docs/api.md, made of the docstrings of what `fewpass` offers: python -m tests.docs.api_page"""
+"""The page of the Python API, made of the docstrings of what `fewpass` offers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any
 import fewpass
 from fewpass import SourceOptions
 from fewpass.solvers.described import described_fields
-from tests.conftest import PROJECT
 
-PAGE = PROJECT / "docs/api.md"
 FIRST = """# Python API
 
-What `from fewpass import ...` offers. [python.md](python.md) shows it in use. (Made from the docstrings by
-`python -m tests.docs.api_page`.)
+What `from fewpass import ...` offers, from the docstrings. [python.md](python.md) shows it
+in use. In Python `help(fewpass.train)` shows the same.
 
 | what | names |
 |---|---|
@@ -24,8 +22,8 @@ What `from fewpass import ...` offers. [python.md](python.md) shows it in use. (
 #: What there is, in the order of the page.
 GROUPS = {
     "the commands as functions": (
-        "ingest", "append", "forget", "train", "evaluate", "cross_validate", "predict", "explain", "load", "load_model", "refresh",
-        "models", "publish", "take", "abandon", "warm_up",
+        "ingest", "append", "forget", "train", "evaluate", "cross_validate", "predict", "explain",
+        "load", "load_model", "refresh", "models", "publish", "take", "abandon", "warm_up",
     ),
     "scikit-learn estimators": (
         "LinearClassifier", "LinearRegressor", "ScoreCalibrator", "TableEncoder", "from_run",
@@ -147,7 +145,3 @@ def entries(body: str) -> Iterator[str]:
         head, _, rest = block.partition("\n")
         told = " ".join(rest.split())
         yield f"- `{head}`: {told}" if told else f"- `{head}`"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

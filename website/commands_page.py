@@ -1,4 +1,4 @@
-"""docs/commands.md, made of the commands' functions: python -m tests.docs.commands_page"""
+"""The page of all commands, made of their functions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from fewpass.flows.declared_options import Option, arguments_of, options_of, tex
 from fewpass.flows.help_pages import choices, described, spelled
 from fewpass.flows.listed_commands import COMMANDS, GROUPS, function_of
 from fewpass.flows.options import OWN
-from tests.conftest import PROJECT
 
-PAGE = PROJECT / "docs/commands.md"
 FIRST = """# Commands
 
-What `fewpass` takes on a command line. `fewpass COMMAND --help` shows the options of every day, `--help all` the rest, `--help NAME` all
-about one. An option and its value are two words or one, `--lam 1/n` or `--lam=1/n`; options stand before or after arguments; what comes
-after `--` is no option. [tour.md](tour.md) shows commands at work. (Made from their docstrings by `python -m tests.docs.commands_page`.)
+What `fewpass` takes on a command line. `fewpass COMMAND --help` shows the options of every day,
+`--help all` the rest, `--help NAME` all about one. An option and its value are two words or one,
+`--lam 1/n` or `--lam=1/n`; options stand before or after arguments; what comes after `--` is no
+option. [The tutorial](tutorials/csv.md) shows commands at work.
 
 | what | commands |
 |---|---|
@@ -43,7 +42,8 @@ def of(words: str) -> Iterator[str]:
     """Yield what there is to say of a command."""
     command = function_of(words)
     about, texts = described(command)
-    yield f"## {words}\n\n{' '.join(f'`fewpass {words} {usage_of(command)}'.split())}`\n\n{plain(about)}\n"
+    usage = " ".join(f"fewpass {words} {usage_of(command)}".split())
+    yield f"## {words}\n\n`{usage}`\n\n{plain(about)}\n"
     rows = [
         f"| `{one.name}` | {cell(texts[one.parameter.name])} |" for one in arguments_of(command)
     ]
@@ -98,7 +98,3 @@ def cell(text: str) -> str:
 def escaped(text: str) -> str:
     """Return a text without what Markdown would read: tags, emphasis, links."""
     return re.sub(r"(?<![`\w])([*<_])|\[(?=[^\]]*\]\()", r"\\\g<0>", text)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

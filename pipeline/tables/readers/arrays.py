@@ -39,7 +39,7 @@ from fewpass.pipeline.tables.readers.dense_rows import (
 )
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.rejection import shown
-from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, Place, Source
+from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, PiecePlace, Source
 from fewpass.storage.source_file import CutShort
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
@@ -124,7 +124,7 @@ class NpySource(ArraySource):
                 for number, start in enumerate(range(0, array.shape[0], rows)):
                     block, place = (
                         array.read(min(rows, array.shape[0] - start)),
-                        Place(number, file),
+                        PiecePlace(number, file),
                     )
                     yield Piece(place, address.name, start + 1, block, block.nbytes)
                 with suppress(CutShort):  # of a server that announced more: all rows are there
@@ -190,7 +190,7 @@ class NpzSource(ArraySource):
                 step = max(1, piece_bytes * n_rows // max(1, n_bytes))
                 reader = _RowsOfArchive(arrays, address.name, self._longest_row)
                 for number, start in enumerate(range(0, n_rows, step)):
-                    rows, place = reader.read(min(step, n_rows - start)), Place(number, file)
+                    rows, place = reader.read(min(step, n_rows - start)), PiecePlace(number, file)
                     size = sum(part.nbytes for part in rows.matrix)
                     yield Piece(place, address.name, start + 1, rows, size)
                 for name in set(arrays) & _READ:

@@ -42,7 +42,7 @@ from fewpass.pipeline.tables.readers.source import (
     Expected,
     NumberColumns,
     Piece,
-    Place,
+    PiecePlace,
     TableCells,
     TableReader,
     numbered,
@@ -243,7 +243,7 @@ class TypedRows(TableReader):
             row, batches = 1, part.batches(names, rows, piece_bytes)
             pieces = cut(batches, rows, piece_bytes, part.name, part.budget)
             for number, batch in enumerate(pieces):
-                yield Piece(Place(number, file), part.name, row, batch, batch.nbytes)
+                yield Piece(PiecePlace(number, file), part.name, row, batch, batch.nbytes)
                 row += batch.num_rows
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:

@@ -26,7 +26,7 @@ from fewpass.pipeline.tables.readers.source import (
     LARGEST,
     ParsedRows,
     Piece,
-    Place,
+    PiecePlace,
     Source,
     SourceFile,
 )
@@ -110,13 +110,13 @@ class DaskSource(Source):
                 ends
             ):
                 parts.append(block.rows(start, stop + 1))
-                yield Piece(Place(number, 0), self.name, row, parts, int(ends[stop]) - before)
+                yield Piece(PiecePlace(number, 0), self.name, row, parts, int(ends[stop]) - before)
                 row, number = row + sum(part.n_rows for part in parts), number + 1
                 parts, start, before = [], stop + 1, int(ends[stop])
             parts.append(block.rows(start, block.n_rows))
             filled = (int(ends[-1]) if len(ends) else filled) - before
         if any(part.n_rows for part in parts):
-            yield Piece(Place(number, 0), self.name, row, parts, filled)
+            yield Piece(PiecePlace(number, 0), self.name, row, parts, filled)
 
     def _computed(self) -> Iterator[RowBlock]:
         """Compute one block after the other, each while the one before is at work."""

@@ -38,7 +38,7 @@ from fewpass.pipeline.tables.readers.source import (
     NumberColumns,
     ParsedRows,
     Piece,
-    Place,
+    PiecePlace,
     TableCells,
     TableReader,
 )
@@ -118,7 +118,7 @@ class CsvRows(TableReader):
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:  # noqa: ARG002
         for file, address in enumerate(self._addresses):
             for number, row, text in self._texts_of(address, min(piece_bytes, _PIECE)):
-                yield Piece(Place(number, file), address.name, row, text, text.bytes.size)
+                yield Piece(PiecePlace(number, file), address.name, row, text, text.bytes.size)
 
     def _texts_of(self, address: Address, n_bytes: int) -> Iterator[tuple[int, int, CsvText]]:
         """Yield the pieces of a file: number, number of the first row, and rows."""

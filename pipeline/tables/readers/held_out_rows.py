@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.source import ParsedRows, Place, Source, SplitBy
+from fewpass.pipeline.tables.readers.source import ParsedRows, PiecePlace, Source, SplitBy
 
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -54,7 +54,7 @@ class HeldOutShare(NamedTuple):
     seed: int
     threshold: float | None = None  # of the keys that rows are held out by; None: at random
 
-    def of(self, parsed: ParsedRows, place: Place) -> Mask:
+    def of(self, parsed: ParsedRows, place: PiecePlace) -> Mask:
         """Return which rows (n,) of a piece are held out."""
         if self.threshold is not None:
             assert parsed.split is not None, "the source was asked for it"
@@ -64,7 +64,7 @@ class HeldOutShare(NamedTuple):
         return held_out if parsed.among is None else held_out[parsed.among.good]
 
 
-def held_out_at_random(target: Keys, fraction: float, seed: int, place: Place) -> Mask:
+def held_out_at_random(target: Keys, fraction: float, seed: int, place: PiecePlace) -> Mask:
     """Draw the held-out rows among the rows (n,) of a piece: deterministic given seed and place."""
     return stratified(target, np.random.default_rng([seed, HELD_OUT, *place]), fraction)
 

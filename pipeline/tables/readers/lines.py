@@ -16,7 +16,7 @@ from fewpass.pipeline.tables.readers.characters import NEWLINE
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable, with_line_feeds
 from fewpass.pipeline.tables.readers.csv_quotes import INSIDE, NO_QUOTES, OUTSIDE, Quotes
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
-from fewpass.pipeline.tables.readers.source import Piece, Place
+from fewpass.pipeline.tables.readers.source import Piece, PiecePlace
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, refuse_begun
@@ -306,7 +306,7 @@ def line_pieces(
     for file, address in enumerate(addresses):
         line = 1
         for number, text in text_pieces(address, piece_bytes, longest, cells):
-            yield Piece(Place(number, file), address.name, line, text, text.bytes.size)
+            yield Piece(PiecePlace(number, file), address.name, line, text, text.bytes.size)
             line += text.lines
 
 

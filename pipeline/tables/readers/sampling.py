@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.readers.column_roles import (
 )
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.library_errors import naming, parsing
-from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, Place, TableReader
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, PiecePlace, TableReader
 
 #: Rows drawn of the first ones (column_roles.SAMPLE_BYTES) that decide on a recipe; of tables so
 #: wide that their cells take more memory than they may, fewer.
@@ -37,7 +37,9 @@ class FirstSample(NamedTuple):
     table: Any  # of Arrow
     n_rows: int | None  # of the whole table, where these are drawn from all of it
     places: NDArray[np.int64]  # (n,) of these rows among all that were read
-    labels: tuple[tuple[Place, Any], ...]  # of all rows of each piece that was read, if asked for
+    labels: tuple[
+        tuple[PiecePlace, Any], ...
+    ]  # of all rows of each piece that was read, if asked for
     gaps: frozenset[str]  # columns with missing cells in any row that was read
     row_bytes: float  # of a row, as pieces count them
     first: Piece  # that was read
@@ -55,7 +57,7 @@ def sampled(
     """
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     parts: list[Any] = []
-    labels: list[tuple[Place, Any]] = []
+    labels: list[tuple[PiecePlace, Any]] = []
     faults: list[tuple[int, str, str]] = []
     gaps: set[str] = set()
     first: Piece | None = None

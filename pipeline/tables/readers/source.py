@@ -106,7 +106,7 @@ class BadRow(NamedTuple):
     reason: str
 
 
-class Place(NamedTuple):
+class PiecePlace(NamedTuple):
     """Which piece it is: what is drawn at random for its rows depends on that alone."""
 
     number: int  # among those of its file
@@ -116,7 +116,7 @@ class Place(NamedTuple):
 class Piece(NamedTuple):
     """A part of one file, not parsed yet."""
 
-    place: Place
+    place: PiecePlace
     file: str
     first_line: int  # number of its first line (or row) in the file, from 1
     content: Any  # what the reader that made it parses

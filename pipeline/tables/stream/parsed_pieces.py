@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
-from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Place, Source
+from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, PiecePlace, Source
 from fewpass.storage.ordered import ordered_map
 
 Result = TypeVar("Result")
@@ -19,7 +19,7 @@ class ParsedPiece(NamedTuple):
     """Rows of one piece as they came."""
 
     number: int  # of all pieces of the source
-    place: Place
+    place: PiecePlace
     parsed: ParsedRows
     n_bytes: int  # of the source
     where: str

@@ -26,7 +26,13 @@ from fewpass.pipeline.tables.ingest.partition import PARTITION
 from fewpass.pipeline.tables.ingest.read_counts import LISTED, skipped_in_words
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.pipeline.tables.readers.label_texts import labelled
-from fewpass.pipeline.tables.readers.source import PIECE_BYTES, ParsedRows, Piece, Place, Source
+from fewpass.pipeline.tables.readers.source import (
+    PIECE_BYTES,
+    ParsedRows,
+    Piece,
+    PiecePlace,
+    Source,
+)
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.table import Table, concatenate, n_bytes, take
@@ -131,7 +137,7 @@ class HeldOutRows:
         self._tables: list[Table] = []
         self._keys: list[NDArray[np.float64]] = []
 
-    def add(self, table: Table, place: Place) -> None:
+    def add(self, table: Table, place: PiecePlace) -> None:
         """Add the held-out rows of a piece."""
         key = np.random.default_rng([self._seed, PARTITION, *place, 1]).random(table.n_rows)
         self._add_below(table, key)

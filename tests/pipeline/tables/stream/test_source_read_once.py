@@ -20,7 +20,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.tables.readers.source import Place
+from fewpass.pipeline.tables.readers.source import PiecePlace
 from fewpass.pipeline.tables.stream import first_rows, source_pieces
 from fewpass.pipeline.tables.stream.source_pieces import HeldOutRows
 from fewpass.pipeline.tables.stream.sources import read_first_rows
@@ -453,7 +453,7 @@ def test_held_out_rows_fit_into_their_budget_and_are_drawn_alike():
     held_out, rows = HeldOutRows(4_000, seed=0), 10
     for piece in range(100):
         X = np.full((rows, 3), piece, np.float32)
-        held_out.add(DenseTable(X, np.zeros(rows), None), Place(piece, 0))
+        held_out.add(DenseTable(X, np.zeros(rows), None), PiecePlace(piece, 0))
     kept = held_out.table().X[:, 0]
     assert 50 < len(kept) <= 4_000 // 20
     assert 20 < np.median(kept) < 80

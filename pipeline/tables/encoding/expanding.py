@@ -170,7 +170,7 @@ def put_level(steps: ExpansionSteps, s: int, rows: BlockOfRows, slot: int) -> in
 
 @part_of_kernels
 def interpolate(numbers: Vector, at: int, n: int, rows: BlockOfRows) -> None:
-    """PiecePlace codes between n knots, as np.interp does; their values and slopes stand behind them."""
+    """Place codes between n knots, as np.interp does; their values and slopes stand behind them."""
     rows.beyond[:] = -1.0
     for k in range(n):
         knot = numbers[at + k]

@@ -33,6 +33,7 @@ class Block(NamedTuple):
     row_state: NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) without them
     offset: NDArray[np.float64] | None = None  # (n,) to be added to scores; no kernel knows it
     folds: NDArray[np.int64] | None = None  # (n,) the fold of every row; tasks leave one out
+    threads: int = 1  # that a step may take, changing no bit
 
 
 class ColumnMoments(NamedTuple):

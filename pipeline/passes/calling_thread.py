@@ -19,6 +19,7 @@ class CallingThread:
     why = "rows in memory"
     dashboard: str | None = None
     near = alone = True
+    threads = 1  # fits run side by side where somebody searches over settings
     together = None  # tasks are submitted one by one
 
     def __init__(self) -> None:

@@ -83,6 +83,10 @@ class Executor(Protocol):
         """Whether all tasks run in this process."""
 
     @property
+    def threads(self) -> int:
+        """Threads that a task may take where no other task runs."""
+
+    @property
     def alone(self) -> bool:
         """Whether one task runs at a time, with nothing in parallel."""
 

@@ -66,6 +66,11 @@ class OnDask:
         self._handle = type_of_handles()
         self.dashboard, self.why = dashboard, why
 
+    @property
+    def threads(self) -> int:
+        """Threads of the worker that has the fewest."""
+        return min(self.together.threads())
+
     @cached_property
     def together(self) -> Together:
         """Submits graphs of tasks."""

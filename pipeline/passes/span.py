@@ -45,6 +45,7 @@ class Job(NamedTuple):
     in_place: bool = False  # whether a walk steps the one state there is, where memory is short
     together: int = 0  # streams that a process has the memory for; 0: all of them
     once: SourceRows | None = None  # the rows of a source that is read once, in this process
+    threads: int = 1  # that a step may take: no other task runs beside a walk of one stream
 
     def with_columns(self, d: int) -> Job:
         """Return the same for states of d columns."""

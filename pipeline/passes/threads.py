@@ -95,7 +95,7 @@ class InProcess:
 
     def __init__(self, threads: int = 1, why: str = "") -> None:
         self.compiled: set[str] = set()
-        self.why, self.alone = why, threads == 1
+        self.why, self.alone, self.threads = why, threads == 1, threads
         self._small, self._spans = started_pool(threads), self._started(threads)
         self._works: WeakSet[PoolTask] = WeakSet()  # all works that may still be waited for
         self._closed = False

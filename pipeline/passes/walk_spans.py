@@ -81,7 +81,8 @@ def walk_span(
     def read() -> Generator[Block]:
         with closing(reader.blocks(windows)) as blocks:
             for window, (block, places, _) in zip(windows, blocks, strict=False):
-                yield block  # and that is the last one where its loss explodes
+                # and that is the last one where its loss explodes
+                yield block._replace(threads=job.threads)
                 if row_state is not None and walk.row_state == "update":
                     row_state.write(sweep, window, places, block)
 

@@ -80,6 +80,7 @@ def _on_data_set(
         numbers = RowStateStore(numbers.folder, chunk_bytes)
     stay = job.resident and training.executor.near
     job = job._replace(
+        threads=training.executor.threads if job.stats.streams == 1 else 1,
         row_state_size=size,
         row_state=RowStateInMemory(numbers) if stay else numbers,
         rows=rows_in_memory(training.dataset, job.rule),

@@ -42,6 +42,7 @@ import numpy as np
 from fewpass.solvers.dual.dual_scale import dual_scale
 from fewpass.solvers.dual.duality import GapPart, constant_column, gap_certificate
 from fewpass.solvers.dual.moved_centre import Charges, move, squared_distance, steps_alone
+from fewpass.solvers.dual.rounds import owed_after
 from fewpass.solvers.dual.sdca_state import (
     RUNNING,
     START,
@@ -146,16 +147,18 @@ def move_centre(
     step, W, z, own = stepped(problem, stats), state.W, pull.z, pull.own
     w, x = W[:, RUNNING], W[:, START]
     alpha, beta = momentum(pull.alpha, own / pull.r)
-    b, b_before = state.centre.intercept(w[-1]), state.centre.intercept(x[-1])
-    charges = Charges(state.pull.charged, pull.charged, own)
-    move(w, x, z, weights_of_steps(step, state), beta, charges)
+    reached, before = weights_of_steps(step, state), state.pull.charged
+    b, b_before = state.centre.intercept(reached[-1]), state.centre.intercept(x[-1])
+    owed = owed_after(state, z, before, pull.charged)
+    move(w, x, z, reached, beta, Charges(before, pull.charged, own))
 
     column = constant_column(step, stats)
     left = column.left / float(np.ravel(pull.charged)[-1])
     offset = (1.0 - left) * (b + beta * (b - b_before)) + left * column.level
     centre = state.centre._replace(offset=offset)
     x[-1] = (b - offset) / centre.unit if centre.unit > 0.0 else 0.0
-    moved = state._replace(centre=centre, pull=pull._replace(alpha=alpha))
+    pull = pull._replace(alpha=alpha, rounds=pull.rounds._replace(owed=owed))
+    moved = state._replace(centre=centre, pull=pull)
     return at_pass_start(problem, stats, moved, worth)
 
 

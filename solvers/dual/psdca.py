@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
 from fewpass.solvers.dual.column_pulls import LONG, MANY, after_a_pass, pulls
-from fewpass.solvers.dual.duality import GAP, GapPart
+from fewpass.solvers.dual.duality import GAP, GapPart, constant_column
 from fewpass.solvers.dual.proximal import (
     Growth,
     at_pass_start,
@@ -42,7 +42,10 @@ from fewpass.solvers.dual.proximal import (
     worth_of,
     zeros_for_certain,
 )
+from fewpass.solvers.dual.rounds import BITES, LAG, begin_rounds, first_weights, step_in_rounds
+from fewpass.solvers.dual.rounds_steps import Given
 from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.dual.sdca_batches import Batch
 from fewpass.solvers.dual.sdca_state import (
     ALIKE,
     ASKED,
@@ -59,14 +62,23 @@ from fewpass.solvers.dual.sdca_state import (
 from fewpass.solvers.dual.sdca_streams import add_moves
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
+from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
-from fewpass.solvers.protocol import Certificate, ExpectedPasses, ProblemStats, Reduce
+from fewpass.solvers.protocol import (
+    BatchSize,
+    Block,
+    Certificate,
+    ExpectedPasses,
+    ProblemStats,
+    Reduce,
+)
 
 PER_ROOT, PER_ROOT_FEW = 0.7, 0.45  # passes to expect, times the root of K and the digits; where
 # columns are few
 MOST_K, MOST_K_FEW = 16.0, 400.0  # from here to about a thousand K tells nothing
 L1_ALONE, WITH_SQUARES = 5.5, 0.6  # passes to expect for a digit with an l1 penalty
+ROUND, MINI_BATCH = 128, 16  # rows
 FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 
 
@@ -80,11 +92,23 @@ class Psdca(Sdca):
     gap."""
     grow_to: PositiveInt = 64
     """Largest r; steps are made with r lam in place of lam. 1 is sdca."""
+    batch: Batch | Literal["rounds"] = "serial"  # type: ignore[assignment]
+    """Rows one by one (serial), in rounds of rows predicted by the same weights, whose moves are
+    added up and shortened as they are measured to need it (rounds: threads share a round), or in
+    mini-batches whose steps are not shortened (naive: may diverge), or by the rows' spectral norm
+    (safe), or as far as steps that were tried need it (aggressive)."""
+    batch_size: BatchSize | None = None  # type: ignore[assignment]
+    """Rows of a round or a mini-batch [default: 128, or 16 of a mini-batch]."""
     columns: Literal["auto", "alike", "apart"] = "auto"
     """One weight of the centre for all columns (alike), or larger ones for columns of larger values
     (apart); auto: alike, and where there are more than 1000 columns and more than a tenth of the
     rows, the square of the longest row is 50 times the mean, and rows are visited one by one, apart
     as long as that brings no less."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows that are predicted by the same weights, in rounds and batches."""
+        return self.batch_size or (ROUND if self.batch == "rounds" else MINI_BATCH)
 
     @property
     def for_one_score(self) -> str | None:
@@ -119,7 +143,11 @@ class Psdca(Sdca):
                 "psdca pulls columns apart by what ingest measured of each, and nothing is known "
                 "of these. Leave solver.columns out, or ingest the rows."
             )
+        if self.batch == "rounds":
+            refuse_unfit_rounds(problem, stats)
         state: SdcaState = super().first_state(problem, stats)
+        if self.batch == "rounds":
+            state = state._replace(W=first_weights(stats.rows_kind, stats.d))
         begin = np.zeros(stats.d + 1 if stats.streams > 1 else 0)
         pull = state.pull._replace(
             z=np.zeros(stats.d + 1), begin=begin, h=self.first_pulls(problem, stats),
@@ -134,6 +162,27 @@ class Psdca(Sdca):
         """Return the problem with what r multiplies for its strength."""
         return stepped(problem, stats)
 
+    def step_rows(
+        self, problem: Problem, stats: ProblemStats, state: SdcaState, block: Block,
+        tell: ReportLosses = ignore_losses,
+    ) -> SdcaState:  # fmt: skip
+        """Visit the rows of one block."""
+        if self.batch != "rounds":
+            return super().step_rows(problem, stats, state, block, tell)
+        step, B = self.stepped(problem, stats), self.rows_at_once
+        column = constant_column(step, stats).value
+        if state.pull.rounds.across == 0.0:
+            state = begin_rounds(state, block, column, B)
+        scale = self._scale(problem, stats, state)
+        K = problem.loss.rate(stats.target_mean) * state.pull.rounds.common * scale
+        given = Given(
+            step, column, problem.intercept * state.centre.offset, scale, B,
+            min(1.0, K / BITES), max(1.0, stats.n / (LAG * B)),
+        )  # fmt: skip
+        key = [stats.seed, state.passes, state.sums.rows]
+        most = self.shrink_rounds if state.passes else 0
+        return step_in_rounds(state, given, block, most, key, block.threads)
+
     def first_pulls(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
         """Return how hard the centre may pull each column; no entries for all alike."""
         heavy = stats.d > MANY and stats.max_square > LONG * stats.mean_square
@@ -147,7 +196,7 @@ class Psdca(Sdca):
         if not problem.penalty.is_smooth and self.batch == "serial" and tol < 1.0:
             return ExpectedPasses(usual=1.0 + digits(tol) * per_digit_with_l1(problem, stats))
         condition = conditioning(problem, stats)
-        if condition is None or self.batch != "serial" or not tol < 1.0:
+        if condition is None or self.batch not in ("serial", "rounds") or not tol < 1.0:
             return ExpectedPasses()
         K = condition.slowness(stats.n)
         few = columns_are_few(stats.n, stats.d)
@@ -191,6 +240,20 @@ class Psdca(Sdca):
         worth = worth_of(pull, total)
         moved = move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
         return begin_pass(moved, len(states))
+
+
+def refuse_unfit_rounds(problem: Problem, stats: ProblemStats) -> None:
+    """Raise ValueError for what rounds do not go with."""
+    if not problem.penalty.is_smooth:
+        raise ValueError(
+            f"With an {problem.penalty.name} penalty rows are not stepped in rounds. Leave "
+            "solver.batch out, or take penalty=l2."
+        )
+    if stats.streams > 1:
+        raise ValueError(
+            f"Rounds are one stream, which threads share, and streams is {stats.streams}. Leave "
+            "streams out, or solver.batch."
+        )
 
 
 def per_digit_with_l1(problem: Problem, stats: ProblemStats) -> float:

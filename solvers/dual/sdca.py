@@ -52,11 +52,12 @@ from fewpass.solvers.dual.sdca_state import (
     proven_at_start,
     read_column,
     running_gap,
+    running_weights,
     weights_of_steps,
 )
 from fewpass.solvers.dual.sdca_steps import visit_rows
 from fewpass.solvers.dual.sdca_streams import add_moves
-from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows
+from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows, visit_once_more
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits, gap_of
 from fewpass.solvers.kernels.rows import side_by_side
@@ -74,6 +75,7 @@ from fewpass.solvers.protocol import (
     Weights,
 )
 
+VISITED_AGAIN = ("serial", "rounds")  # kinds of batches whose rows may be visited again
 PER_K = 1.5  # passes to expect, times K and the digits
 
 
@@ -96,6 +98,11 @@ class Sdca(DualMethod):
     memory: fewer passes, more arithmetic. 100 under the plain hinge, unless something is set."""
 
     @property
+    def rows_at_once(self) -> int:
+        """Rows that are predicted by the same weights, in batches."""
+        return self.batch_size
+
+    @property
     def certify_pass(self) -> Reduce:
         """The duality gap of the newest weights."""
         return Reduce(GAP, newest_point, prove_newest)
@@ -111,7 +118,7 @@ class Sdca(DualMethod):
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> SdcaState:
         """Return zero weights, from zero dual variables; ValueError for batches visited again."""
-        if self.shrink_rounds and self.batch != "serial":
+        if self.shrink_rounds and self.batch not in VISITED_AGAIN:
             raise ValueError(
                 f"Rows are visited again one by one, not in {self.batch} batches. Leave "
                 "solver.shrink_rounds out, or solver.batch."
@@ -190,7 +197,10 @@ class Sdca(DualMethod):
 
     def uncertified(self, state: SdcaState) -> Weights:
         """Return the running weights; of a penalty that shrinks them those of the last pass."""
-        return read_column(state, START if state.pull.shrinks else RUNNING)
+        if state.pull.shrinks:
+            return read_column(state, START)
+        seen = state.centre.weights(running_weights(state), np.size(state.best.intercept))
+        return seen._replace(coef=np.array(seen.coef, order="C"))
 
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: SdcaState, block: Block,
@@ -206,8 +216,7 @@ class Sdca(DualMethod):
         )  # fmt: skip
         if self.batch == "serial":
             g = state.pull.gains
-            row_state = per_row(block)
-            before = state.shares[0] * row_state[:, 0]
+            before = state.shares[0] * per_row(block)[:, 0]
             rows = block.order.shape[0]
             ends = ends_of(stats.stream_rows, rows, tell)
             curve = np.zeros(len(ends))
@@ -222,14 +231,14 @@ class Sdca(DualMethod):
             )  # from zero nearly all rows move at first
             more = 0
             if most:
-                more = visit_moving_rows(how, block, row_state, before, most, state.passes, key)
+                again = partial(_visit_again, how, block)
+                more = visit_moving_rows(again, block, before, most, state.passes, key)
             more += state.sums.extra_visits
             return state._replace(sums=state.sums._replace(extra_visits=more))
-        batch_curvatures = curvatures(block, stats.d, column, self.batch, self.batch_size)
+        b = self.rows_at_once
+        batch_curvatures = curvatures(block, stats.d, column, self.batch, b)
         scratch = np.zeros(stats.d + 1)
-        beta, *sums_of_rows = visit_batches(
-            *inputs, self.batch_size, batch_curvatures, state.beta, scratch
-        )
+        beta, *sums_of_rows = visit_batches(*inputs, b, batch_curvatures, state.beta, scratch)
         return count_rows(state._replace(beta=beta), block.order.shape[0], *sums_of_rows)
 
     def _scale(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> float:
@@ -301,3 +310,9 @@ class Sdca(DualMethod):
         offset = constant_column(problem, stats).offset(b)
         state = state._replace(centre=state.centre._replace(offset=offset))
         return begin_pass(state, len(states))
+
+
+def _visit_again(how: StepInputs, block: Block, order: NDArray[np.int64]) -> float:
+    """Step rows once more; return the sum of their brackets."""
+    block = block._replace(order=order)
+    return visit_once_more(*how, *block[:4], per_row(block))

@@ -24,6 +24,7 @@ from fewpass.solvers.penalties import shrunk
 from fewpass.solvers.protocol import Certificate, ProblemStats, Weights
 
 START, RUNNING = 0, 1  # columns of W
+SHARED, MOVE = 2, 3  # in rounds: V, and what a round moves (rounds.py)
 #: Passes between two that add up w(a) afresh: by then rounding is about 4 times that of one.
 REFRESHED = 16
 UNBOUNDED = sys.float_info.max  # in place of infinity, which is not stored
@@ -57,6 +58,21 @@ class Ways(NamedTuple):
     third: float = UNBOUNDED
 
 
+class Rounds(NamedTuple):
+    """What goes on from round to round (rounds.py); `across` is 0 before the first."""
+
+    common: float = 0.0  # mean square of rows along V
+    owed: float = 0.0  # the move along V that is not paid out: predictions are by w - owed V
+    across: float = 0.0  # s: by how much a row's square counts across V
+    along: float = 0.0  # s_V: the same along it, where moves are paid out ...
+    rho: float = 1.0  # ... over so many rounds
+    #: Squares, decaying: of all moves together and of each row's, across V and along it.
+    U: float = 0.0
+    R: float = 0.0
+    G: float = 0.0
+    S: float = 0.0
+
+
 class Pull(NamedTuple):
     """The proximal centre and its weight (proximal.py); without a centre, r is 1 and nothing moves.
 
@@ -81,6 +97,7 @@ class Pull(NamedTuple):
     away: float = 0.0  # lam ||x - v||^2 where the pass began, or twice what the penalty's brackets
     # add to the gap; the constant column left out
     dual_v: Any = 0.0  # v's entry of the constant column there, times theta
+    rounds: Rounds = Rounds()
 
     @property
     def per_column(self) -> bool:
@@ -114,7 +131,8 @@ class SdcaState(NamedTuple):
     Of several scores every number of a column is (wide,) of all classes (wide_rows.py).
     """
 
-    W: NDArray[np.float64]  # (d + 1, 2), or (d + 1, 2, wide): columns START, RUNNING
+    W: NDArray[np.float64]  # (d + 1, 2), or (d + 1, 2, wide): columns START, RUNNING; in rounds
+    # (d + 1, 4): SHARED and MOVE, too
     fresh: NDArray[np.float64]  # (d + 1,) w(a) added up anew in this pass; 0 unless adding
     best: BestWeights
     centre: Centre
@@ -199,9 +217,18 @@ def charged_in_steps(step: Problem, state: SdcaState) -> Problem:
     return step._replace(penalty=step.penalty.over(state.pull.scale * step.lam))
 
 
+def running_weights(state: SdcaState) -> NDArray[np.float64]:
+    """Return the weights that rows are predicted by, (d + 1,), where nothing shrinks them."""
+    w, owed = state.W[:, RUNNING], state.pull.rounds.owed
+    return w - owed * state.W[:, SHARED] if owed else w
+
+
 def weights_of_steps(step: Problem, state: SdcaState) -> NDArray[np.float64]:
-    """Return the weights that RUNNING stands for, (d + 1,): where the penalty shrinks it a copy."""
-    w = state.W[:, RUNNING]
+    """Return the weights that RUNNING stands for, (d + 1,).
+
+    A copy where the penalty shrinks it, or where rounds owe a move along V.
+    """
+    w = running_weights(state)
     if not state.pull.shrinks:
         return w
     x: NDArray[np.float64] = shrunk(charged_in_steps(step, state).penalty, w)

@@ -18,12 +18,19 @@ SVM", section 3.2, for windows; docs/methods.md, section 7.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.duality import Gains, move_weights, prefetch_resident, square_of
+from fewpass.solvers.dual.duality import (
+    Gains,
+    move_weights,
+    per_row,
+    prefetch_resident,
+    square_of,
+)
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, SideBySide
@@ -53,24 +60,24 @@ class StepInputs(NamedTuple):
 
 
 def visit_moving_rows(
-    how: StepInputs, block: Block, row_state: NDArray[np.float64], before: NDArray[np.float64],
+    visit: Callable[[NDArray[np.int64]], float], block: Block, before: NDArray[np.float64],
     most: int, passes: int, key: list[int],
 ) -> int:  # fmt: skip
     """Go over the rows that moved, up to `most` times; returns how many visits that were.
 
-    `row_state` (n, k) are the rows' numbers after the first visit, `before` (n,) their first ones
-    before it; `passes` were made before this one.
+    `visit` steps rows in an order and returns the sum of their brackets before.  The numbers per
+    row are those after the first visit, `before` (n,) their first ones before it; `passes` were
+    made before this one.
     """
+    row_state = per_row(block)
     moved = row_state[:, 0] != before if row_state.shape[1] == 1 else row_state[:, 1] != 0.0
     active = block.order[moved[block.order]]
     random, first, rounds = np.random.default_rng([*key, ROUNDS]), 0.0, 0
     if active.shape[0] == 0:
         return 0
-    again = most_again(passes) * block.order.shape[0]
-    most = min(most, again // int(active.shape[0]))
+    most = min(most, most_again(passes) * block.order.shape[0] // int(active.shape[0]))
     while rounds < most:
-        again = block._replace(order=random.permutation(active))
-        brackets = visit_once_more(*how, *again[:4], row_state)
+        brackets = visit(random.permutation(active))
         first, rounds = first or brackets, rounds + 1
         if rounds > 1 and brackets <= FELL_TO * first:
             break

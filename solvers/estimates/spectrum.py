@@ -27,30 +27,47 @@ def sigma_square(
 ) -> float:
     """Return the largest eigenvalue of (1/m) sum weight_i x_i x_i^T over order's first 1000 rows.
 
-    Power iteration to about 0.1 %, from below.  It starts at a positive vector, which suits rows
-    without negative numbers.
+    Power iteration to about 0.1 %, from below.
+    """
+    return largest_eigenvector(rows, weight, d, order)[0]
+
+
+def largest_eigenvector(
+    rows: Rows, weight: NDArray[np.float64], d: int, order: NDArray[np.int64], column: float = 0.0
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the same eigenvalue and its vector, (d + 1,) of length 1, or 0 if all rows are 0.
+
+    Every row ends in a constant, `column`.  The iteration starts at a positive vector, which suits
+    rows without negative numbers.
     """
     sample = order[:MOST_ROWS]
-    u = np.random.default_rng(0).uniform(0.5, 1.5, d)
+    u = np.random.default_rng(0).uniform(0.5, 1.5, d + 1)
+    u[d] *= column != 0.0
     eigenvalue = 0.0
     for _ in range(ITERATIONS):
-        v = np.zeros(d)
-        before, eigenvalue = eigenvalue, float(multiply(u, v, rows, weight, sample))
+        v = np.zeros(d + 1)
+        before, eigenvalue = eigenvalue, float(multiply(u, v, rows, weight, sample, column))
         size = float(np.linalg.norm(v))
-        if size == 0.0 or abs(eigenvalue - before) <= CONVERGED * eigenvalue:
-            break
+        if size == 0.0:
+            return 0.0, v
         u = v / size
-    return eigenvalue
+        if abs(eigenvalue - before) <= CONVERGED * eigenvalue:
+            break
+    return eigenvalue, u
 
 
 @kernel
-def multiply(u: PerColumn, v: PerColumn, rows: Rows, weight: PerRow, sample: Order) -> float:
+def multiply(
+    u: PerColumn, v: PerColumn, rows: Rows, weight: PerRow, sample: Order, column: float
+) -> float:
     """v += (1/m) sum weight_i x_i (x_i . u) over m rows; returns u . v over ||u||^2."""
-    total, square, m = 0.0, 0.0, sample.shape[0]
+    total, square, m, d = 0.0, 0.0, sample.shape[0], u.shape[0] - 1
     for i in sample:
-        p = dot_vector(rows, i, u)
+        p = dot_vector(rows, i, u) + column * u[d]
         total += weight[i] * p * p
-        add_vector(rows, i, weight[i] * p / m, v)
+        step = weight[i] * p / m
+        add_vector(rows, i, step, v)
+        v[d] += step * column
     for j in range(u.shape[0]):
         square += u[j] * u[j]
     return total / (m * square)

@@ -123,3 +123,50 @@ def prefetch(_typing: Any, array: Any, index: Any, beyond: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def add_atomically(_typing: Any, counts: Any, index: Any, number: Any) -> Any:
+    """Add to a number of an array of int64, seen by all threads with what was written before."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        data = context.make_array(counts)(context, builder, args[0]).data
+        builder.atomic_rmw("add", builder.gep(data, [args[1]]), args[2], "seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(counts, types.intp, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def read_atomically(_typing: Any, counts: Any, index: Any) -> Any:
+    """Return a number of an array of int64, and see what was written before it was added to."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        data = context.make_array(counts)(context, builder, args[0]).data
+        return builder.load_atomic(builder.gep(data, [args[1]]), "seq_cst", 8)
+
+    return types.int64(counts, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def let_others_run(_typing: Any) -> Any:
+    """Let the operating system run another thread on this core."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        signature = ir.FunctionType(ir.IntType(32), [])
+        function = cgutils.get_or_insert_function(builder.module, signature, "sched_yield")
+        return builder.call(function, [])
+
+    return types.int32(), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def sleep(_typing: Any, microseconds: Any) -> Any:
+    """Let this thread sleep for some microseconds."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        signature = ir.FunctionType(ir.IntType(32), [ir.IntType(32)])
+        function = cgutils.get_or_insert_function(builder.module, signature, "usleep")
+        return builder.call(function, args)
+
+    return types.int32(types.int32), generate

@@ -37,6 +37,7 @@ FORMS = {
     "psdca": [
         {"columns": "apart", "passes": 7, "lam": "0.01/n"},
         {"columns": "apart", "streams": 2, "passes": 5, "lam": "0.01/n"},
+        {"batch": "rounds", "batch_size": 32, "shrink_rounds": 2, "passes": 4, "lam": "0.1/n"},
     ],
     "asdca": [{"batch_size": 40, "passes": 4}],
     "gd": [{"passes": 5}],

@@ -77,9 +77,14 @@ def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
     for compiled, plain in zip(*ends, strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-14)
     state, before = copy_state(state), kept[:, 0].copy()
-    assert visit_moving_rows(how, block, kept, before, 9, 1, [0]) == 0  # nobody has moved
+
+    def again(order):
+        return visit_once_more(*how, *block._replace(order=order)[:4], kept)
+
+    block = block._replace(row_state=kept)
+    assert visit_moving_rows(again, block, before, 9, 1, [0]) == 0  # nobody has moved
     before[[4, 8]] += 1.0
-    assert visit_moving_rows(how, block, kept, before, 1, 1, [0]) == 2
+    assert visit_moving_rows(again, block, before, 1, 1, [0]) == 2
 
 
 def test_visits_are_few_far_from_the_optimum_and_double_on_the_way():

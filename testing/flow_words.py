@@ -11,7 +11,7 @@ from testing.prefect_server import FlowRunner
 #: What a script begins with; the program itself is there for all that runs no flow.
 SHIM = """
 prefect() {
-  if [ "$1" != run ] || [[ " $* " == *" --help "* ]]; then command prefect "$@"; return; fi
+  if [ "$1" != run ]; then command prefect "$@"; return; fi
   printf '%s\\n' "$PWD" "${@:2}" > "$FLOWS/asked"
   read -r status < "$FLOWS/told"
   cat "$FLOWS/said"

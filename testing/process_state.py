@@ -57,7 +57,8 @@ def loggers():
     before = [(one, one.level, one.disabled, one.handlers[:]) for one in there]
     yield
     for one, level, disabled, handlers in before:
-        one.setLevel(level)
+        if one.level != level:  # to say it is slow: what all others answered is forgotten
+            one.setLevel(level)
         one.disabled, one.handlers[:] = disabled, handlers
 
 

@@ -78,6 +78,7 @@ def pytest_report_header(config):
 def pytest_configure():
     """Signals are as in a terminal: in the background Ctrl-C is ignored, by what is started, too."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()  # until all is loaded: modules and tests are no garbage
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist there is no such hook
@@ -119,7 +120,8 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_collection_finish():
     """Spare what takes time and proves nothing, now that all libraries are loaded."""
-    gc.freeze()  # thousands of tests are no garbage, and need not be looked through for any
+    gc.freeze()  # thousands of tests need not be looked through for any
+    gc.enable()
     gc.set_threshold(50_000, 20, 50)
     threadpool_limits(1)  # BLAS spins for milliseconds after each sum, in the way of other tests
 

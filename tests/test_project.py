@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib import import_module
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
@@ -32,13 +33,16 @@ def test_one_import_name_is_ours_alone():
     assert {name for name in installed if not name.startswith("__editable__")} == {"fewpass"}
 
 
+@cache
 def imported(path):
     """The top-level names that a file imports, and where."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module]
-        yield from ((name.partition(".")[0], f"{path}:{node.lineno}") for name in names)
+        found += [(name.partition(".")[0], f"{path}:{node.lineno}") for name in names]
+    return found
 
 
 @pytest.mark.parametrize(

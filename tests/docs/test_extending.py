@@ -56,7 +56,9 @@ def test_what_the_page_shows_works(tmp_path):
     work.mkdir()
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PROJECT / "fewpass", packages / "fewpass", ignore=ignored)
-    environment = os.environ | {"PYTHONPATH": str(packages), "XDG_CACHE_HOME": str(tmp_path)}
+    environment = os.environ | {
+        "PYTHONPATH": str(packages)
+    }  # whose kernels are kept, as others are
     blocks = BLOCK.findall(PAGE)
     assert sum(kind == "python" for _, kind, _ in blocks) == 7
     place_programs(packages, work)

@@ -306,8 +306,6 @@ SUBJECTS = {
     )
 }  # fmt: skip
 
-TRAININGS = tuple(name for name, s in SUBJECTS.items() if s.kind == "training")
-
 
 def publish_again(at: str) -> None:
     """Publish the model of the only generation a second time, unless that is done."""

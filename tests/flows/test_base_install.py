@@ -4,8 +4,6 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from fewpass.pipeline.clicks import write_visits
 from testing.one_process import run_all
 
@@ -31,12 +29,7 @@ explain model
 report model
 report model --html"""
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("base")
-    write_visits(made / "visits.csv", 4000, 0)
-    return made
+AHEAD = "from fewpass.pipeline.compiling_ahead import train_stored; train_stored('logistic', 'dense', 'float32')"
 
 
 def base(commands, folder):
@@ -46,17 +39,19 @@ def base(commands, folder):
     )
 
 
-def test_every_step_from_a_table_to_a_page(folder):
-    """And what needs more names it."""
-    steps = [["fewpass", *line.split(), "--json"] for line in COMMANDS.splitlines()]
+def test_every_step_from_a_table_to_a_page(tmp_path):
+    """Kernels that are compiled ahead are one; and what needs more names it."""
+    write_visits(tmp_path / "visits.csv", 4000, 0)
+    steps = [[AHEAD]]
+    steps += [["fewpass", *line.split(), "--json"] for line in COMMANDS.splitlines()]
     pictures = [
         ["fewpass", "report", "model"],
         ["fewpass", "evaluate", "model", "visits-test", "--reliability"],
     ]
     estimators = [[f"from fewpass import {name}"] for name in ("LinearClassifier", "from_run")]
-    (folder / "lake/_delta_log").mkdir(parents=True)
-    (folder / "berg/metadata").mkdir(parents=True)
-    (folder / "berg/metadata/version-hint.text").write_text("1")
+    (tmp_path / "lake/_delta_log").mkdir(parents=True)
+    (tmp_path / "berg/metadata").mkdir(parents=True)
+    (tmp_path / "berg/metadata/version-hint.text").write_text("1")
     read = "ingest {} nothing --label bought"
     extras = {
         "delta": read.format("lake"), "iceberg": read.format("berg"),
@@ -64,12 +59,12 @@ def test_every_step_from_a_table_to_a_page(folder):
         "mlflow": "export model model.mlflow",
     }  # fmt: skip
     lacking = [["fewpass", *line.split()] for line in extras.values()]
-    said = base([*steps, *pictures, *estimators, *lacking], folder)
+    said = base([*steps, *pictures, *estimators, *lacking], tmp_path)
     for step, done in zip(steps, said, strict=False):
         assert done.status == 0, (step, done.err)
     assert json.loads(done.out)["image"] is None
-    assert (folder / "model/report/report.html").exists()
-    assert not (folder / "model/report/loss.png").exists()
+    assert (tmp_path / "model/report/report.html").exists()
+    assert not (tmp_path / "model/report/loss.png").exists()
     asked = said[len(steps) : -len(extras)]
     for extra, refused in zip(extras, said[-len(extras) :], strict=True):
         assert refused.status == 2, refused.err
@@ -78,9 +73,3 @@ def test_every_step_from_a_table_to_a_page(folder):
         assert without_pictures.status == 0, without_pictures.err
         assert "pip install 'fewpass[plots]'" in without_pictures.err
     assert all("pip install 'fewpass[scikit-learn]'" in refused.err for refused in asked[2:])
-
-
-def test_kernels_are_compiled_ahead_without_estimators(folder):
-    code = "from fewpass.pipeline.compiling_ahead import train_stored; train_stored('logistic', 'dense', 'float32')"
-    (done,) = base([[code]], folder)
-    assert done.status == 0, done.err

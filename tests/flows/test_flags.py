@@ -64,5 +64,6 @@ def test_no_sentence_below_flows_has_a_flag():
         for p in (PROJECT / "fewpass" / room).rglob("*.py")
     ]
     assert len(paths) > 150
-    found = [f"{path}: {text}" for path in paths for text in sentences(path) if FLAG.search(text)]
+    maybe = [path for path in paths if re.search("--[a-z]", path.read_text(encoding="utf-8"))]
+    found = [f"{path}: {text}" for path in maybe for text in sentences(path) if FLAG.search(text)]
     assert not found

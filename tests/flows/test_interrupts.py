@@ -22,7 +22,6 @@ FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 NO_DASK = ["--scheduler", "none"]
 KEPT, NOTHING = "goes on from its snapshot", "Nothing was kept"
 NOT_BEGUN = "Nothing was trained; the same command again goes on"
-STRAY = "more"  # a sweep that has just begun
 
 LITTLE = ["--memory", "97MB"]  # the rows do not fit
 METHODS = {
@@ -101,7 +100,6 @@ def last_line(said):
         ("walk", ["--workers", "2"], "span", signal.SIGINT, 130),
         ("reduce", NO_DASK, "start", signal.SIGTERM, 143),
         ("reduce", ["--scheduler", "local"], "reduce", signal.SIGINT, 130),
-        ("reduce", ["--workers", "2"], "reduce", signal.SIGTERM, 143),
         ("duals", [], "span", signal.SIGINT, 130),
         ("simba", [], "span", signal.SIGTERM, 143),
     ],

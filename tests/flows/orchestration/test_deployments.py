@@ -12,12 +12,15 @@ import urllib.error
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
+from fewpass.flows.orchestration.deployment_words import rewritten
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.lease import KEY, holder_of
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -87,11 +90,15 @@ class Place:
             text = (PROJECT / name).read_text()
             (home / name).write_text(text.replace(found, put))
         assert put in (home / "prefect.yaml").read_text()
+        self.deploy_again(home)
+
+    def deploy_again(self, home=PROJECT):
+        """What `make deploy` does, in this process."""
+        from fewpass.flows.orchestration.deploying import main
+
         own = {"FEWPASS_HOME": str(home), "FEWPASS_STORE": str(self.store)}
-        subprocess.run(
-            [sys.executable, "-m", "fewpass.flows.orchestration.deploying"],
-            env=self.server.environment | own, cwd=PROJECT, check=True, timeout=280,
-        )  # fmt: skip
+        with mock.patch.dict(os.environ, own), self.server.asked_here():
+            assert main() == 0
 
     def prefect(self, *words):
         done = prefect(self.server.environment, "--no-prompt", *words)
@@ -192,10 +199,6 @@ class Place:
         self.walking(run, 2)
         return process
 
-    def last_state(self):
-        """State of the newest run of train/train-model."""
-        return self.runs("train-model")[-1]["state"]["name"]
-
     def walking(self, run, snapshot):
         """Wait until that snapshot is whole; the pid of the process that trains."""
         file = self.folder / run / f"snapshots/{snapshot:06d}.safetensors"
@@ -286,14 +289,10 @@ def in_far_east(run):
 def newest_due_for(place, run):
     """The newest start of its schedule that a run would find to be due now."""
     from prefect import get_client
-    from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from fewpass.flows.orchestration.scheduled import _later_ones
 
-    with (
-        temporary_settings({PREFECT_API_URL: place.server.url}),
-        get_client(sync_client=True) as client,
-    ):
+    with place.server.asked_here(), get_client(sync_client=True) as client:
         run = client.read_flow_run(UUID(run["id"]))
         return max(_later_ones(client, run.deployment_id, run.expected_start_time))
 
@@ -309,9 +308,8 @@ def test_a_deployment_takes_the_parameters_of_prefect_run(place):
     assert plan == before["plan"] | {"solver": {"kind": "sdca"}, "passes": 7}
     place.server.ask(f"flow_runs/{found['id']}", method="DELETE")
     known = len(place.runs("nightly"))
-    refused = prefect(place.server.environment, "deployment", "run", name, "-p", "passes=no")
-    assert refused.returncode == 2, refused.stderr
-    assert "plan.passes" in refused.stderr
+    with place.server.asked_here(), pytest.raises(BadInput, match=r"plan\.passes"):
+        rewritten(["deployment", "run", name, "-p", "passes=no"])
     wrong = {"parameters": {"plan": before["plan"] | {"memory": "many"}}}
     address = f"deployments/{place.deployment('nightly')['id']}/create_flow_run"
     with pytest.raises(urllib.error.HTTPError, match="409"):  # what the page's form asks for
@@ -321,43 +319,20 @@ def test_a_deployment_takes_the_parameters_of_prefect_run(place):
     assert len(set(names)) == len(names) == 12
 
 
-def test_files_that_came_since_are_scored_once(place):
-    """By the worker, twice for nothing new: one before there is a file."""
+def test_files_that_came_since_are_scored(place):
+    """By the worker; what is scored once only is in test_prefect_flows.py."""
     place.workers or place.worker()
     deployment = place.server.ask("deployments/name/predict/predict-new-files")
     (schedule,) = deployment["schedules"]
     assert (schedule["active"], schedule["schedule"]["cron"]) == (True, "30 * * * *")
-    unscored, scored = place.store / "unscored", place.store / "scored"
-
-    def run(state):
-        """Start a run; its message, once it has ended in that state."""
-        asked = {"parameters": {"run": place.quiet.run}}
-        address = f"deployments/{deployment['id']}/create_flow_run"
-        started = place.server.ask(address, asked)
-        wait_for(
-            lambda: place.state(started) in (state, "Refused", "Failed", "Crashed"), 150, state
-        )
-        ended = place.server.ask(f"flow_runs/{started['id']}")["state"]
-        assert ended["name"] == state, ended
-        return ended["message"]
-
-    assert "No file yet" in run("Unchanged")
-    unscored.mkdir()
-    for k in (1, 2):
-        write_unscored(unscored / f"{k}.npy", k)
-    assert "40 rows scored" in run("Completed")
-    before = {path.name: path.stat().st_mtime_ns for path in scored.glob("*.parquet")}
-    assert [*sorted(before)] == ["1.parquet", "2.parquet"]
-    assert "No new file: 2 files scored before" in run("Unchanged")
-    write_unscored(unscored / "3.npy", 3)
-    assert "of 1 new file" in run("Completed")
-    after = {path.name: path.stat().st_mtime_ns for path in scored.glob("*.parquet")}
-    assert after.items() >= before.items()
-    assert len(after) == 3
-
-
-def write_unscored(path, seed):
-    np.save(path, np.random.default_rng(seed).standard_normal((20, 40), np.float32))
+    (place.store / "unscored").mkdir()
+    np.save(place.store / "unscored/1.npy", np.ones((20, 40), np.float32))
+    asked = {"parameters": {"run": place.quiet.run}}
+    run = place.server.ask(f"deployments/{deployment['id']}/create_flow_run", asked)
+    ends = {"Completed", "Refused", "Failed", "Crashed"}
+    wait_for(lambda: place.state(run) in ends, 150, "the end of a prediction")
+    assert place.known(run)["state"]["message"].startswith("20 rows scored")
+    assert (place.store / "scored/1.parquet").exists()
 
 
 def test_deploying_again_leaves_what_somebody_paused(place):
@@ -375,7 +350,7 @@ def test_deploying_again_leaves_what_somebody_paused(place):
     place.server.ask(
         "work_pools/fewpass", template | {"is_paused": True, "concurrency_limit": 7}, "PATCH"
     )
-    place.deploy()
+    place.deploy_again()
     after, pool = place.server.ask(hourly), place.server.ask("work_pools/fewpass")
     assert [one["active"] for one in after["schedules"]] == [False]
     assert (after["paused"], pool["is_paused"], pool["concurrency_limit"]) == (True, True, 7)
@@ -464,7 +439,7 @@ def test_a_worker_that_is_stopped_hands_its_run_back(place):
     wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
     assert place.known(run)["run_count"] == 2
     assert place.runs("train-model")[-1]["id"] == run["id"]
-    place.deploy()
+    place.deploy_again()
 
 
 def test_a_run_that_lost_its_worker_before_it_began_is_taken_by_another(place):

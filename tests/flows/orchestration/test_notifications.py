@@ -44,11 +44,19 @@ def received():
         yield lambda: [json.loads(body)["text"] for _, body in posted], f"{address}/secret-path"
 
 
-def notify(environment, *words, **more):
-    return subprocess.run(
-        [sys.executable, "-m", "fewpass.flows.orchestration.notifications", *words],
-        env=environment | more, cwd=PROJECT, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+@pytest.fixture
+def notify(prefect_server, monkeypatch, capsys):
+    """`make notify` of what its environment and its command line say; what it prints."""
+    from fewpass.flows.orchestration.notifications import ADDRESS, main  # which imports Prefect
+
+    def made(*words, url=""):
+        monkeypatch.setattr(sys, "argv", ["notifications", *words])
+        monkeypatch.setenv(ADDRESS, url)
+        with prefect_server.asked_here():
+            assert main() == 0
+        return capsys.readouterr().out
+
+    return made
 
 
 def left_alone(server):
@@ -62,17 +70,13 @@ def left_alone(server):
 
 
 @pytest.mark.timeout(600)
-def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received, tmp_path):
+def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, notify, received, tmp_path):
     texts, url = received
-    made = notify(prefect_server.environment, FEWPASS_WEBHOOK=url)
-    assert made.returncode == 0, made.stderr
-    again = notify(
-        prefect_server.environment, "custom-webhook/fewpass"
-    )  # by its name, no second ones
-    assert (again.returncode, again.stdout) == (0, made.stdout), again.stderr
+    made = notify(url=url)
+    assert notify("custom-webhook/fewpass") == made  # by its name, no second ones
     known = prefect_server.ask("automations/filter", {})
     ours = [a["name"] for a in known if a["name"].startswith("fewpass-tell-")]
-    assert sorted(ours) == sorted(made.stdout.split())
+    assert sorted(ours) == sorted(made.split())
     assert b"secret-path" not in b"".join(
         path.read_bytes() for path in prefect_server.home.rglob("*") if path.is_file()
     )

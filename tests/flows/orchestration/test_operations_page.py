@@ -50,7 +50,7 @@ except OSError:
     sys.exit(1)
 """
 
-LOOK_EVERY_S = 0.5  # servers are there for seconds, and every look is at all processes
+LOOK_EVERY_S = 1.0  # servers are there for seconds, and every look is at all processes
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "0.0.0.0", "", "None"}
 PAGE = (PROJECT / "docs/operations.md").read_text(encoding="utf-8")
 

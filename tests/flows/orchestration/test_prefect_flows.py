@@ -14,9 +14,10 @@ import tomllib
 import venv
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from fewpass.flows.orchestration.command import run_flow
+from fewpass.flows.orchestration.command import run_app, run_flow
 from fewpass.flows.orchestration.server import run_for_make
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.drawing.safe_text import as_markdown
@@ -30,7 +31,6 @@ from testing.prefect_server import (
     clean_environment,
     free_port,
     kill,
-    prefect,
     run,
     start,
     wait_for,
@@ -131,6 +131,33 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert f"at most {trained['certificate']:.3g} above the optimum" in card
     manifest = json.loads((data / "manifest.json").read_text())
     assert manifest["fingerprint"] in card
+
+
+def test_files_that_came_since_are_scored_once(prefect_server, flow_runner, tmp_path):
+    """As the deployment predict-new-files asks for it; before there is a file, too."""
+    rows = make(tmp_path / "set", n=600)
+    asked = {"run": tmp_path / "run", "inputs": tmp_path / "new/*", "out": f"{tmp_path}/scored/"}
+    flow_runner.result("train", dataset=rows.folder.url, run=asked["run"], scheduler="none")
+    (tmp_path / "new").mkdir()
+
+    def scored(*names):
+        """After these files came: how a run ended, and when each file was scored."""
+        for name in names:
+            np.save(tmp_path / "new" / name, np.ones((20, rows.n_features), np.float32))
+        status, _, err = flow_runner.run("predict", only_new="true", **asked)
+        assert status == 0, err
+        (run,) = prefect_server.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+        when = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "scored").glob("*.parquet")}
+        return run["state"]["name"], run["state"]["message"], when
+
+    state, message, _ = scored()
+    assert (state, "No file yet" in message) == ("Unchanged", True)
+    state, message, two = scored("1.npy", "2.npy")
+    assert (state, "40 rows scored" in message) == ("Completed", True)
+    assert scored() == ("Unchanged", "No new file: 2 files scored before.", two)
+    state, message, three = scored("3.npy")
+    assert (state, "of 1 new file" in message) == ("Completed", True)
+    assert (three.items() > two.items(), len(three)) == (True, 3)
 
 
 def test_folds_of_several_lam(prefect_server, flow_runner, tmp_path):
@@ -431,22 +458,6 @@ def test_plans_are_taken_whole_and_one_by_one():
         assert assigned(TrainParameters, [*words, "run=r"]) == apart, words
 
 
-def test_json_lines_and_no_noise(prefect_server, tmp_path):
-    """`prefect run` on Dask with --log-format json: every line an object, none of Dask's own."""
-    dataset = make(tmp_path / "set", n=2000).folder.url
-    environment = prefect_server.environment | {"FEWPASS_LOG_FORMAT": "json"}
-    done = run(environment, "train", dataset=dataset, run=tmp_path / "run", passes=2,
-               lam="1/n", scheduler="local")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in done.stderr.splitlines()]
-    assert not [line for line in lines if line["logger"].startswith("distributed")]
-    *_, last = [line for line in lines if line.get("event") == "pass"]
-    assert (last["passes"], last["of"], last["run"]) == (2.0, 2, str(tmp_path / "run"))
-    assert last["level"] == "info"
-    assert last["flow_run_name"].startswith("train ")
-    assert "{" not in last["message"]
-
-
 def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
     """What asks for something that is not there ends with 2, what breaks on the way with 1."""
     status, out, err = flow_runner.run(
@@ -464,19 +475,33 @@ def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
     assert str(victim) in err
 
 
+NIGHTLY, CONDITION = "deployment run train/nightly -p", "-p dataset=d -p where=id in 8000,8001"
+QUOTED = "in\" stands alone. A parameter with blanks goes in quotes: -p 'where=id in 8000,8001'.\n"
+
+
 @pytest.mark.parametrize(
-    ("word", "status", "said"),
-    [("lamb=1", 2, "Did you mean lam"), ("passes=3", 1, "No Prefect server answers at http")],
+    ("line", "status", "said"),
+    [
+        (f"{NIGHTLY} lamb=1", 2, "Did you mean lam"),
+        (f"{NIGHTLY} passes=3", 1, "No Prefect server answers at http"),
+        (f"run forget {CONDITION}", 2, f'prefect run: "{QUOTED}'),
+        (f"deployment run forget/forget-rows {CONDITION}", 2, f'prefect deployment run: "{QUOTED}'),
+    ],
 )
-def test_a_deployments_words_without_a_server(tmp_path, word, status, said):
+def test_words_are_refused_without_a_server(line, status, said, monkeypatch, capsys):
     """What is wrong is refused before anybody is asked; for the rest a dead server is named."""
-    nowhere = {"PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api"}
-    done = prefect(
-        clean_environment(tmp_path) | nowhere, "deployment", "run", "train/nightly", "-p", word
-    )
-    assert (done.returncode, done.stdout) == (status, "")
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from fewpass.flows.orchestration.deployment_words import is_deployment_run, rewrite_command_line
+
+    words = line.split()
+    monkeypatch.setattr(sys, "argv", ["prefect", *words])
+    nowhere = {PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api"}
+    with temporary_settings(nowhere), pytest.raises(SystemExit) as ended:
+        rewrite_command_line() if is_deployment_run(words) else run_app(words[1:])
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out) == (status, "")
+    assert said in printed.err
 
 
 def test_a_server_that_does_not_answer_is_named(capsys, monkeypatch):
@@ -559,45 +584,41 @@ def test_the_real_program_knows_the_command_in_any_folder(tmp_path):
     (line,) = beside["data-files"]["../.."]
     assert ran(PREFECT, "run", "train", "--help").returncode != 0
     shutil.copy(PROJECT / line, packages)
-    for words in ([PREFECT], ["-m", "prefect"]):
-        done = ran(*words, "run", "train", "--help")
+    for words, told in (
+        ([PREFECT, "run", "train"], "Usage: prefect run train -p KEY=VALUE"),
+        (["-m", "prefect", "deployment", "run", "train/nightly"], "Parameters of train/nightly, "),
+    ):
+        done = ran(*words, "--help")
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith("Usage: prefect run train -p KEY=VALUE")
+        assert done.stdout.startswith(told)
+        assert "dataset  (text; required)" in done.stdout
+    assert "--watch" in done.stdout  # Prefect's own, below
     asked = "import os; print(os.environ.get('PREFECT_PLUGINS_ENABLED'))"
     assert ran("-c", asked, "run").stdout == "None\n"  # nothing else that Python runs is touched
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["run", "forget"], ["deployment", "run", "forget/forget-rows"]],
-)
-def test_a_condition_without_quotes_is_refused_with_them(tmp_path, words):
-    nowhere = {"PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api"}
-    given = [*words, "-p", "dataset=d", "-p", "where=id", "in", "8000,8001"]
-    done = prefect(clean_environment(tmp_path) | nowhere, *given)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f'prefect {" ".join(words[:-1])}: "in" stands alone. A parameter with blanks goes in '
-        "quotes: -p 'where=id in 8000,8001'.\n"
-    )
+def require_json_lines(said, place):
+    """Every line of a training of two passes is an object, and none of Dask's own is there."""
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert not [line for line in lines if line["logger"].startswith("distributed")]
+    *_, last = [line for line in lines if line.get("event") == "pass"]
+    assert (last["passes"], last["of"], last["run"]) == (2.0, 2, place)
+    assert last["level"] == "info"
+    assert last["flow_run_name"].startswith("train ")
+    assert "{" not in last["message"]
 
 
-def test_the_help_of_a_deployment_lists_the_parameters_of_its_flow(tmp_path):
-    done = prefect(clean_environment(tmp_path), "deployment", "run", "train/nightly", "--help")
-    assert done.returncode == 0, done.stderr
-    for one in ("dataset  (text; required)", 'lam  (number, text; default "auto")', "--watch"):
-        assert one in done.stdout
-
-
-def test_secrets_are_found_nowhere(prefect_server, tmp_path):
-    """Not in the run, not in the artifacts, not in a file of Prefect's."""
+def test_lines_are_json_and_secrets_are_found_nowhere(prefect_server, tmp_path):
+    """On Dask: not in the run, not in the artifacts, not in a line, not in a file of Prefect's."""
     secret = "canary-70f3"
-    dataset = make(tmp_path / "set", n=1000).folder.url
+    dataset = make(tmp_path / "set", n=2000).folder.url
     with object_store("canary", secret) as (fs, _, told):
         fs.put(dataset, "canary/set", recursive=True)
-        environment = prefect_server.environment | told
-        done = run(environment, "train", dataset="s3://canary/set", run="s3://canary/run")
+        environment = prefect_server.environment | told | {"FEWPASS_LOG_FORMAT": "json"}
+        done = run(environment, "train", dataset="s3://canary/set", run="s3://canary/run",
+                   passes=2, lam="1/n", scheduler="local")  # fmt: skip
         assert done.returncode == 0, done.stderr
+        require_json_lines(done.stderr, "s3://canary/run")
         fs.invalidate_cache()
         written = {key: fs.cat_file(key) for key in fs.find("canary/run")}
     assert "canary/run/report/model-card.md" in written
@@ -632,7 +653,7 @@ def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
         assert list(flow.parameters.properties) == required_first
 
 
-def test_old_artifacts_of_ours_go_and_those_of_others_stay(prefect_server):
+def test_old_artifacts_of_ours_go_and_those_of_others_stay(prefect_server, as_json):
     own, other = "clean-test-0123abcd-card", "clean-test"
     for k in range(3):
         for key in (own, other):
@@ -643,23 +664,9 @@ def test_old_artifacts_of_ours_go_and_those_of_others_stay(prefect_server):
         return [(one["key"], one["data"]) for one in prefect_server.ask("artifacts/filter", asked)]
 
     def cleaned(*more):
-        words = [
-            "-m",
-            "fewpass",
-            "store",
-            "clean",
-            "store",
-            "--keep-artifacts",
-            "1",
-            "--json",
-            *more,
-        ]
-        done = subprocess.run(
-            [sys.executable, *words], env=prefect_server.environment, cwd=PROJECT,
-            capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return [one for one in json.loads(done.stdout)["removed"] if one["address"] == own]
+        words = ("store", "clean", "store", "--keep-artifacts", "1", *more)
+        with prefect_server.asked_here():
+            return [one for one in as_json(*words)["removed"] if one["address"] == own]
 
     before = left()
     (looked,) = cleaned("--dry-run")

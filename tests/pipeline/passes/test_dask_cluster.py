@@ -46,6 +46,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 TLS = "DASK_DISTRIBUTED__COMM__TLS__"
+CONNECT = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"
 FILES = {f"{TLS}CA_FILE": "ca", f"{TLS}CLIENT__CERT": "cert", f"{TLS}CLIENT__KEY": "key"}
 
 
@@ -65,7 +66,7 @@ class Cluster:
         for name, text in files.items():
             (folder / f"{name}.pem").write_text(text)
         own = {file: str(folder / f"{name}.pem") for file, name in FILES.items()}
-        self.environment = os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"} | own
+        self.environment = os.environ | {CONNECT: "5s"} | own
         self.scheduler, self.workers = None, []
 
     def tls(self, ca, cert, key):
@@ -107,10 +108,10 @@ class Cluster:
     def fewpass(self, *words):
         return [FEWPASS, *words, "--json", "--scheduler", self.address]
 
-    def run(self, *words, **files):
-        """Run a command to its end, with other files of TLS than the cluster's."""
+    def run(self, *words):
+        """Run a command to its end."""
         return subprocess.run(
-            self.fewpass(*words), env=self.environment | files, cwd=PROJECT, capture_output=True,
+            self.fewpass(*words), env=self.environment, cwd=PROJECT, capture_output=True,
             text=True, timeout=240,
         )  # fmt: skip
 
@@ -196,8 +197,19 @@ def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, rows, tmp_path):
         assert f'fewpass_passes{{run="{run}"}} {PLAN["passes"]}' in answer.read().decode()
 
 
-def test_who_has_no_certificate_is_refused(cluster, tmp_path):
+def setting(variable):
+    """What Dask makes of a variable of its environment."""
+    return variable.removeprefix("DASK_").replace("__", ".").replace("_", "-").lower()
+
+
+def test_who_has_no_certificate_is_refused(cluster, fewpass, tmp_path):
     dataset = make(tmp_path / "set", n=500).folder.url
+    own = {variable: cluster.environment[variable] for variable in (*FILES, CONNECT)}
+
+    def refused(address, **files):
+        with dask.config.set({setting(name): value for name, value in (own | files).items()}):
+            return fewpass("train", dataset, tmp_path / "run", "--scheduler", address)
+
     strange = tmp_path / "strange.pem"
     strange.write_text(Security.temporary().tls_ca_file)
     (tmp_path / "no.pem").write_text("hello")
@@ -206,17 +218,14 @@ def test_who_has_no_certificate_is_refused(cluster, tmp_path):
         ({f"{TLS}CLIENT__KEY": str(tmp_path / "no.pem")}, 2, "cannot be used"),
         ({f"{TLS}CA_FILE": str(strange)}, 1, f"No Dask scheduler answers at {cluster.address}"),
     ):
-        done = cluster.run("train", dataset, str(tmp_path / "run"), **files)
-        assert (done.returncode, done.stdout) == (status, "")
-        assert said in done.stderr
+        *ended, err = refused(cluster.address, **files)
+        assert ended == [status, ""]
+        assert said in err
     in_the_clear = cluster.address.replace("tls://", "tcp://")
-    command = [FEWPASS, "train", dataset, str(tmp_path / "run"), "--scheduler", in_the_clear]
-    done = subprocess.run(
-        command, env=cluster.environment, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 1
-    assert f"No Dask scheduler answers at {in_the_clear}" in done.stderr
-    assert "If it talks over TLS, its address begins with tls://." in done.stderr
+    status, _, err = refused(in_the_clear)
+    assert status == 1
+    assert f"No Dask scheduler answers at {in_the_clear}" in err
+    assert "If it talks over TLS, its address begins with tls://." in err
     assert not (tmp_path / "run").exists()
 
 

@@ -1,6 +1,5 @@
 """Nights of a store: judged before they are learnt, learnt from in windows, and never lost."""
 
-import json
 from contextlib import suppress
 
 import pytest
@@ -139,16 +138,6 @@ def test_going_back_sets_the_nights_after_it_apart(nights):
     made = nights.night()
     assert made.nights == (1, 2, 5)
     assert set(nights.store.generations[-1].learnt.runs) == {"1", "4", "14", "all", "whole"}
-
-
-def stripped(store):
-    """Return what a log says, without times and processes."""
-    events = [json.loads(one.model_dump_json(exclude={"at", "by"})) for one in store.events]
-    return (
-        json.dumps(events)
-        .replace(store.folder.url, "STORE")
-        .replace(str(store.folder.url).removesuffix("/store"), "FOLDER")
-    )
 
 
 class Counted(RefreshWork):

@@ -237,6 +237,14 @@ class LocalFiles:
             raise NoFile(self.address(key))
         return status.st_size
 
+    def sizes(self, keys: Iterable[str]) -> dict[str, int]:
+        """Return the sizes of those files that exist."""
+        found: dict[str, int] = {}
+        for key in keys:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                found[key] = self.size(key)
+        return found
+
     def list(self, prefix: str) -> list[str]:
         """Return the files below `prefix`, except unfinished ones."""
         return [key for key in self._walk(prefix) if not _is_partial(key)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,16 @@ def put(folder: Folder, key: str, data: bytes) -> StoredObject:
 def require_length(folder: Folder, key: str, stored: StoredObject) -> None:
     """Raise Damaged unless the object exists with the recorded length."""
     _require_length_of(lambda: folder.size(key), folder, key, stored)
+
+
+def make_durable(folder: Folder, objects: Mapping[str, StoredObject]) -> None:
+    """Make objects durable; Damaged unless all exist with the recorded lengths."""
+    sizes = folder.sizes(objects)
+    for key, stored in objects.items():
+        if key not in sizes:
+            raise missing(folder, key)
+        _require_length_of(partial(sizes.__getitem__, key), folder, key, stored)
+    folder.sync(objects)
 
 
 def _require_length_of(

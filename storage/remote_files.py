@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import open_store, protocol_of, require_writable
@@ -134,13 +134,6 @@ class RemoteFiles:
         store.invalidate_cache()
         store.pipe_file(self._path(key), bytes(data), mode="create")
 
-    def sync(self, key: str) -> None:
-        """Check that an object exists: a put that returned is durable."""
-        self.size(key)
-
-    def sync_directories(self, keys: Iterable[str]) -> None:
-        """Do nothing: object stores have no directories."""
-
     def append(self, key: str, data: bytes) -> None:
         """Read, extend, put: object stores cannot append."""
         self._writable()
@@ -158,6 +151,18 @@ class RemoteFiles:
             raise FileNotFoundError(key)
         size = info["size"]
         return len(self.read(key)) if size is None else int(size)  # some web servers do not say
+
+    def sizes(self, keys: Collection[str]) -> dict[str, int]:
+        """Return the sizes of those objects that exist, by one listing of each of their folders."""
+        self._fs.invalidate_cache()
+        wanted, found = set(keys), dict[str, int]()
+        for folder in sorted({key.rpartition("/")[0] for key in wanted}):
+            with contextlib.suppress(FileNotFoundError):
+                for info in self._fs.ls(self._path(folder), detail=True):
+                    key = f"{folder}/{info['name'].rpartition('/')[2]}".lstrip("/")
+                    if key in wanted and info["type"] == "file":
+                        found[key] = int(info["size"])
+        return found
 
     def list(self, prefix: str) -> list[str]:
         """Return the objects below `prefix`."""

@@ -36,7 +36,7 @@ from fewpass.storage.manifest import (
     read_manifest,
     row_parts,
 )
-from fewpass.storage.objects import StoredObject, put, require_length
+from fewpass.storage.objects import StoredObject, make_durable, put
 from fewpass.storage.table import Table
 
 
@@ -285,10 +285,8 @@ class DatasetWriter:
         every = dict(objects)
         for k, record in enumerate(records):
             every |= record.named(k)
-        for key, stored in every.items():
-            require_length(self.folder, key, stored)
         self.folder.delete_partials()
-        self.folder.sync(every)
+        make_durable(self.folder, every)
 
     def _require_all(self, records: Sequence[ChunkRecord]) -> None:
         rows = [record.rows for record in records]

@@ -52,6 +52,7 @@ def test_every_address_behaves_alike(folder):
     assert folder.child("a").list() == ["b/c", "d"]
     assert (folder.read("e"), folder.read("a/d"), folder.size("a/b/c")) == (b"new", b"", 5)
     assert [folder.exists(key) for key in ("e", "a", "a/b", "x", "e/x")] == [True] + [False] * 4
+    assert folder.sizes(["e", "a/b/c", "a", "x", "e/x"]) == {"e": 3, "a/b/c": 5}
     for room in (0, 2, 5, 9):
         buffer = bytearray(room)
         assert folder.read_into("a/b/c", memoryview(buffer)) == 5
@@ -73,7 +74,8 @@ def test_every_address_behaves_alike(folder):
 
 def test_what_is_absent_is_named_by_its_address(folder):
     buffer = memoryview(bytearray(1))
-    for call in (folder.read, folder.size, lambda key: folder.sync([key])):
+    assert folder.sizes(["x/y"]) == {}
+    for call in (folder.read, folder.size, *[lambda key: folder.sync([key])] * folder.is_local):
         with pytest.raises(FileNotFoundError, match=f"{folder.url}/x/y"):
             call("x/y")
     with pytest.raises(FileNotFoundError, match=f"{folder.url}/x/y"):

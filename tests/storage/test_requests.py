@@ -5,7 +5,7 @@ import pytest
 
 from fewpass.storage.codec import encode
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.objects import StoredObject, get, get_chunk
+from fewpass.storage.objects import StoredObject, get, get_chunk, make_durable, put
 from testing.object_store import object_store
 
 
@@ -41,3 +41,22 @@ def test_a_chunk_takes_a_get_and_nothing_before_it(store, monkeypatch):
     folder.delete("c/0")
     with pytest.raises(Damaged, match="is missing"):
         get_chunk(folder, "c/0", stored, out, scratch)
+
+
+def test_what_many_objects_take_to_be_durable_is_a_listing_of_each_folder(store):
+    folder = Folder("s3://requests/many", store.options)
+    objects = {
+        key: put(folder, key, key.encode())
+        for key in ["a.bin", *[f"X/{n}.bin" for n in range(40)], "X/y/z.bin"]
+    }
+    fs, asked = folder._files._fs, []
+    connection = fs.s3.meta.events
+    connection.register("before-call.s3", lambda model, **_: asked.append(model.name))
+    make_durable(folder, objects)
+    assert asked == ["ListObjectsV2"] * 3
+    folder.write("X/7.bin", b"longer than before")
+    with pytest.raises(Damaged, match=r"many/X/7.bin is damaged: it has 18 bytes"):
+        make_durable(folder, objects)
+    folder.delete("X/7.bin")
+    with pytest.raises(Damaged, match=r"many/X/7.bin is missing"):
+        make_durable(folder, objects)

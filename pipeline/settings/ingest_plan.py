@@ -105,7 +105,8 @@ class IngestPlan(Described):
     memory: ByteSize = 1 << 30
     """Memory limit, such as 256MB, in addition to what the libraries take."""
     chunk_bytes: Annotated[ByteSize, Field(ge=1024)] | None = None
-    """Size of a chunk in memory [default: 8 MiB]."""
+    """Size of a chunk in memory [default: 8 MiB; of a set beyond half a terabyte a 65,536th of it,
+    up to a sixteenth of the memory]."""
     spill: str | None = None
     """Local folder for unfinished work [default: inside a local data set, else the temporary
     folder]."""

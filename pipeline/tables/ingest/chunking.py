@@ -13,6 +13,8 @@ from fewpass.solvers.kernels.prefetch import prefetch_span
 from fewpass.solvers.kernels.shapes import Floats
 from fewpass.storage.table import DenseTable, Integers, SparseTable, Table, concatenate
 
+#: A store needs a request for each object of a chunk, and a training has each chunk on record.
+MOST_CHUNKS = 1 << 16
 #: Rows asked for ahead of the one that is copied: they may lie anywhere in memory.
 AHEAD = 8
 
@@ -78,9 +80,14 @@ class ChunkOrder(NamedTuple):
 
 
 def rows_per_chunk(plan: IngestPlan, n_rows: int, n_bytes: int) -> int:
-    """Rows of every chunk but the last, for `n_rows` rows of `n_bytes` decoded bytes together."""
-    per_row = max(n_bytes / max(n_rows, 1), 1.0)
-    return max(1, min(int(plan.chunk_limit / per_row), n_rows))
+    """Rows of every chunk but the last, for `n_rows` rows of `n_bytes` decoded bytes together.
+
+    Chunks grow with the set, unless somebody gave their size, as far as memory allows.
+    """
+    per_row, limit = max(n_bytes / max(n_rows, 1), 1.0), plan.chunk_limit
+    if plan.chunk_bytes is None:
+        limit = min(max(limit, n_bytes // MOST_CHUNKS), plan.budget.chunk)
+    return max(1, min(int(limit / per_row), n_rows))
 
 
 def cut_into_chunks(buckets: Iterable[Selection], chunk_rows: int) -> Iterator[ChunkOrder]:

@@ -97,6 +97,10 @@ def test_few_rows_are_few_chunks(source, tmp_path):
     many = IngestPlan(sources=["x"], dataset="d")
     assert rows_per_chunk(many, 5_000, 5_000 * 1_500) == 5_000
     assert rows_per_chunk(many, 10**6, 1_500 * 10**6) == (8 << 20) // 1_500
+    assert rows_per_chunk(many, 10**9, 1_500 * 10**9) == 1_500 * 10**9 // 65_536 // 1_500
+    assert rows_per_chunk(many, 10**10, 1_500 * 10**10) == many.budget.chunk // 1_500
+    given = many.model_copy(update={"chunk_bytes": 8 << 20})
+    assert rows_per_chunk(given, 10**10, 1_500 * 10**10) == (8 << 20) // 1_500
     little = many.model_copy(update={"memory": 128_000_000})
     assert 1_500 * rows_per_chunk(little, 5_000, 5_000 * 1_500) <= little.chunk_limit
 

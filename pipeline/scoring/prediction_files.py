@@ -20,10 +20,14 @@ import pyarrow.parquet
 from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import label_text
+from fewpass.pipeline.tables.readers.arrow_batches import sizes_of
 from fewpass.storage.whole_file import whole_file
 
 Batch = Mapping[str, Any]  # NumPy or Arrow arrays
 COPY_BYTES = 1 << 20
+#: Rows and bytes of a row group of Parquet; rows, and cells, of the parts that it is made of.
+GROUP_ROWS, GROUP_BYTES = 1 << 17, 16 << 20
+PART_ROWS, PART_CELLS = 1 << 12, 1 << 16
 STANDARD_OUTPUT = "-"
 
 
@@ -84,21 +88,48 @@ def open_predictions(
 
 
 class ParquetPredictions:
-    """A Parquet file of predictions; of no batches none."""
+    """A Parquet file of predictions, the same however rows came in batches; of no batches none."""
 
-    def __init__(self, target: IO[bytes], _columns: Sequence[str], _scratch: IO[bytes]) -> None:
-        self._target = target
+    def __init__(self, target: IO[bytes], columns: Sequence[str], _scratch: IO[bytes]) -> None:
+        self._target, self._part_rows = target, min(PART_ROWS, max(1, PART_CELLS // len(columns)))
         self._writer: Any = None
+        self._group: list[Any] = []  # of the row group to be written, ...
+        self._group_bytes = 0  # ... and what they take
+        self._rest: list[Any] = []  # fewer rows than a part of it has
+        self._n_rest = 0
 
     def write(self, batch: Batch) -> None:
         table = pa.table({name: _as_arrow(column) for name, column in batch.items()})
         if self._writer is None:
             self._writer = pa.parquet.ParquetWriter(self._target, table.schema)
-        self._writer.write_table(table.cast(self._writer.schema))
+        self._rest.append(table.cast(self._writer.schema))
+        self._n_rest += table.num_rows
+        if self._n_rest >= self._part_rows:
+            self._take(self._n_rest - self._n_rest % self._part_rows)
 
     def close(self) -> None:
         if self._writer is not None:
+            self._take(self._n_rest)
+            self._end_group()
             self._writer.close()
+
+    def _take(self, n: int) -> None:
+        """Put the first n rows of the rest into row groups."""
+        rest = pa.concat_tables(self._rest).combine_chunks()
+        for start in range(0, n, self._part_rows):
+            part = rest.slice(start, min(self._part_rows, n - start))
+            self._group.append(part)
+            self._group_bytes += sum(int(sizes_of(batch).sum()) for batch in part.to_batches())
+            rows = self._part_rows * len(self._group)
+            if rows >= GROUP_ROWS or self._group_bytes >= GROUP_BYTES:
+                self._end_group()
+        self._rest, self._n_rest = [rest.slice(n)], self._n_rest - n
+
+    def _end_group(self) -> None:
+        if self._group:
+            group = pa.concat_tables(self._group).combine_chunks()
+            self._writer.write_table(group, row_group_size=GROUP_ROWS)
+            self._group, self._group_bytes = [], 0
 
 
 def _as_arrow(column: Any) -> Any:

@@ -3,12 +3,16 @@
 import errno
 import re
 import resource
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fewpass.pipeline import budget
 from fewpass.pipeline.errors import BadInput
@@ -52,6 +56,26 @@ def spam(tmp_path_factory):
     return load_model(RunFolder(str(folder / "run"))), source, X, y
 
 
+@given(cuts=st.lists(st.integers(0, 12_000), max_size=12), wide=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_parquet_has_the_same_bytes_however_rows_came(tmp_path_factory, cuts, wide):
+    """Pieces depend on threads and memory: the file does not."""
+    n, folder = 12_000, tmp_path_factory.mktemp("cuts")
+    words = pa.array([None if k % 97 == 0 else "w" * (k % 7 if wide else 3000) for k in range(n)])
+    rows = {"score": np.arange(n) / 7, "predicted": words}
+    rows |= {f"p{k}": np.arange(n, dtype=np.float32) for k in range(90 * wide)}
+    found = []
+    for name, ends in (("whole", [n]), ("cut", [*sorted(cuts), n])):
+        with open_predictions(str(folder / f"{name}.parquet"), list(rows)) as target:
+            for start, stop in pairwise([0, *ends]):
+                target.write({name: column[start:stop] for name, column in rows.items()})
+        found.append((folder / f"{name}.parquet").read_bytes())
+    assert found[0] == found[1]
+    table = pyarrow.parquet.read_table(folder / "cut.parquet")
+    assert table["predicted"].to_pylist() == words.to_pylist()
+    assert np.array_equal(table["score"], rows["score"])
+
+
 def expected(model, X):
     scaled = ((X.astype(np.float32) - model.shift) * model.scale).astype(np.float32)
     return scaled @ model.weights.coef + model.weights.intercept
@@ -76,11 +100,11 @@ def test_raw_rows_are_scaled_and_labelled_as_the_training_rows_were(spam, tmp_pa
 
 def test_how_far_it_is_grows_to_the_end(spam, tmp_path, small_pieces):
     model, source, _, _ = spam
-    for given in (source, model.record.plan.dataset):
+    for place in (source, model.record.plan.dataset):
         told = []
         out = str(tmp_path / "out.csv")
         result = predict(
-            model, [given], out, SourceOptions(), overwrite=True, memory=1 << 22,
+            model, [place], out, SourceOptions(), overwrite=True, memory=1 << 22,
             on_progress=told.append,
         )  # fmt: skip
         shares = [now.fraction for now in told]
@@ -113,14 +137,14 @@ def test_every_format_has_the_same_numbers_for_any_memory_and_threads(
 
 def test_a_budget_that_nothing_fits_into_is_refused_by_what_is_needed(spam, tmp_path):
     model, source, _, _ = spam
-    for given in (source, model.record.plan.dataset):
+    for place in (source, model.record.plan.dataset):
         out = str(tmp_path / "small.csv")
         with pytest.raises(
             BadInput, match=r"the program itself 96 MB\. Use `memory=(\d+)MB`"
         ) as no:
-            predict(model, [given], out, SourceOptions(), memory=1000)
+            predict(model, [place], out, SourceOptions(), memory=1000)
         enough = int(re.search(r"`memory=(\d+)MB`", str(no.value))[1]) * 10**6
-        found = predict(model, [given], out, SourceOptions(), overwrite=True, memory=enough)
+        found = predict(model, [place], out, SourceOptions(), overwrite=True, memory=enough)
         assert found.rows
     with pytest.raises(BadInput, match="the program itself"):
         evaluate_rows(model, [source], SourceOptions(), memory=1000)

@@ -239,11 +239,11 @@ class LocalFiles:
 
     def sizes(self, keys: Iterable[str]) -> dict[str, int]:
         """Return the sizes of those files that exist."""
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for key in keys:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                found[key] = self.size(key)
-        return found
+                sizes[key] = self.size(key)
+        return sizes
 
     def list(self, prefix: str) -> list[str]:
         """Return the files below `prefix`, except unfinished ones."""

@@ -155,14 +155,14 @@ class RemoteFiles:
     def sizes(self, keys: Collection[str]) -> dict[str, int]:
         """Return the sizes of those objects that exist, by one listing of each of their folders."""
         self._fs.invalidate_cache()
-        wanted, found = set(keys), dict[str, int]()
+        wanted, sizes = set(keys), dict[str, int]()
         for folder in sorted({key.rpartition("/")[0] for key in wanted}):
             with contextlib.suppress(FileNotFoundError):
                 for info in self._fs.ls(self._path(folder), detail=True):
                     key = f"{folder}/{info['name'].rpartition('/')[2]}".lstrip("/")
                     if key in wanted and info["type"] == "file":
-                        found[key] = int(info["size"])
-        return found
+                        sizes[key] = int(info["size"])
+        return sizes
 
     def list(self, prefix: str) -> list[str]:
         """Return the objects below `prefix`."""

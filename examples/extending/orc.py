@@ -16,7 +16,13 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.columns import choose
 from fewpass.pipeline.tables.readers.dense_rows import checked, narrowed, refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, Source
+from fewpass.pipeline.tables.readers.source import (
+    Expected,
+    ParsedRows,
+    Piece,
+    PiecePlace,
+    Source,
+)
 from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.storage.table import DenseTable
 
@@ -59,7 +65,7 @@ class OrcSource(Source):
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """One stripe after the other, in pieces of about `piece_bytes`."""
-        for address in self._addresses:
+        for number, address in enumerate(self._addresses):
             row = 1
             with opened(address) as (stream, _):
                 file = _read(stream, address)
@@ -67,8 +73,8 @@ class OrcSource(Source):
                 for k in range(file.nstripes):
                     stripe = file.read_stripe(k)
                     for start in range(0, stripe.num_rows, rows):
-                        part = stripe.slice(start, rows)
-                        yield Piece(address.name, row, part, part.nbytes)
+                        part, place = stripe.slice(start, rows), PiecePlace(row, number)
+                        yield Piece(place, address.name, row, part, part.nbytes)
                         row += part.num_rows
 
     def parse(self, piece: Piece) -> ParsedRows:

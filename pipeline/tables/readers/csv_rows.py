@@ -135,16 +135,16 @@ class CsvRows(TableReader):
                         row += part.rows
             except QuoteLeftOpen as error:
                 raise BadInput(
-                    f"{address.name}, row {row}: a quoted cell does "
-                    "not end within the file. Close it, double the quotes inside cells, or say "
-                    "`quote=none` if quotes are part of the text."
+                    f"{address.name}, row {row}: a quoted cell does not end within the file. Close "
+                    "it, double the quotes inside cells, or say `quote=none` if quotes are part of "
+                    "the text."
                 ) from error
             except LineTooLong as error:
                 raise BadInput(
-                    f"{address.name}, row {row}: the row is longer "
-                    f"than the {format_bytes(*error.args)} that the memory has room for, or a "
-                    "quoted cell in it does not end. Check its quotes (`quote`), write the rows as "
-                    "Parquet, or give more (`memory`)."
+                    f"{address.name}, row {row}: the row is longer than the "
+                    f"{format_bytes(*error.args)} that the memory has room for, or a quoted cell "
+                    "in it does not end. Check its quotes (`quote`), write the rows as Parquet, or "
+                    "give more (`memory`)."
                 ) from error
 
     def _behind_head(self, text: Bytes, address: Address) -> tuple[int, Bytes]:

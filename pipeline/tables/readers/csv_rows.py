@@ -117,11 +117,12 @@ class CsvRows(TableReader):
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:  # noqa: ARG002
         for file, address in enumerate(self._addresses):
-            for number, row, text in self._texts_of(address, min(piece_bytes, _PIECE)):
-                yield Piece(PiecePlace(number, file), address.name, row, text, text.bytes.size)
+            for number, row, text, before in self._texts_of(address, min(piece_bytes, _PIECE)):
+                place, size = PiecePlace(number, file), before + text.bytes.size
+                yield Piece(place, address.name, row, text, size)
 
-    def _texts_of(self, address: Address, n_bytes: int) -> Iterator[tuple[int, int, CsvText]]:
-        """Yield the pieces of a file: number, number of the first row, and rows."""
+    def _texts_of(self, address: Address, n_bytes: int) -> Iterator[tuple[int, int, CsvText, int]]:
+        """Yield the pieces of a file: number, number of the first row, rows, and bytes before."""
         quotes = Quotes(ord(self.delimiter)) if self.quotes and not address.spaced else NO_QUOTES
         row, most = 1, max(1, _MOST_CELLS // self.n_cells)
         with opened_text(address) as (stream, _):
@@ -129,9 +130,11 @@ class CsvRows(TableReader):
                 for number, text in ranges_of(stream, address.name, n_bytes, self._longest, quotes):
                     lines = by_tabs(text, address.quotes) if address.spaced else text
                     row, rows = (row, lines) if number else self._behind_head(lines, address)
+                    before = lines.size - rows.size
                     for k, part in enumerate(quotes.parts(rows, most)):
                         if part.rows:
-                            yield number + k, row, part
+                            yield number + k, row, part, before
+                            before = 0
                         row += part.rows
             except QuoteLeftOpen as error:
                 raise BadInput(

@@ -16,7 +16,7 @@ def expected_failures(estimator):
     )
     if isinstance(estimator, TableEncoder):
         return {}
-    if estimator.loss == "hinge":
+    if estimator.loss in ("hinge", "quantile", "epsilon_insensitive"):
         return dict.fromkeys(weights, KINK)
     if estimator.tol is None:
         return dict.fromkeys(weights, ONE_PASS)
@@ -27,11 +27,15 @@ def expected_failures(estimator):
 @parametrize_with_checks(
     [
         LinearClassifier(),
-        LinearClassifier(loss="hinge", lam=0.1),
+        LinearClassifier(loss="hinge"),
+        LinearClassifier(tol=None),
         LinearClassifier(solver="asgd", tol=None),
         LinearClassifier(warm_start=True),
         LinearRegressor(),
+        LinearRegressor(loss="poisson"),
         LinearRegressor(loss="gamma"),
+        LinearRegressor(loss="quantile"),
+        LinearRegressor(loss="epsilon_insensitive"),
         TableEncoder(),
     ],
     expected_failed_checks=expected_failures,

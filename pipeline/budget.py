@@ -147,31 +147,28 @@ class Budget:
         "with the pieces in the making; more rows go to buckets on disk",
     )  # fmt: skip
     retained_row = Copies(
-        40, INGEST, "bytes of each such row", "its key and its place, and both while they are made"
+        16, INGEST, "bytes of each such row", "its key, and its bucket while parts are made"
     )
     retained_cells = Copies(
         4 << 20, INGEST, "bytes of cells that are kept as written, at a time",
         "elsewhere they are as long as they were written, until they are among the rows",
     )  # fmt: skip
     measured_column = Copies(
-        44, INGEST, "bytes of a column",
-        "statistics (20), one as stored (8) and as in the source (8), the order both ways (8)",
+        48, INGEST, "bytes of a column",
+        "statistics of all rows and of some (40), the order both ways (8); later as stored (16)",
     )  # fmt: skip
-    bucket = MemoryShare(
-        "1/8", "rows", INGEST, "the largest bucket", "two are there while one follows the other"
+    part = MemoryShare(
+        "1/16", "rows", INGEST, "rows that go to a file together", "each file is read in every run"
     )
-    planned_bucket = MemoryShare(
-        "1/16", "rows", INGEST, "a bucket as planned", "an estimate of the rows may be too low"
+    grouping = MemoryShare(
+        "3/8", "rows", INGEST, "rows on their way to files", "as many at a time as fit"
     )
-    spilled_rows = MemoryShare(
-        "1/8", "rows", INGEST, "buffers in front of buckets", "rows are written in blocks"
-    )
-    spilled_keys = MemoryShare(
-        "1/64", "rows", INGEST, "the same for keys of rows", "a key is small"
-    )
-    chunks = MemoryShare(
-        "3/8", "rows", INGEST, "chunks in the making", "where buckets take the rest"
-    )
+    part_copies = Copies(3, INGEST, "copies of them", "as they came, together, by bucket")
+    run = MemoryShare(
+        "1/32", "rows", INGEST, "rows of a run, which are put in order together",
+        "one per thread, with chunks in the making, where they fit",
+    )  # fmt: skip
+    run_copies = Copies(2, INGEST, "copies of a run", "with the buckets at its ends")
     written_chunk = Copies(3, INGEST, "copies of a chunk", "rows, and what encoding needs")
     scaled_chunk = Copies(6, INGEST, "copies of a chunk whose rows are scaled", "before and after")
     chunk = MemoryShare("1/16", "budget", INGEST, "a chunk", "at most 8 MiB, unless given")

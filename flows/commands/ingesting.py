@@ -146,15 +146,15 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
 
 
 def _progress_in_words(plan: IngestPlan) -> str:
-    from fewpass.pipeline.tables.ingest.work_dir import is_partitioned
+    from fewpass.pipeline.tables.ingest.work_dir import is_mapped
     from fewpass.storage.folder import Folder
     from fewpass.storage.manifest import KEY
 
     if Folder(plan.dataset, plan.storage_options).exists(KEY):
         return f"{plan.dataset} is a whole data set; the same command again sees to the rest."
-    if is_partitioned(plan):
+    if is_mapped(plan):
         return (
-            f"The rows of {plan.dataset} are read and lie in buckets; "
+            f"The rows of {plan.dataset} are read and lie in files; "
             "the same command again goes on with storing them."
         )
     return f"Nothing of {plan.dataset} is kept yet; the same command again begins at the first row."

@@ -63,6 +63,31 @@ def _add_dense(columns: Statistics, n_before: float, X: Floats) -> None:
             count[j] += x != 0.0
 
 
+@kernel
+def _join_sparse(columns: Records, others: Records) -> None:
+    for j in range(columns.shape[0]):
+        column, other = columns[j], others[j]
+        n, m = np.float64(column.count), np.float64(other.count)
+        if m == 0.0:
+            continue
+        step = other.mean - column.mean
+        column.count += other.count
+        if n == 0.0:
+            column.mean, column.deviation = other.mean, other.deviation
+        else:
+            column.mean += step * (m / (n + m))
+            column.deviation += other.deviation + step * step * (n * (m / (n + m)))
+
+
+def _join_dense(columns: Statistics, others: Statistics, n: int, m: int) -> None:
+    count, mean, deviation = columns
+    step = others[1] - mean
+    count += others[0]
+    if n + m:
+        mean += step * (m / (n + m))
+        deviation += others[2] + step * step * (n * (m / (n + m)))
+
+
 class ColumnStatistics:
     """Running statistics of the columns of all rows added so far.
 
@@ -92,6 +117,21 @@ class ColumnStatistics:
             self._count_in_64_bits_beyond(self.n_rows + table.n_rows)
             _add_sparse(self._columns, table.data, table.indices)
         self.n_rows += table.n_rows
+
+    def of(self, table: DenseTable) -> ColumnStatistics:
+        """Return those of a table alone."""
+        own = ColumnStatistics("dense", table.X.shape[1])
+        own.add(table)
+        return own
+
+    def join(self, other: ColumnStatistics) -> None:
+        """Take in those of rows that follow, of the same columns (Chan, Golub and LeVeque)."""
+        if self.dense:
+            _join_dense(self._columns, other._columns, self.n_rows, other.n_rows)
+        else:
+            self._count_in_64_bits_beyond(self.n_rows + other.n_rows)
+            _join_sparse(self._columns, other._columns)
+        self.n_rows += other.n_rows
 
     def _count_in_64_bits_beyond(self, n_rows: int) -> None:
         if n_rows > MOST_ROWS:
@@ -167,6 +207,16 @@ class LargestValues:
             np.maximum(self._largest, here, out=self._largest)
         else:
             np.maximum.at(self._largest, table.indices, np.abs(values))
+
+    def of(self, table: DenseTable) -> LargestValues:
+        """Return those of a table alone."""
+        own = LargestValues(table.X.shape[1])
+        own.add(table)
+        return own
+
+    def join(self, other: LargestValues) -> None:
+        """Take in those of other rows, of the same columns."""
+        self._largest = np.maximum(self._largest, other._largest)
 
     def widen(self, n_features: int) -> None:
         """Have `n_features` columns or more (sparse layout)."""

@@ -140,7 +140,9 @@ def _reciprocal(size: Vector) -> Vector:
     return 1.0 / np.where(size > 0, size, 1.0)
 
 
-def resolved(kind: ScalingKind | Literal["auto"], first: Table, *, encoded: bool) -> ScalingKind:
+def resolved(
+    kind: ScalingKind | Literal["auto"], first: Table | None, *, encoded: bool
+) -> ScalingKind:
     """Decide on the scaling that `auto` stands for, by the first rows of a source.
 
     Without scaling, one pass over columns of very different sizes learns from the largest alone,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
+from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.layout import require_scalable
 from fewpass.pipeline.tables.ingest.progress import Ticker
 from fewpass.pipeline.tables.ingest.reading import (
@@ -28,8 +28,8 @@ from fewpass.storage.folder import Folder
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
-#: Of the record of the partition; another version's is not gone on with.
-RECORD_VERSION = 7
+#: Of the record of mapped rows; another version's is not gone on with.
+RECORD_VERSION = 8
 
 
 class IngestJob(NamedTuple):
@@ -68,15 +68,16 @@ class IngestJob(NamedTuple):
         return None if self.expansion is None else self.expansion.n_codes
 
     @property
-    def identity(self) -> list[Any]:
-        """Return what rows in buckets depend on: memory decides on these, the recipe on rows."""
+    def identity(self) -> str:
+        """Return the digest of what parts depend on: memory decides on these, a recipe on rows."""
         schema = self.schema
         columns = "" if schema is None else hashlib.sha256(schema.written()).hexdigest()
-        return [RECORD_VERSION, self.digest, self.plan.memory, columns]
+        every = f"{RECORD_VERSION} {self.digest} {self.plan.memory} {columns}"
+        return hashlib.sha256(every.encode()).hexdigest()
 
-    def target_map(self, encoder: LabelEncoder) -> TargetMap:
+    def target_map(self, counts: LabelCounts) -> TargetMap:
         """Return what targets become; BadInput where they are bad labels."""
-        return TargetMap(encoder, self.like.manifest.targets if self.like else None)
+        return TargetMap(counts, self.like.manifest.targets if self.like else None)
 
 
 def opened(

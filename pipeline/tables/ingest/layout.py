@@ -96,9 +96,12 @@ def require_scalable(kind: ScalingKind | Literal["auto"], source: Source) -> Non
 
 
 def scaling_of(
-    asked: ScalingKind | Literal["auto"], source: Source, first: Table
+    asked: ScalingKind | Literal["auto"], source: Source, first: Table | None
 ) -> tuple[ScalingKind, Measured | None]:
-    """Return the scaling that is asked for, by the first rows, and statistics that it needs."""
+    """Return the scaling that is asked for, and statistics that it needs.
+
+    `first` are first rows, by which `auto` scales dense numbers; None: there are none such.
+    """
     kind = resolved(asked, first, encoded=is_encoded(source))
     return kind, measured(kind, source.layout, source.n_features or 0)
 

@@ -1,14 +1,14 @@
 """Sources -> a shuffled, checksummed data set with statistics, in bounded memory.
 
-1. partition: pieces of the sources are parsed in threads, every row gets a random key. Where the
-   memory holds all rows they stay there; else every row is spilled to the bucket of its key.
-2. write: the rows, bucket after bucket, are put in the order of their keys and stored as chunks.
+1. map: pieces of the sources are parsed in threads, every row gets a random key, and goes to a part
+   of the rows. Where the memory holds all rows they stay there; else each part has a file.
+2. write: the rows, in the order of their keys, are stored as chunks.
 3. commit: the statistics, then the manifest. Before that there is nothing that a reader would open.
 
 Whatever kills an ingest, the same plan run again finishes the job, and the data set has the same
-bytes as if nothing had happened: phase 1 begins again unless its rows were all in buckets, phase 2
-then reads these again but does not write again what it finds whole. Buckets that an earlier process
-left damaged (each block has a checksum) are named, and phase 1 begins again.
+bytes as if nothing had happened: phase 1 begins again unless its rows were all in files, phase 2
+then reads these again but does not write again what it finds whole. Parts that an earlier process
+left damaged (each bucket has a checksum) are named, and phase 1 begins again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.row_summary import weights_that_count
@@ -27,14 +26,9 @@ from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
 from fewpass.pipeline.tables.ingest.ingest_job import IngestJob, opened
+from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
+from fewpass.pipeline.tables.ingest.mapping import TEST, TRAINING, RowMapper
 from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_digits, notes_on_scaling
-from fewpass.pipeline.tables.ingest.partition import TEST, TRAINING, Partitioner
-from fewpass.pipeline.tables.ingest.partitioned import (
-    Partitioned,
-    Rows,
-    partition_as_state,
-    partition_from_state,
-)
 from fewpass.pipeline.tables.ingest.progress import (
     IngestResult,
     Progress,
@@ -48,18 +42,17 @@ from fewpass.pipeline.tables.ingest.reading import (
     taken_of,
     total_bytes,
 )
-from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.set_pair import SetPair
 from fewpass.pipeline.tables.ingest.work_dir import (
-    PARTITION,
+    MAPPED,
     all_owned,
     remove_leftovers,
     work_dirs_of,
 )
 from fewpass.pipeline.tables.ingest.writing import (
     ChunkMaker,
+    GroupWriter,
     StoredAs,
-    write_chunks,
 )
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_copy import has_columns
@@ -70,7 +63,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
-from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
+from fewpass.storage.row_parts import READ_AGAIN, DamagedPart
 from fewpass.storage.writer import DatasetWriter
 
 
@@ -115,8 +108,8 @@ def ingest(
         A source that is not there, a target that cannot be written.
     OSError
         A full disk. Free some space and call again.
-    DamagedSpill
-        Rows that this very call has partitioned are not as they were written. Call again.
+    DamagedPart
+        Rows that this very call has read are not as they were written. Call again.
     """
     return_freed_memory(plan.budget.rows)
     if plan.columns and not Folder(plan.dataset, plan.storage_options).is_local:
@@ -185,86 +178,78 @@ def _made(job: IngestJob) -> tuple[list[Dataset], str | None]:
     names = job.like.hashed_names if job.like else hashed_names_of(job.source)
     damaged = None
     try:
-        partitioned = _resumed(job)
-        if partitioned is not None:
-            return _write(job, partitioned, names), None
-    except DamagedSpill as error:  # left so by an earlier process; of our own it is an error
-        damaged = str(error).removesuffix(f" {PARTITION_AGAIN}")
+        mapped = _resumed(job)
+        if mapped is not None:
+            return _write(job, mapped, names), None
+    except DamagedPart as error:  # left so by an earlier process; of our own it is an error
+        damaged = str(error).removesuffix(f" {READ_AGAIN}")
     job.work_dir.clear()
     for target in job.targets:
         target.folder.delete_partials()
         target.clear()
-    return _write(job, _partition(job), names), damaged
+    return _write(job, _mapped(job), names), damaged
 
 
-# -- partition -------------------------------------------------------------------------------------
+# -- map -------------------------------------------------------------------------------------------
 
 
-def _resumed(job: IngestJob) -> Partitioned | None:
-    """Return the rows that an earlier call had partitioned; None where there are none."""
-    state = job.work_dir.recorded(PARTITION)
+def _resumed(job: IngestJob) -> MappedSource | None:
+    """Return the rows that an earlier call had read to files; None where there are none."""
+    state = job.work_dir.recorded(MAPPED)
     if state is None or state.get("of") != job.identity:
         return None
     if job.plan.overwrite and job.targets[TRAINING].folder.exists(KEY):
         return None
     try:
-        return partition_from_state(job.plan, job.work_dir.path, state["partition"])
-    except FileNotFoundError as error:
-        raise DamagedSpill(f"{error} {PARTITION_AGAIN}") from error
+        return MappedSource.from_state(job.plan, job.work_dir.path, job.identity, state["mapped"])
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        record = job.work_dir.path / f"{PARTITION}.json"
-        raise DamagedSpill(
-            f"{record} is no record of rows ({error!r}). {PARTITION_AGAIN}"
-        ) from error
+        record = job.work_dir.path / f"{MAPPED}.json"
+        raise DamagedPart(f"{record} is no record of rows ({error!r}). {READ_AGAIN}") from error
 
 
-def _partition(job: IngestJob) -> Partitioned:
-    """Give every row a key, and put it into memory or into the bucket of its key."""
+def _mapped(job: IngestJob) -> MappedSource:
+    """Give every row a key, and put it into a part, in memory or in a file."""
     job.ticker.begin_partition(raw_bytes(job.source), job.source.estimated_bytes())
-    partitioner = Partitioner(
-        job.plan, job.source, job.work_dir.path, job.ticker.partitioned, job.codes, job.retained,
-        job.threshold,
-    )  # fmt: skip
-    partitioned = partitioner.partition(job.threads)
-    job.target_map(partitioned.encoder)  # refuses bad labels before phase 2
-    state = partition_as_state(partitioned)
+    mapped = RowMapper(job).map(job.threads)
+    job.target_map(mapped.counts)  # refuses bad labels before phase 2
+    state = mapped.state()
     if state is not None:
-        job.work_dir.record(PARTITION, {"of": job.identity, "partition": state})
-    return partitioned
+        job.work_dir.record(MAPPED, {"of": job.identity, "mapped": state})
+    return mapped
 
 
 # -- write and commit ------------------------------------------------------------------------------
 
 
-def _write(job: IngestJob, partitioned: Partitioned, names: HashedNames) -> list[Dataset]:
+def _write(job: IngestJob, mapped: MappedSource, names: HashedNames) -> list[Dataset]:
     """Write and commit the data sets that are not finished."""
-    job.ticker.begin_writing(sum(buckets.n_rows for buckets in partitioned.buckets))
-    scaler = partitioned.scaler or (Scaler.of(job.like) if job.like else Scaler("none"))
+    job.ticker.begin_writing(int(mapped.parts.rows.sum()))
+    scaler = mapped.scaler or (Scaler.of(job.like) if job.like else Scaler("none"))
     done: dict[int, Dataset] = {}
     # The test rows first: the training set's manifest says that all is done.
     for number in reversed(range(len(job.targets))):
         finished = job.targets[number].finished()
-        done[number] = finished or _write_one(job, partitioned, number, scaler, names)
+        done[number] = finished or _write_one(job, mapped, number, scaler, names)
     job.ticker.finish()
     return [done[number] for number in sorted(done)]
 
 
 def _write_one(
-    job: IngestJob, partitioned: Partitioned, number: int, scaler: Scaler, names: HashedNames
+    job: IngestJob, mapped: MappedSource, number: int, scaler: Scaler, names: HashedNames
 ) -> Dataset:
     """Write the training rows, or the test rows, as chunks, their statistics and the manifest."""
-    plan, target, buckets = job.plan, job.targets[number], partitioned.buckets[number]
-    order, target_map = _order(job, partitioned, number), job.target_map(partitioned.encoder)
-    writer = _writer(job, partitioned, target.folder, buckets)
+    plan, target, order = job.plan, job.targets[number], _order(job, mapped, number)
+    target_map = job.target_map(mapped.counts)
+    writer, chunk_bytes = _writer(job, mapped, number)
     name = ("training", "test")[number]
     pair = SetPair(*job.targets) if number == TRAINING else None
-    target.mark(_facts(job, partitioned) | {"rows": name} | (pair.facts() if pair else {}))
-    stored = StoredAs(target_map, scaler, order, job.expansion)
-    maker = ChunkMaker(writer, stored, job.work_dir, name)
-    memory = _memory_for_writing(plan, partitioned)
-    selections = buckets.selections(partitioned.n_features)
-    records, columns, rows = write_chunks(maker, selections, job.threads, memory, job.ticker.wrote)
-    statistics = columns.sourced(order, partitioned.n_features)
+    target.mark(_facts(job, mapped) | {"rows": name} | (pair.facts() if pair else {}))
+    maker = ChunkMaker(
+        writer, StoredAs(target_map, scaler, order, job.expansion), job.work_dir, name
+    )
+    group = GroupWriter(maker, mapped.parts, number, chunk_bytes)
+    records, columns, rows = group.write(job.threads, plan.budget, job.ticker.wrote)
+    statistics = columns.sourced(order, mapped.n_features)
     writer.write_columns(statistics | makers_of(scaler.columns()), order)
     writer.commit(
         records,
@@ -274,7 +259,7 @@ def _write_one(
         scaling=scaler.describe(),
         shuffle=Shuffle(seed=plan.seed if plan.shuffle else None),
         sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in job.source.files],
-        bad_rows=partitioned.read.skipped,
+        bad_rows=mapped.read.skipped,
         versions=_versions(),
         schema=job.schema,
         hashed_names=names,
@@ -283,41 +268,41 @@ def _write_one(
     return Dataset.open(target.folder)
 
 
-def _order(job: IngestJob, partitioned: Partitioned, number: int) -> ColumnOrder:
+def _order(job: IngestJob, mapped: MappedSource, number: int) -> ColumnOrder:
     """Return the order that sparse columns are stored in: that of `like`, if it is given."""
-    follows = partitioned.kind.layout == "sparse" and job.plan.column_order == "frequency"
+    follows = mapped.parts.kind.layout == "sparse" and job.plan.column_order == "frequency"
     if job.like is None or not follows:
-        return partitioned.orders[number]
+        return mapped.orders[number]
     return job.like.column_order
 
 
-def _writer(
-    job: IngestJob, partitioned: Partitioned, folder: Folder, buckets: Rows
-) -> DatasetWriter:
-    kind, n_bytes = partitioned.kind, buckets.n_bytes
+def _writer(job: IngestJob, mapped: MappedSource, number: int) -> tuple[DatasetWriter, int]:
+    """Return the writer of a data set, and the decoded bytes of its chunks."""
+    kind, n_rows, n_bytes = mapped.parts.kind, *mapped.parts.size(number)
     layout, dtype = kind.layout, kind.dtype
     if job.expansion is not None:
         layout, dtype = "sparse", job.plan.options.dtype
         of_rows = 1 + kind.has_weight + kind.has_offset
         row_bytes = job.expansion.row_bytes(dtype) + 8 * of_rows + kind.retained_bytes
-        n_bytes = buckets.n_rows * row_bytes
-    rows = rows_per_chunk(job.plan, buckets.n_rows, n_bytes)
-    return DatasetWriter(
-        folder, layout, partitioned.n_features, buckets.n_rows, rows, dtype, kind.has_weight,
-        kind.has_offset, job.codes, job.retained,
+        n_bytes = n_rows * row_bytes
+    rows = rows_per_chunk(job.plan, n_rows, n_bytes)
+    writer = DatasetWriter(
+        job.targets[number].folder, layout, mapped.n_features, n_rows, rows, dtype,
+        kind.has_weight, kind.has_offset, job.codes, job.retained,
     )  # fmt: skip
+    return writer, n_bytes * rows // n_rows
 
 
-def _facts(job: IngestJob, partitioned: Partitioned) -> dict[str, Any]:
+def _facts(job: IngestJob, mapped: MappedSource) -> dict[str, Any]:
     """Return the facts of both data sets' markers."""
     return {
         "plan": job.plan.model_dump(mode="json", exclude={"storage_options"}),
-        "rows_read": partitioned.read.rows,
-        "skipped_rows": partitioned.read.listed,
-        "merged": partitioned.read.merged,
-        "beyond": partitioned.read.beyond,
+        "rows_read": mapped.read.rows,
+        "skipped_rows": mapped.read.listed,
+        "merged": mapped.read.merged,
+        "beyond": mapped.read.beyond,
         "like": job.like.manifest.fingerprint if job.like else "",
-        "threshold": partitioned.threshold,
+        "threshold": mapped.threshold,
         "files": [file.model_dump() for file in taken_of(job.source)],
     }
 
@@ -341,16 +326,6 @@ def _result(job: IngestJob, done: list[Dataset], damaged: str | None) -> IngestR
         left_out=job.source.left_out,
         notes=tuple(notes),
     )  # fmt: skip
-
-
-def _memory_for_writing(plan: IngestPlan, partitioned: Partitioned) -> int:
-    """Bytes that chunks in the making may take: what the rows' way leaves."""
-    in_memory = [
-        rows.memory_bytes for rows in partitioned.buckets if isinstance(rows, RowsInMemory)
-    ]
-    if not in_memory:
-        return plan.budget.chunks
-    return plan.budget.rows - sum(in_memory) - Budget.measured_column * partitioned.n_features
 
 
 def _versions() -> dict[str, str]:

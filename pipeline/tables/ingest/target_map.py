@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,24 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import similar_label
-from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder, listed_labels
+from fewpass.pipeline.tables.ingest.label_counts import (
+    Label,
+    LabelCounts,
+    known_as,
+    listed_labels,
+)
 from fewpass.storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]
 
 
 class TargetMap:
-    """The final meaning of the targets, and the way from provisional codes to it.
+    """The final meaning of the targets, and the way from numbers and listed labels to it.
 
     Parameters
     ----------
-    encoder
-        All rows, counted.
+    counts
+        Of all rows.
     like
         Targets of the data set whose map is taken over, if any.
 
@@ -31,32 +37,34 @@ class TargetMap:
         If a label is not in `like`'s map, or if all training rows have one label.
     """
 
-    def __init__(self, encoder: LabelEncoder, like: Labels | Values | None) -> None:
-        self._encoder = encoder
+    def __init__(self, counts: LabelCounts, like: Labels | Values | None) -> None:
+        self._counts = counts
         self.labels: tuple[str, ...] | tuple[float, ...] = ()
         self.is_classification = (
-            encoder.is_classification() if like is None else like.kind == "labels"
+            counts.is_classification() if like is None else like.kind == "labels"
         )
         if not self.is_classification:
-            if encoder.words:
-                encoder.task = "regression"
-                encoder.is_classification()
+            counts.require_numbers()
             return
-        encoder.refuse_beyond_floats()
+        counts.refuse_beyond_floats()
         given: Any = () if like is None else like.labels  # type: ignore[union-attr]
-        self._as_words = isinstance(given[0], str) if given else bool(encoder.names)
-        counts = encoder.label_counts(as_words=self._as_words)
+        self._as_words = isinstance(given[0], str) if given else bool(counts.names)
+        label_counts = counts.label_counts(as_words=self._as_words)
         if like is None:
-            self._refuse_one_class(counts)
-        self.labels = given or tuple(counts)
+            self._refuse_one_class(label_counts)
+        self.labels = given or tuple(label_counts)
         if like is not None:
-            self._refuse_unknown(counts)
-        place = {label: float(k) for k, label in enumerate(self.labels)}
-        labels = encoder.labels(as_words=self._as_words)
-        self._codes, self._places = (
-            np.array([*labels]),
-            np.array([*map(place.get, labels.values())]),
-        )
+            self._refuse_unknown(label_counts)
+        self._place: dict[Any, float] = {label: float(k) for k, label in enumerate(self.labels)}
+        numbers = sorted(counts.numbers or ())
+        self._numbers, self._places = np.array(numbers), self._places_of(numbers)
+
+    def _places_of(self, labels: Sequence[Label]) -> Vector:
+        """Return where labels stand among those of the data set."""
+        known = labels
+        if not self._counts.words:
+            known = [known_as(label, as_words=self._as_words) for label in labels]
+        return np.array([self._place[label] for label in known])
 
     def _refuse_one_class(self, label_counts: dict[str | float, list[int]]) -> None:
         trained = [label for label, counts in label_counts.items() if counts[0]]
@@ -64,14 +72,14 @@ class TargetMap:
             of_words = any(isinstance(label, str) for label in trained)
             or_numbers = "" if of_words else ", or choose `task=regression`"
             raise BadInput(
-                f"All {self._encoder.n_rows[0]} training rows have the label "
+                f"All {self._counts.n_rows[0]} training rows have the label "
                 f"{listed_labels(trained)}; a classifier needs two. Check the label "
                 f"column{or_numbers}."
             )
 
     def _refuse_unknown(self, label_counts: dict[str | float, list[int]]) -> None:
         unknown = [label for label in label_counts if label not in self.labels]
-        if unknown or self._encoder.numbers is None:
+        if unknown or self._counts.numbers is None:
             slip = similar_label(str(unknown[0]), [*map(str, self.labels)]) if unknown else ""
             raise BadInput(
                 f"Labels {listed_labels(unknown)} are unknown to the data set given as `like`, "
@@ -79,20 +87,33 @@ class TargetMap:
                 "without `like`."
             )
 
-    def apply(self, target: Vector) -> Vector:
-        """Targets as stored: the place in `labels`, or the number itself."""
+    def apply(self, target: Vector, labels: Sequence[Label] | None) -> Vector:
+        """Targets as stored: the place in `labels`, or the number itself.
+
+        Parameters
+        ----------
+        target
+            (n,) Numbers; or places among labels.
+        labels
+            These; None: there are none.
+        """
+        if labels is not None:
+            every = self._places_of(labels) if self.is_classification else _floats(labels)
+            return every[target.astype(np.int64)]
         if not self.is_classification:
-            return self._encoder.plain(target)
-        if self._encoder.words:
-            return self._places[target.astype(np.int64)]
-        return self._places[np.searchsorted(self._codes, target)]
+            return target
+        return self._places[np.searchsorted(self._numbers, target)]
 
     def targets(self, group: int) -> Labels | Values:
         """What the manifest of group 0 (training) or 1 (test) says of its targets."""
         if not self.is_classification:
-            return self._encoder.values(group)
-        label_counts = self._encoder.label_counts(as_words=self._as_words)
+            return self._counts.moments[group].values()
+        label_counts = self._counts.label_counts(as_words=self._as_words)
         counts = tuple(
             label_counts[label][group] if label in label_counts else 0 for label in self.labels
         )
         return Labels(labels=self.labels, counts=counts)
+
+
+def _floats(labels: Sequence[Label]) -> Vector:
+    return np.array([*map(float, labels)])

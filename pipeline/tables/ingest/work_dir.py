@@ -18,11 +18,11 @@ from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import INSIDE
+from fewpass.storage.row_parts import READ_AGAIN, DamagedPart
 from fewpass.storage.seal import seal, unseal
-from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 
-#: The record that all rows are in buckets.
-PARTITION = "partition"
+#: The record that all rows are in files.
+MAPPED = "mapped"
 
 
 def work_dir_path(folder: Folder, spill: str | None) -> Path:
@@ -35,10 +35,10 @@ def work_dir_path(folder: Folder, spill: str | None) -> Path:
     return Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
 
 
-def is_partitioned(plan: IngestPlan) -> bool:
-    """Whether an ingest that was cut short has all rows in buckets, so that the next goes on."""
+def is_mapped(plan: IngestPlan) -> bool:
+    """Whether an ingest that was cut short has all rows in files, so that the next goes on."""
     folder = Folder(plan.dataset, plan.storage_options)
-    return WorkDir(work_dir_path(folder, plan.spill)).folder.exists(f"{PARTITION}.json")
+    return WorkDir(work_dir_path(folder, plan.spill)).folder.exists(f"{MAPPED}.json")
 
 
 def remove_leftovers(plan: IngestPlan) -> None:
@@ -182,7 +182,7 @@ class WorkDir:
 
         Raises
         ------
-        DamagedSpill
+        DamagedPart
             When it is damaged.
         """
         key = f"{name}.json"
@@ -191,8 +191,8 @@ class WorkDir:
         try:
             return unseal(self.folder.read(key))
         except ValueError as error:
-            raise DamagedSpill(
-                f"{self.folder.address(key)} is not as it was written ({error}). {PARTITION_AGAIN}"
+            raise DamagedPart(
+                f"{self.folder.address(key)} is not as it was written ({error}). {READ_AGAIN}"
             ) from error
 
     def append(self, name: str, entry: dict[str, Any]) -> None:

@@ -1,9 +1,15 @@
-"""Second phase of an ingest: buckets become chunks, and the chunks a data set."""
+"""Second phase of an ingest: the rows, in the order of their keys, become chunks of a data set.
+
+The chunks are cut into leaves, by the data set alone.  Threads take a leaf each: they read a run of
+its rows after the other, put them in order, store chunks, and measure columns on the way.  What was
+measured of leaves is joined in their order, so neither memory nor threads have a say in it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,23 +19,27 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.rows.scaling import Scaler
-from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
+from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.frequency_order import renumber
+from fewpass.pipeline.tables.ingest.row_parts import RowParts
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.objects import fault
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype, n_bytes
+from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 from fewpass.storage.writer import DatasetWriter
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
+#: Values of a leaf, at least: joining its statistics takes a few of those of a column each.
+LEAF_VALUES, LEAF_COLUMNS, MOST_LEAVES = 1 << 20, 8, 1 << 14
 
-class WrittenChunks(NamedTuple):
-    """Records of all chunks of a data set, and the statistics of its rows."""
+
+class WrittenRows(NamedTuple):
+    """Records of chunks that follow each other, and the statistics of their rows."""
 
     records: list[ChunkRecord]
     columns: ColumnStatistics  # in stored order
@@ -46,60 +56,51 @@ class StoredAs(NamedTuple):
 
 
 class ChunkMaker:
-    """Turns spilled rows into stored chunks; used by several threads at once.
+    """Turns rows into stored chunks; used by several threads at once.
 
     Parameters
     ----------
     writer, stored
-        Where to, and what spilled rows become.
+        Where to, and what rows become.
     work_dir, name
         Where finished chunks are recorded, so that an ingest that was killed does not write them
         again. Their bytes are checked before they are believed.
     """
 
     def __init__(
-        self,
-        writer: DatasetWriter,
-        stored: StoredAs,
-        work_dir: WorkDir,
-        name: str,
+        self, writer: DatasetWriter, stored: StoredAs, work_dir: WorkDir, name: str
     ) -> None:
         self.writer, self.stored, self.scaler = writer, stored, stored.scaler
         self.work_dir, self.name = work_dir, f"chunks-{name}"
         entries = work_dir.entries(self.name)
         self.known = {e["k"]: ChunkRecord.of_json(e["record"]) for e in entries}
 
-    def make(self, order: ChunkOrder) -> tuple[int, ChunkRecord, Table]:
-        """Make sure that the chunk is stored; return its number, its record and its rows."""
-        rows = order.rows()
+    def make(self, number: int, rows: Table) -> tuple[ChunkRecord, Table]:
+        """Make sure that a chunk of rows is stored; return its record, and its rows as stored."""
         codes: NDArray[np.float64] | None = None
         if self.stored.expansion is not None and isinstance(rows, DenseTable):
             codes = np.ascontiguousarray(rows.X.T, np.float64)
             parts = self.stored.expansion.csr(codes, self.writer.dtype)
             rows = SparseTable(*parts, rows.target, rows.weight, rows.offset, rows.retained)
         table = self._as_stored(rows)
-        record = self.known.get(order.number)
-        if (
-            record is None
-            or record.rows != table.n_rows
-            or not self._is_whole(order.number, record)
-        ):
-            record = self.writer.write_chunk(order.number, table, codes)
-        return order.number, record, table
+        record = self.known.get(number)
+        if record is None or record.rows != table.n_rows or not self._is_whole(number, record):
+            record = self.writer.write_chunk(number, table, codes)
+        return record, table
 
-    def note(self, number: int, record: ChunkRecord) -> None:
-        """Record a chunk as finished."""
-        if self.known.get(number) != record:
-            self.work_dir.append(self.name, {"k": number, "record": record})
+    def note(self, first: int, records: list[ChunkRecord]) -> None:
+        """Record chunks from a number on as finished."""
+        for number, record in enumerate(records, first):
+            if self.known.get(number) != record:
+                self.work_dir.append(self.name, {"k": number, "record": record})
 
     def _as_stored(self, table: Table) -> Table:
-        target = self.stored.targets.apply(table.target)
-        table = self.scaler.apply(table._replace(target=target))
+        table = self.scaler.apply(table)
         if isinstance(table, DenseTable):
             return table
         dtype = index_dtype(self.writer.n_features)
         table = table._replace(indices=table.indices.astype(dtype, copy=False))
-        renumber(table, self.stored.order)  # in place: the rows were copied out of their bucket
+        renumber(table, self.stored.order)  # in place: the rows are a copy
         return table
 
     def _is_whole(self, k: int, record: ChunkRecord) -> bool:
@@ -107,50 +108,108 @@ class ChunkMaker:
         return all(fault(folder, key, stored) is None for key, stored in record.named(k).items())
 
 
-def write_chunks(
-    maker: ChunkMaker,
-    buckets: Iterable[Selection],
-    threads: int,
-    memory: int,
-    report: Callable[[int, int], None],
-) -> WrittenChunks:
-    """Store all rows of the buckets, in order, and reduce the statistics on the way.
+class GroupWriter:
+    """Stores the rows of one group as the chunks of a data set.
 
     Parameters
     ----------
     maker
         Stores one chunk.
-    buckets
-        All rows of the data set.
-    threads, memory
-        How many chunks may be made at once: as many as threads, in at most `memory` bytes.
-    report
-        Called with the rows and the stored bytes of each chunk.
+    parts, group
+        The rows, and which of them.
+    chunk_bytes
+        Decoded bytes of a chunk.
     """
-    writer = maker.writer
-    records: list[ChunkRecord] = []
-    columns = ColumnStatistics(writer.layout, writer.n_features)
-    rows: RowSummary | None = None
-    for number, record, table in _made(maker, buckets, threads, memory):
-        maker.note(number, record)
-        records.append(record)
-        columns.add(table)
-        own = RowSummary.of(table)
-        rows = own if rows is None else rows.joined(own)
-        report(record.rows, sum(each.length for each in record.named(number).values()))
-    assert rows is not None, "a data set has rows"
-    return WrittenChunks(records, columns, rows)
+
+    def __init__(self, maker: ChunkMaker, parts: RowParts, group: int, chunk_bytes: int) -> None:
+        self.maker, self.parts, self.group = maker, parts, group
+        self.writer, self.chunk_bytes = maker.writer, max(chunk_bytes, 1)
+        self._chunks_of_run = 1
+
+    def write(
+        self, threads: int, budget: Budget, report: Callable[[int, int], None]
+    ) -> WrittenRows:
+        """Store all rows, and reduce the statistics on the way.
+
+        Parameters
+        ----------
+        threads, budget
+            How many leaves may be stored at once: as many as threads, where memory has room.
+        report
+            Called with the rows and the stored bytes of each leaf.
+        """
+        at_once = self._share_out(threads, budget)
+        whole: WrittenRows | None = None
+        leaves = leaves_of(self.writer, self.parts.n_values(self.group))
+        with ThreadPoolExecutor(at_once, "ingest-write") as pool:
+            for leaf, own in zip(
+                leaves, ordered_map(pool, self._written, leaves, at_once), strict=True
+            ):
+                self.maker.note(leaf.start, own.records)
+                report(own.rows.n_rows, _bytes_of(own.records))
+                whole = own if whole is None else _joined(whole, own)
+                del own
+        assert whole is not None, "a data set has rows"
+        return whole
+
+    def _share_out(self, threads: int, budget: Budget) -> int:
+        """Return how many leaves are stored at once; decide how many chunks a run of rows has."""
+        of_columns = self.writer.n_features * (Budget.measured_column // 2)
+        scaled = self.maker.scaler.kind != "none"
+        copies = Budget.scaled_chunk if scaled else Budget.written_chunk
+        _, n_bytes = self.parts.size(self.group)
+        raw = n_bytes / self.writer.n_rows * self.writer.chunk_rows
+        left = budget.rows - self.parts.memory_bytes - of_columns
+        each = of_columns + copies * self.chunk_bytes
+        run = Budget.run_copies * max(raw, budget.run)
+        at_once = int(np.clip(left // (each + run), 1, threads))
+        most = min((left / at_once - each) / Budget.run_copies, budget.run)
+        self._chunks_of_run = max(1, int(most // max(raw, 1)))
+        return at_once
+
+    def _written(self, leaf: range) -> WrittenRows:
+        """Store the chunks of a leaf."""
+        columns = ColumnStatistics(self.writer.layout, self.writer.n_features)
+        records: list[ChunkRecord] = []
+        rows: RowSummary | None = None
+        for number, chunk in self._chunks(leaf):
+            record, table = self.maker.make(number, chunk)
+            records.append(record)
+            columns.add(table)
+            own = RowSummary.of(table)
+            rows = own if rows is None else rows.joined(own)
+            del chunk, table
+        assert rows is not None, "a leaf has chunks"
+        return WrittenRows(records, columns, rows)
+
+    def _chunks(self, leaf: range) -> Iterator[tuple[int, Table]]:
+        """Yield the chunks of a leaf before they are stored: number and rows."""
+        size = self.writer.chunk_rows
+        for first in range(leaf.start, leaf.stop, self._chunks_of_run):
+            stop = min(first + self._chunks_of_run, leaf.stop)
+            start, end = first * size, min(stop * size, self.writer.n_rows)
+            table, order = self.parts.run(
+                self.group, start, end, self.maker.stored.targets, self.writer.n_features
+            )
+            for number in range(first, stop):
+                at = number * size - start
+                yield number, Selection(table, order[at : at + size]).rows()
+            del table, order
 
 
-def _made(
-    maker: ChunkMaker, buckets: Iterable[Selection], threads: int, memory: int
-) -> Iterator[tuple[int, ChunkRecord, Table]]:
-    orders = cut_into_chunks(buckets, maker.writer.chunk_rows)
-    first = next(orders)
-    result = maker.make(first)
-    copies = Budget.written_chunk if maker.scaler.kind == "none" else Budget.scaled_chunk
-    fits = memory // max(copies * n_bytes(result[2]), 1)
-    yield result
-    del first, result
-    with ThreadPoolExecutor(threads, "ingest-write") as pool:
-        yield from ordered_map(pool, maker.make, orders, int(np.clip(fits, 1, threads + 1)))
+def leaves_of(writer: DatasetWriter, n_values: int) -> list[range]:
+    """Return the chunks of each leaf: by the data set alone, as bits depend on them."""
+    least = max(LEAF_VALUES, LEAF_COLUMNS * writer.n_features)
+    n = int(np.clip(n_values // least, 1, min(writer.n_chunks, MOST_LEAVES)))
+    return [range(*ends) for ends in pairwise(k * writer.n_chunks // n for k in range(n + 1))]
+
+
+def _joined(one: WrittenRows, other: WrittenRows) -> WrittenRows:
+    """Return what is known of both; the first is changed."""
+    one.columns.join(other.columns)
+    one.records.extend(other.records)
+    return one._replace(rows=one.rows.joined(other.rows))
+
+
+def _bytes_of(records: list[ChunkRecord]) -> int:
+    return sum(one.length for record in records for one in record.objects.values() if one)

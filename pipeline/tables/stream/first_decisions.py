@@ -15,7 +15,7 @@ from fewpass.pipeline.rows.source_order import advice
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
+from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.layout import require_scalable, scaling_of
 from fewpass.pipeline.tables.ingest.reading import raw_bytes, stamps
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
@@ -38,20 +38,19 @@ def decided_targets(
     Unless these pieces are the whole source.
     """
     assert plan.source is not None, "the plan names a source"
-    encoder = LabelEncoder(plan.source.task)
+    counts = LabelCounts(plan.source.task)
     for piece in pieces:
-        parsed = piece.parsed
-        target = encoder.encode(parsed.table.target, parsed.labels, piece.where, parsed.texts)
-        encoder.count(target, 0)
-    counts = encoder.label_counts()
-    classes = encoder.is_classification()
-    if classes and len(counts) < 2 and not whole:
+        own = LabelCounts(plan.source.task, piece.where)
+        own.count(own.listed(piece.parsed), 0)
+        counts.add(own)
+    label_counts = counts.label_counts()
+    if counts.is_classification() and len(label_counts) < 2 and not whole:
         raise BadInput(
-            f"The first {encoder.n_rows[0]:,} rows, all that the memory holds, have the label "
-            f"{next(iter(counts))}: the source is sorted by label. "
+            f"The first {counts.n_rows[0]:,} rows, all that the memory holds, have the label "
+            f"{next(iter(label_counts))}: the source is sorted by label. "
             f"{advice(format_bytes(plan.memory))}"
         )
-    return TargetMap(encoder, None).targets(0), bool(encoder.words)
+    return TargetMap(counts, None).targets(0), bool(counts.words)
 
 
 def decided_scaler(

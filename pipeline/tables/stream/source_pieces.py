@@ -22,7 +22,7 @@ from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.target_range import range_with
 from fewpass.pipeline.rows.targets import label_text, shown
-from fewpass.pipeline.tables.ingest.partition import PARTITION
+from fewpass.pipeline.tables.ingest.mapping import KEYS
 from fewpass.pipeline.tables.ingest.read_counts import LISTED, skipped_in_words
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.pipeline.tables.readers.label_texts import labelled
@@ -139,7 +139,7 @@ class HeldOutRows:
 
     def add(self, table: Table, place: PiecePlace) -> None:
         """Add the held-out rows of a piece."""
-        key = np.random.default_rng([self._seed, PARTITION, *place, 1]).random(table.n_rows)
+        key = np.random.default_rng([self._seed, KEYS, *place, 1]).random(table.n_rows)
         self._add_below(table, key)
         while sum(map(n_bytes, self._tables)) > self._most_bytes and self._below > 1e-9:
             self._below *= 0.5

@@ -124,13 +124,15 @@ class ColumnStatistics:
         own.add(table)
         return own
 
-    def join(self, other: ColumnStatistics) -> None:
+    def join(self, other: ColumnStatistics | LargestValues) -> None:
         """Take in those of rows that follow, of the same columns (Chan, Golub and LeVeque)."""
+        assert isinstance(other, ColumnStatistics), "statistics of one kind are joined"
+        others = other._columns  # noqa: SLF001 - of the same class
         if self.dense:
-            _join_dense(self._columns, other._columns, self.n_rows, other.n_rows)
+            _join_dense(self._columns, others, self.n_rows, other.n_rows)
         else:
             self._count_in_64_bits_beyond(self.n_rows + other.n_rows)
-            _join_sparse(self._columns, other._columns)
+            _join_sparse(self._columns, others)
         self.n_rows += other.n_rows
 
     def _count_in_64_bits_beyond(self, n_rows: int) -> None:
@@ -214,9 +216,10 @@ class LargestValues:
         own.add(table)
         return own
 
-    def join(self, other: LargestValues) -> None:
+    def join(self, other: ColumnStatistics | LargestValues) -> None:
         """Take in those of other rows, of the same columns."""
-        self._largest = np.maximum(self._largest, other._largest)
+        assert isinstance(other, LargestValues), "statistics of one kind are joined"
+        self._largest = np.maximum(self._largest, other._largest)  # noqa: SLF001 - likewise
 
     def widen(self, n_features: int) -> None:
         """Have `n_features` columns or more (sparse layout)."""

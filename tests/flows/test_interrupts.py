@@ -170,9 +170,7 @@ def test_a_signal_before_anything_was_trained_promises_nothing(rows, tmp_path):
 
 
 UNREAD = "Nothing of {} is kept yet; the same command again begins at the first row."
-READ = (
-    "The rows of {} are read and lie in buckets; the same command again goes on with storing them."
-)
+READ = "The rows of {} are read and lie in files; the same command again goes on with storing them."
 
 
 @pytest.mark.parametrize(

@@ -181,15 +181,13 @@ def test_an_ingest_goes_on_with_a_renewed_secret(kind, host, tmp_path, monkeypat
 
     monkeypatch.setattr(Budget, "retained", 0)
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
-        patched.setattr(phases, "write_chunks", cut_short)
+        patched.setattr(phases.GroupWriter, "write", cut_short)
         phases.ingest(plan(SECRET))
     assert_nowhere(tmp_path)
-    partitioned = list(tmp_path.rglob("partition.json"))
-    assert len(partitioned) == 1
+    mapped = list(tmp_path.rglob("mapped.json"))
+    assert len(mapped) == 1
     with monkeypatch.context() as patched:
-        patched.setattr(
-            phases.Partitioner, "partition", cut_short
-        )  # what was partitioned is taken up
+        patched.setattr(phases.RowMapper, "map", cut_short)  # what was read is taken up
         assert phases.ingest(plan(RENEWED)).rows == 2000
     assert phases.ingest(plan(SECRET)).rows == 2000  # done already
     assert_nowhere(tmp_path)

@@ -11,10 +11,12 @@ import pytest
 
 from fewpass import LinearClassifier, evaluate, ingest, predict, train
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
+from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.readers.label_texts import LabelTexts, is_number, labelled
+from fewpass.pipeline.tables.readers.source import ParsedRows
 from fewpass.storage.manifest import Labels
+from fewpass.storage.table import DenseTable
 
 N = 90
 A = np.random.default_rng(0).normal(size=N)
@@ -195,21 +197,28 @@ def test_labels_that_are_known_as_numbers_know_no_zeros_in_front():
     target = np.array([1.0, 2.0, 9007199254740992.0])
     codes, names = labelled(target, texts, padded=False)
     assert [names[k] for k in codes] == ["1", "2", "9007199254740993"]
-    encoder = LabelEncoder("auto")
     padded = LabelTexts(np.array([0]), pa.array(["01"]))
-    encoder.count(encoder.encode(target[:2], None, "", padded), 0)
-    found = TargetMap(encoder, Labels(labels=(1.0, 2.0), counts=(1, 1)))
+    counts = LabelCounts("auto")
+    counts.count(counts.listed(parsed(target[:2], padded)), 0)
+    found = TargetMap(counts, Labels(labels=(1.0, 2.0), counts=(1, 1)))
     assert found.targets(0).counts == (1, 1)
     with pytest.raises(BadInput, match="Labels 01"):
-        TargetMap(encoder, Labels(labels=("02", "2"), counts=(1, 1)))
+        TargetMap(counts, Labels(labels=("02", "2"), counts=(1, 1)))
+
+
+def parsed(target, texts):
+    """Rows of a piece without features."""
+    return ParsedRows(
+        DenseTable(np.zeros((len(target), 0)), target, None), None, -1, (), 0, texts=texts
+    )
 
 
 def test_an_ingest_that_goes_on_knows_them_still():
-    encoder = LabelEncoder("auto")
+    counts = LabelCounts("auto")
     texts = LabelTexts(np.array([1]), pa.array(["01"]))
-    target = encoder.encode(np.array([1.0, 1.0, 2.0]), None, "", texts)
-    encoder.count(target, 0)
-    again = LabelEncoder.from_state("auto", encoder.state())
-    assert TargetMap(again, None).labels == ("01", "1", "2")
-    np.testing.assert_array_equal(TargetMap(again, None).apply(target), [1.0, 0.0, 2.0])
-    np.testing.assert_array_equal(again.plain(target), [1.0, 1.0, 2.0])
+    targets = counts.listed(parsed(np.array([1.0, 1.0, 2.0]), texts))
+    counts.count(targets, 0)
+    again = TargetMap(LabelCounts.from_state("auto", counts.state()), None)
+    assert again.labels == ("01", "1", "2")
+    np.testing.assert_array_equal(again.apply(*targets[:2]), [1.0, 0.0, 2.0])
+    np.testing.assert_array_equal(targets.numbers, [1.0, 1.0, 2.0])

@@ -49,7 +49,7 @@ class ListedTargets(NamedTuple):
             return self.values
         return np.array([*map(float, self.labels)])[self.values.astype(np.int64)]
 
-    def of(self, rows: NDArray[Any]) -> ListedTargets:
+    def of(self, rows: NDArray[np.int64] | slice) -> ListedTargets:
         """Return those of some rows."""
         return self._replace(values=self.values[rows])
 
@@ -223,8 +223,8 @@ class LabelCounts:
                 f"{MOST_CHARACTERS:,} characters of them. Choose the label column with `label`, "
                 "or give numbers to regress on."
             )
-        known = 0 if self.numbers is None else len(self.numbers) + len(self.names)
-        if max(numbers, known) <= self.most:
+        counted = 0 if self.numbers is None else len(self.numbers) + len(self.names)
+        if max(numbers, counted) <= self.most:
             return
         self.numbers, self.names = None, {}
         if self.task == "classification":
@@ -274,7 +274,7 @@ class LabelCounts:
         if self.words:
             return {word: self.words[word] for word in sorted(self.words)}
         for label, counts in self._every():
-            _add(by_label.setdefault(known_as(label, as_words=as_words), [0, 0]), counts)
+            _add(by_label.setdefault(label_as(label, as_words=as_words), [0, 0]), counts)
         if len({type(label) for label in by_label}) > 1:  # unknown to labels that are numbers
             return by_label
         return {label: by_label[label] for label in sorted(by_label)}
@@ -332,7 +332,7 @@ def _as_list(numbers: Vector) -> ListedTargets:
     return ListedTargets(places.astype(np.float64), tuple(values.tolist()))
 
 
-def known_as(label: Label, *, as_words: bool) -> Label:
+def label_as(label: Label, *, as_words: bool) -> Label:
     """Return how a number, or a name, is known: as it is written, or as a number.
 
     Labels that are numbers know no zeros in front of them: 01 is 1 then.

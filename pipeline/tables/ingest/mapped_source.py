@@ -110,11 +110,11 @@ def _require_record(state: dict[str, Any], groups: int) -> None:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     parts = state["parts"]
-    for name, found, expected in (
+    for name, has, expected in (
         ("parts.n_groups", parts["n_groups"], groups),
         ("orders", len(state["orders"]), groups),
         ("parts.rows", len(parts["rows"]), groups * parts["n_buckets"]),
         ("parts.values", len(parts["values"]), groups * parts["n_buckets"]),
     ):
-        if found != expected:
-            raise ValueError(f"{name}: it has {found}, where {expected} were expected")
+        if has != expected:
+            raise ValueError(f"{name}: it has {has}, where {expected} were expected")

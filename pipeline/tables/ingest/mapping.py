@@ -37,8 +37,8 @@ from fewpass.pipeline.tables.readers.source import PIECE_BYTES, ParsedRows, Piec
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.row_parts import RowKind
-from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
+from fewpass.storage.part_files import RowKind
+from fewpass.storage.table import SparseTable, Table, n_bytes
 
 #: First word after the seed of everything random in here.
 KEYS = 1
@@ -153,14 +153,15 @@ class RowMapper:
         if self.plan.test_fraction:
             held_out = self.held_out.of(parsed, piece.place)
         rows = KeyedRows(table, targets, keys, held_out, cells)
-        columns = self._counted(rows, counts, parsed.max_index)
+        columns: Measured | SparseTable | None = None
+        training = self._counted(rows, counts, parsed.max_index)
+        if self.columns is not None:
+            columns = training if isinstance(training, SparseTable) else self.columns.of(training)
         return MappedPiece(rows, counts, ReadCounts.of(parsed, piece.file), columns, piece.n_bytes)
 
-    def _counted(
-        self, rows: KeyedRows, counts: LabelCounts, max_index: int
-    ) -> Measured | SparseTable | None:
-        """Count targets and columns of each group; return what scaling is measured on."""
-        training: Table | None = None
+    def _counted(self, rows: KeyedRows, counts: LabelCounts, max_index: int) -> Table:
+        """Count targets and columns of each group; return the training rows."""
+        tables = []
         for group in range(self.n_groups):
             own, targets = rows.table, rows.targets
             if rows.held_out is not None:
@@ -171,10 +172,8 @@ class RowMapper:
             counts.count(targets, group)
             if self.column_counts:
                 self.column_counts[group].add(own, max_index)
-            training = own if group == TRAINING else training
-        if self.columns is None or not isinstance(training, DenseTable):
-            return training if self.columns is not None else None
-        return self.columns.of(training)
+            tables.append(own)
+        return tables[TRAINING]
 
     # -- in their order ----------------------------------------------------------------------------
 
@@ -182,12 +181,11 @@ class RowMapper:
         self.read.add(mapped.read)
         self.counts.add(mapped.counts)
         n_features, columns = self._n_features, mapped.columns
-        assert columns is None or self.columns is not None, "they are asked for"
-        if isinstance(columns, SparseTable):
+        if self.columns is not None and isinstance(columns, SparseTable):
             # statistics are as wide as all rows: there is one of them, and no thread has another
             self.columns.widen(n_features)
             self.columns.add(columns)
-        elif columns is not None:
+        elif self.columns is not None and isinstance(columns, Measured):
             self.columns.join(columns)
         table = mapped.rows.table
         if table.n_rows:

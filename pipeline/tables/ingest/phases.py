@@ -63,7 +63,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
-from fewpass.storage.row_parts import READ_AGAIN, DamagedPart
+from fewpass.storage.part_files import READ_AGAIN, DamagedPart
 from fewpass.storage.writer import DatasetWriter
 
 

@@ -22,7 +22,7 @@ from fewpass.pipeline.tables.ingest.label_counts import Label, ListedTargets, li
 from fewpass.pipeline.tables.ingest.retained_columns import RetainedCells
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.storage.folder import Folder
-from fewpass.storage.row_parts import GroupedRows, Keys, PartPlace, RowKind, RowSpace, write_part
+from fewpass.storage.part_files import GroupedRows, Keys, PartPlace, RowKind, RowSpace, write_part
 from fewpass.storage.table import Table, concatenate, cut, index_dtype, n_bytes
 
 #: Buckets, training and test rows together: 16-bit numbers take NumPy's radix sort.
@@ -56,7 +56,7 @@ class KeyedRows(NamedTuple):
         )
 
 
-class Part(NamedTuple):
+class RowPart(NamedTuple):
     """A part of the rows: of each bucket training rows, behind all of these test rows."""
 
     labels: tuple[Label, ...] | None  # that its targets are places in
@@ -66,7 +66,7 @@ class Part(NamedTuple):
 class MadePart(NamedTuple):
     """A part, and how much it has of every bucket."""
 
-    part: Part
+    part: RowPart
     rows: NDArray[np.int64]
     values: NDArray[np.int64]
 
@@ -93,7 +93,7 @@ class RowParts:
     ) -> None:
         self.kind, self.n_buckets, self.n_groups = kind, n_buckets, n_groups
         self.path, self.identity = folder, identity
-        self.parts: list[Part] = []
+        self.parts: list[RowPart] = []
         self.part_ends: list[tuple[list[int], list[int]]] = []  # rows, values; of rows without keys
         self.rows, self.values = (np.zeros(n_buckets * n_groups, np.int64) for _ in range(2))
         self.memory_bytes = 0
@@ -117,7 +117,7 @@ class RowParts:
         made = cls(kind, state["n_buckets"], state["n_groups"], path, identity)
         made.rows, made.values = (np.array(state[name], np.int64) for name in ("rows", "values"))
         made.part_ends = state["part_ends"]
-        made.parts = [Part(None if one is None else tuple(one), None) for one in state["labels"]]
+        made.parts = [RowPart(None if one is None else tuple(one), None) for one in state["labels"]]
         return made
 
     @property
@@ -149,7 +149,7 @@ class RowParts:
 
     # -- made --------------------------------------------------------------------------------------
 
-    def grouped(self, rows: Sequence[KeyedRows]) -> Part:
+    def grouped(self, rows: Sequence[KeyedRows]) -> RowPart:
         """Group rows that follow each other by bucket; safe in threads."""
         table = _together(rows, self.kind)
         targets = listed_together([one.targets for one in rows])
@@ -162,7 +162,7 @@ class RowParts:
             order = np.argsort(places.astype(np.uint16), kind="stable")
             table, keys = Selection(table, order).rows(), keys[order] if keys.size else keys
         own = GroupedRows(table, keys if self.kind.has_keys else None, ends)
-        return Part(targets.labels, own)
+        return RowPart(targets.labels, own)
 
     def _places(self, keys: Keys | None, rows: Sequence[KeyedRows], n: int) -> NDArray[np.int64]:
         """Bucket of every row; a larger key has no smaller one, however products are rounded."""
@@ -189,7 +189,7 @@ class RowParts:
         if not self.kind.has_keys:
             self.part_ends.append((made.rows.tolist(), made.values.tolist()))
 
-    def regrouped(self, n_buckets: int) -> Iterator[Part]:
+    def regrouped(self, n_buckets: int) -> Iterator[RowPart]:
         """Yield parts that are in memory anew, by another number of buckets of each group."""
         before, self.n_buckets, self.part_ends = self.n_buckets, n_buckets, []
         self.rows, self.values = (np.zeros(n_buckets * self.n_groups, np.int64) for _ in range(2))
@@ -312,7 +312,7 @@ class PartsInTheMaking:
         rows.clear()
         return self._stored(number, part, keep=keep)
 
-    def _stored(self, number: int, part: Part, *, keep: bool) -> MadePart:
+    def _stored(self, number: int, part: RowPart, *, keep: bool) -> MadePart:
         rows = part.rows
         assert rows is not None, "they were grouped just now"
         counts = (np.diff(ends, prepend=0) for ends in (rows.ends, rows.value_ends))

@@ -13,7 +13,7 @@ from fewpass.pipeline.rows.targets import similar_label
 from fewpass.pipeline.tables.ingest.label_counts import (
     Label,
     LabelCounts,
-    known_as,
+    label_as,
     listed_labels,
 )
 from fewpass.storage.manifest import Labels, Values
@@ -61,10 +61,9 @@ class TargetMap:
 
     def _places_of(self, labels: Sequence[Label]) -> Vector:
         """Return where labels stand among those of the data set."""
-        known = labels
         if not self._counts.words:
-            known = [known_as(label, as_words=self._as_words) for label in labels]
-        return np.array([self._place[label] for label in known])
+            labels = [label_as(label, as_words=self._as_words) for label in labels]
+        return np.array([self._place[label] for label in labels])
 
     def _refuse_one_class(self, label_counts: dict[str | float, list[int]]) -> None:
         trained = [label for label, counts in label_counts.items() if counts[0]]

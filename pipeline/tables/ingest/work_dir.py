@@ -18,7 +18,7 @@ from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import INSIDE
-from fewpass.storage.row_parts import READ_AGAIN, DamagedPart
+from fewpass.storage.part_files import READ_AGAIN, DamagedPart
 from fewpass.storage.seal import seal, unseal
 
 #: The record that all rows are in files.

@@ -21,7 +21,7 @@ from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import described_columns
-from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
+from fewpass.pipeline.tables.ingest.label_counts import LabelCounts, ListedTargets
 from fewpass.pipeline.tables.readers.held_out_rows import stratified
 from fewpass.pipeline.tables.readers.split_column import (
     SplitColumn,
@@ -281,9 +281,9 @@ TARGETS = {
 @pytest.mark.parametrize("name", TARGETS)
 def test_amounts_are_regressed_on_and_codes_are_labels(name):
     targets, labels = TARGETS[name]
-    encoder = LabelEncoder("auto")
-    encoder.count(np.asarray(targets, float), 0)
-    assert encoder.is_classification() == labels
+    counts = LabelCounts("auto")
+    counts.count(ListedTargets(np.asarray(targets, float)), 0)
+    assert counts.is_classification() == labels
 
 
 # -- scaling ---------------------------------------------------------------------------------------

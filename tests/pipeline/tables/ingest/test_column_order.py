@@ -16,7 +16,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.tables.ingest import partition
+from fewpass.pipeline.tables.ingest import mapping
 from fewpass.pipeline.tables.ingest.frequency_order import (
     CACHED_COLUMNS,
     IN_ORDER,
@@ -209,7 +209,7 @@ def test_what_lies_on_disk_is_by_popularity(pair):
     fraction=st.sampled_from([0.0, 0.4]), scale=st.sampled_from(["none", "maxabs", "unit-rows"]),
 )  # fmt: skip
 def test_the_same_set_however_it_is_made(tmp_path, monkeypatch, n, seed, threads, fraction, scale):
-    monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(mapping, "PIECE_BYTES", 2000)
     X, _ = popular_rows(n, seed)
     source = write(tmp_path / "rows.svm", X, np.arange(n) % 2)
     results = {}

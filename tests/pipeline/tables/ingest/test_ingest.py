@@ -19,7 +19,7 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.pipeline.tables.ingest import buckets, partition, rows_in_memory
+from fewpass.pipeline.tables.ingest import mapping, row_parts, writing
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.dataset import Dataset
@@ -33,11 +33,11 @@ ROWS = Budget.of(1 << 30).rows  # bytes, of the default
 
 @pytest.fixture
 def small(monkeypatch):
-    """Pieces and buckets so small that a few rows need many of them; none stay in memory."""
-    monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
+    """Pieces, parts and runs so small that a few rows need many of them; none stay in memory."""
+    monkeypatch.setattr(mapping, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(row_parts, "PART_BYTES", 3000)
     monkeypatch.setattr(Budget, "retained", 0)
-    monkeypatch.setattr(Budget, "planned_bucket", 4_888)
-    monkeypatch.setattr(Budget, "bucket", 9_777)
+    monkeypatch.setattr(Budget, "run", 4_888)
 
 
 def sparse_rows(n, d, seed=0, empty=0.1):
@@ -130,8 +130,8 @@ def test_rows_are_permuted_and_none_is_lost(tmp_path, small, n, seed, share, thr
         assert n < 20
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Budget, "planned_bucket", int((share or 1.0) * ROWS))
-        patch.setattr(Budget, "bucket", int(2 * (share or 1.0) * ROWS))
+        patch.setattr(Budget, "run", int((share or 1.0) * ROWS))
+        patch.setattr(row_parts, "PART_BYTES", int((share or 1.0) * ROWS))
         patch.setattr(Budget, "retained", 0 if share else ROWS)
         two = ingest(settings_of("memory://b"), threads=1 if share else threads)
     assert (one.fingerprint, one.test_fingerprint) == (two.fingerprint, two.test_fingerprint)
@@ -151,45 +151,45 @@ def test_threads_and_memory_do_not_matter(tmp_path, small, monkeypatch, layout):
     write = {"sparse": write_libsvm, "dense": write_csv}[layout]
     source = write(tmp_path / ("rows.svm" if layout == "sparse" else "rows.csv"), X, y)
     found = set()
-    cases = [(1, 5e-6, 1.0), (2, 5e-6, 1.0), (4, 5e-6, 1.0), (2, 1.0, 1.0), (3, 1e-6, 1e-3)]
-    for k, (threads, share, estimate) in enumerate(cases):
-        monkeypatch.setattr(Budget, "planned_bucket", int(share * ROWS))
-        monkeypatch.setattr(Budget, "bucket", int(2 * share * ROWS))
-        # An estimate that is far too low makes generations, and buckets that are partitioned again.
-        with pytest.MonkeyPatch.context() as patch:
-            needed = buckets.buckets_needed
-            patch.setattr(partition, "buckets_needed", lambda n, m, e=estimate: needed(n * e, m))
-            result = ingest(plan(source, tmp_path / f"set-{k}"), threads=threads)
+    cases = [(1, 5e-6, 2000), (2, 5e-6, 5000), (4, 5e-6, 2000), (2, 1.0, 10**6), (3, 1e-6, 20_000)]
+    monkeypatch.setattr(writing, "LEAF_VALUES", 1000)
+    for k, (threads, share, part_bytes) in enumerate(cases):
+        monkeypatch.setattr(Budget, "run", int(share * ROWS))
+        monkeypatch.setattr(row_parts, "PART_BYTES", part_bytes)
+        made = tmp_path / f"set-{k}"
+        result = ingest(plan(source, made, chunk_bytes="4kB"), threads=threads)
+        assert result.chunks > 5
         found.add(result.fingerprint)
-        assert not (tmp_path / f"set-{k}" / ".ingest").exists()
+        assert not (made / ".ingest").exists()
     monkeypatch.setattr(Budget, "retained", ROWS)
     monkeypatch.setattr(Budget, "piece", 1)
     for threads in (1, 2, 4):
-        result = ingest(plan(source, tmp_path / f"held-{threads}"), threads=threads)
-        found.add(result.fingerprint)
+        held = plan(source, tmp_path / f"held-{threads}", chunk_bytes="4kB")
+        found.add(ingest(held, threads=threads).fingerprint)
     assert len(found) == 1
-    assert ingest(plan(source, tmp_path / "other", seed=1)).fingerprint not in found
+    other = plan(source, tmp_path / "other", seed=1, chunk_bytes="4kB")
+    assert ingest(other).fingerprint not in found
 
 
 @pytest.mark.parametrize("layout", ["sparse", "dense"])
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_held_rows_that_outgrow_the_memory_go_to_buckets(tmp_path, monkeypatch, layout, shuffle):
+def test_held_rows_that_outgrow_the_memory_go_to_files(tmp_path, monkeypatch, layout, shuffle):
     X, y = sparse_rows(1500, 8)
     write = {"sparse": write_libsvm, "dense": write_csv}[layout]
     source = write(tmp_path / ("rows.svm" if layout == "sparse" else "rows.csv"), X, y)
-    monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
-    monkeypatch.setattr(Budget, "planned_bucket", 4_888)
-    monkeypatch.setattr(Budget, "bucket", 9_777)
-    moved, move = [], partition.Partitioner._move_to_buckets
-    monkeypatch.setattr(
-        partition.Partitioner,
-        "_move_to_buckets",
-        lambda self: moved.append(self.rows) or move(self),
-    )
+    monkeypatch.setattr(mapping, "PIECE_BYTES", 2000)
+    moved, move = [], row_parts.PartsInTheMaking._to_files
+
+    def noted(making):
+        making._await(0)
+        moved.append([making.parts.n_rows(group) for group in range(2)])
+        move(making)
+
+    monkeypatch.setattr(row_parts.PartsInTheMaking, "_to_files", noted)
     split = {"test_fraction": 0.3, "shuffle": shuffle}
     expected = ingest(plan(source, tmp_path / "expected", **split))
     assert not moved
-    monkeypatch.setattr(Budget, "retained", 97_774)
+    monkeypatch.setattr(Budget, "retained", 60_000)
     monkeypatch.setattr(Budget, "piece", 1)
     monkeypatch.setattr(
         "fewpass.pipeline.tables.readers.libsvm.LibsvmSource.estimated_bytes", lambda _: 1
@@ -199,7 +199,7 @@ def test_held_rows_that_outgrow_the_memory_go_to_buckets(tmp_path, monkeypatch, 
     )
     result = ingest(plan(source, tmp_path / "set", **split), threads=3)
     ((training, test),) = moved
-    assert min(training.n_rows, test.n_rows) > 0
+    assert min(training, test) > 0
     assert result.fingerprint == expected.fingerprint
     assert result.test_fingerprint == expected.test_fingerprint
 
@@ -222,24 +222,7 @@ def test_an_ingest_killed_with_its_rows_in_memory_begins_again(tmp_path, monkeyp
 
 def test_equal_keys_keep_the_order_of_the_source():
     keys = np.random.default_rng(0).random(1000).round(2)
-    np.testing.assert_array_equal(rows_in_memory.order_of(keys), np.argsort(keys, kind="stable"))
-
-
-def test_a_low_estimate_deals_again(tmp_path, small, monkeypatch):
-    X, y = sparse_rows(1500, 8)
-    source = write_libsvm(tmp_path / "rows.svm", X, y)
-    again = []
-    partition_again = buckets.Buckets._partitioned_again
-    monkeypatch.setattr(
-        buckets.Buckets,
-        "_partitioned_again",
-        lambda self, *a: again.append(a) or partition_again(self, *a),
-    )
-    expected = ingest(plan(source, tmp_path / "expected")).fingerprint
-    assert not again
-    monkeypatch.setattr(partition, "buckets_needed", lambda *_: 2)
-    assert ingest(plan(source, tmp_path / "set")).fingerprint == expected
-    assert again
+    np.testing.assert_array_equal(row_parts.order_of(keys), np.argsort(keys, kind="stable"))
 
 
 def test_unshuffled_rows_keep_their_order(tmp_path, small):
@@ -442,7 +425,7 @@ def test_bad_input_is_refused(tmp_path):
 
 def test_too_many_columns_for_the_memory(tmp_path):
     (tmp_path / "wide.svm").write_text("1 1:1\n-1 900000:1\n")
-    with pytest.raises(BadInput, match=r"900000 columns take 39\.6 MB.*Give at least 136 MB"):
+    with pytest.raises(BadInput, match=r"900000 columns take 43\.2 MB.*Give at least 139 MB"):
         ingest(plan(tmp_path / "wide.svm", tmp_path / "set", memory="128MB"))
     result = ingest(plan(tmp_path / "wide.svm", tmp_path / "set", memory="140MB"))
     assert result.features == 900000

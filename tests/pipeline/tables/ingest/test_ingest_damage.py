@@ -7,11 +7,11 @@ import pytest
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.ingest import partition, phases
+from fewpass.pipeline.tables.ingest import mapping, phases, row_parts
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.part_files import DamagedPart
 from fewpass.storage.seal import seal, unseal
-from fewpass.storage.spill import DamagedSpill
 from fewpass.storage.writer import DatasetWriter
 
 ROWS, COLUMNS = 400, 12
@@ -23,11 +23,10 @@ class Killed(BaseException):
 
 @pytest.fixture
 def small(monkeypatch):
-    """A few buckets of several blocks each."""
-    monkeypatch.setattr(partition, "PIECE_BYTES", 4000)
+    """A few parts."""
+    monkeypatch.setattr(mapping, "PIECE_BYTES", 4000)
+    monkeypatch.setattr(row_parts, "PART_BYTES", 5000)
     monkeypatch.setattr(Budget, "retained", 0)
-    monkeypatch.setattr(Budget, "planned_bucket", 19_554)
-    monkeypatch.setattr(Budget, "bucket", 39_109)
 
 
 def rows(path, seed=0):
@@ -47,7 +46,7 @@ def plan_of(source, dataset):
     return IngestPlan(sources=(str(source),), dataset=str(dataset), chunk_bytes=4096)
 
 
-def killed_after_dealing(plan, monkeypatch, moment="_write", of=phases):
+def killed_after_mapping(plan, monkeypatch, moment="_write", of=phases):
     """Leave what an ingest leaves that dies when all rows are partitioned; return that folder's files."""
 
     def die(*_, **__):
@@ -81,14 +80,14 @@ def cut_short(content, random):
 
 
 @pytest.mark.parametrize("damage", [one_bit, last_page_zero, cut_short])
-def test_damage_between_dealing_and_writing_is_named_and_healed(
+def test_damage_between_mapping_and_writing_is_named_and_healed(
     tmp_path, small, monkeypatch, damage
 ):
     source = rows(tmp_path / "rows.svm")
     quiet = ingest(plan_of(source, tmp_path / "quiet"))
     plan = plan_of(source, tmp_path / "set")
-    files = killed_after_dealing(plan, monkeypatch)
-    assert sum(path.suffix == ".bucket" for path in files) >= 4
+    files = killed_after_mapping(plan, monkeypatch)
+    assert sum(path.name.startswith("part-") for path in files) >= 4
     random = np.random.default_rng(1)
     for path in files:
         path.write_bytes(damage(path.read_bytes(), random))
@@ -96,7 +95,7 @@ def test_damage_between_dealing_and_writing_is_named_and_healed(
         assert result.fingerprint == quiet.fingerprint, path
         assert str(path) in result.partitioned_again
         assert [*Dataset.open(plan.dataset).verify()] == []
-        killed_after_dealing(plan.model_copy(update={"overwrite": True}), monkeypatch)
+        killed_after_mapping(plan.model_copy(update={"overwrite": True}), monkeypatch)
 
 
 def another_scaling(state):
@@ -104,7 +103,7 @@ def another_scaling(state):
 
 
 def no_buckets_of_test_rows(state):
-    del state["buckets"][1]
+    state["parts"]["rows"] = state["parts"]["rows"][:256]
 
 
 @pytest.mark.parametrize("lie", [another_scaling, no_buckets_of_test_rows])
@@ -113,47 +112,47 @@ def test_a_record_that_lies_is_named_and_all_is_read_anew(tmp_path, small, monke
     how = {"scale": "maxabs", "test_fraction": 0.2}
     quiet = ingest(plan_of(source, tmp_path / "quiet").model_copy(update=how))
     plan = plan_of(source, tmp_path / "set").model_copy(update=how)
-    files = killed_after_dealing(plan, monkeypatch)
-    (record,) = [path for path in files if path.name == "partition.json"]
+    files = killed_after_mapping(plan, monkeypatch)
+    (record,) = [path for path in files if path.name == "mapped.json"]
     document = unseal(record.read_bytes())
     del document["fingerprint"]
-    lie(document["partition"])
+    lie(document["mapped"])
     record.write_bytes(seal(document))
     result = ingest(plan)
     assert result.fingerprint == quiet.fingerprint
     assert str(record) in result.partitioned_again
 
 
-def test_exchanged_and_older_buckets_are_dealt_anew(tmp_path, small, monkeypatch):
+def test_exchanged_and_older_parts_are_read_anew(tmp_path, small, monkeypatch):
     source = rows(tmp_path / "rows.svm")
     quiet = ingest(plan_of(source, tmp_path / "quiet"))
-    older = killed_after_dealing(
+    older = killed_after_mapping(
         plan_of(rows(tmp_path / "other.svm", 1), tmp_path / "older"), monkeypatch
     )
     plan = plan_of(source, tmp_path / "set")
-    files = killed_after_dealing(plan, monkeypatch)
-    first, second = [path for path in files if path.match("rows-*/*.bucket")][:2]
+    files = killed_after_mapping(plan, monkeypatch)
+    first, second = [path for path in files if path.name.startswith("part-")][:2]
     one, other = first.read_bytes(), second.read_bytes()
-    (old,) = [path for path in older if path.parts[-3:] == first.parts[-3:]]
+    (old,) = [path for path in older if path.name == first.name]
     for content in ({first: other, second: one}, {first: old.read_bytes()}):
         for path, damaged in content.items():
             path.write_bytes(damaged)
         result = ingest(plan)
         assert result.fingerprint == quiet.fingerprint
         assert str(first) in result.partitioned_again
-        killed_after_dealing(plan.model_copy(update={"overwrite": True}), monkeypatch)
+        killed_after_mapping(plan.model_copy(update={"overwrite": True}), monkeypatch)
 
 
 def test_a_damaged_list_of_chunks_is_done_again(tmp_path, small, monkeypatch):
     source = rows(tmp_path / "rows.svm")
     quiet = ingest(plan_of(source, tmp_path / "quiet"))
     plan = plan_of(source, tmp_path / "set")
-    files = killed_after_dealing(plan, monkeypatch, "commit", DatasetWriter)
+    files = killed_after_mapping(plan, monkeypatch, "commit", DatasetWriter)
     (chunks,) = [path for path in files if path.name == "chunks-training.jsonl"]
     whole, random = chunks.read_bytes(), np.random.default_rng(2)
     for _ in range(20):
         chunks.write_bytes(one_bit(whole, random))
-        killed_after_dealing(plan, monkeypatch, "commit", DatasetWriter)
+        killed_after_mapping(plan, monkeypatch, "commit", DatasetWriter)
     result = ingest(plan)
     assert (result.fingerprint, result.partitioned_again) == (quiet.fingerprint, None)
 
@@ -163,17 +162,17 @@ def test_damage_within_one_process_is_an_error_that_names_the_file(tmp_path, sma
     plan = plan_of(source, tmp_path / "set")
     whole = phases._write
 
-    def damaged(job, partitioned, names):
-        path = next(path for path in work_dir_files(plan) if path.suffix == ".bucket")
+    def damaged(job, mapped, names):
+        path = next(path for path in work_dir_files(plan) if path.name.startswith("part-"))
         path.write_bytes(one_bit(path.read_bytes(), np.random.default_rng(3)))
-        return whole(job, partitioned, names)
+        return whole(job, mapped, names)
 
     with monkeypatch.context() as patch:
         patch.setattr(phases, "_write", damaged)
-        with pytest.raises(DamagedSpill, match=r"000000\.bucket is not as it was written"):
+        with pytest.raises(DamagedPart, match="part-000000 is not as it was written"):
             ingest(plan)
     result = ingest(plan)
-    assert "000000.bucket" in result.partitioned_again
+    assert "part-000000" in result.partitioned_again
     assert result.fingerprint == ingest(plan_of(source, tmp_path / "quiet")).fingerprint
 
 
@@ -189,7 +188,7 @@ def test_rows_skipped_before_a_kill_are_told_after_it(moment, tmp_path, small, m
         for name in ("whole", "killed")
     ]
     whole = ingest(plans[0])
-    killed_after_dealing(plans[1], monkeypatch, moment)
+    killed_after_mapping(plans[1], monkeypatch, moment)
     again, once_more = ingest(plans[1]), ingest(plans[1])
     for found in (whole, again, once_more):
         assert found.skipped == lines.count("1 3:x")

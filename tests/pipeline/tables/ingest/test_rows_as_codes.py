@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import zarr
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
-from fewpass.pipeline.tables.ingest.partition import Partitioner
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers.table_source import TableSource
 from fewpass.storage.dataset import Dataset
@@ -71,13 +71,13 @@ def test_rows_are_those_that_values_would_have_been(source, tmp_path, monkeypatc
         assert 3 * sizes[0] < sizes[1]
 
 
-def test_neither_buckets_nor_threads_say_what_is_stored(source, stored, tmp_path, monkeypatch):
+def test_neither_files_nor_threads_say_what_is_stored(source, stored, tmp_path, monkeypatch):
     wanted = Dataset.open(str(stored)).manifest
     for threads in (3, 1):
         ingest(plan(source, tmp_path / str(threads)), threads=threads)
         found = Dataset.open(str(tmp_path / str(threads))).manifest
         assert found.chunks == wanted.chunks and found.columns == wanted.columns
-        monkeypatch.setattr(Partitioner, "_in_memory", lambda *_: ())
+        monkeypatch.setattr(Budget, "retained", 0)
 
 
 def test_rows_like_those_are_codes_too(source, stored, tmp_path):

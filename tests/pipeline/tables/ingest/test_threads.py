@@ -12,7 +12,7 @@ from pyarrow import csv, feather, parquet
 
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.ingest import partition
+from fewpass.pipeline.tables.ingest import mapping
 from fewpass.pipeline.tables.ingest.phases import ingest
 
 N = 900
@@ -23,7 +23,7 @@ TOWNS = np.array(["Graz", "Linz", "Wien", "Wels"])
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """A few kilobytes are many pieces."""
-    monkeypatch.setattr(partition, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(mapping, "PIECE_BYTES", 2_000)
 
 
 def numbers():

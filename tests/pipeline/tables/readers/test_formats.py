@@ -24,7 +24,7 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.encoding.schema import recipe_in
-from fewpass.pipeline.tables.ingest import partition, phases
+from fewpass.pipeline.tables.ingest import mapping, phases
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
 from fewpass.storage.dataset import Dataset
@@ -435,14 +435,13 @@ def plan_of(form, paths, dataset, **settings):
 @pytest.fixture
 def small(monkeypatch):
     """Buckets so small that a few rows need many of them; none stay in memory."""
-    monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(mapping, "PIECE_BYTES", 2000)
     little_memory(monkeypatch)
 
 
 def little_memory(patch):
     patch.setattr(Budget, "retained", 0)
-    patch.setattr(Budget, "planned_bucket", 4_888)
-    patch.setattr(Budget, "bucket", 9_777)
+    patch.setattr(Budget, "run", 4_888)
 
 
 def stored(url):
@@ -457,7 +456,7 @@ def stored(url):
 @ALL
 def test_held_out_rows_and_the_others_are_all_rows_whatever_the_memory(tmp_path, form, monkeypatch):
     paths = form.written(tmp_path, n_files=2)
-    monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(mapping, "PIECE_BYTES", 2000)
     plans = [plan_of(form, paths, tmp_path / f"set{k}") for k in range(4)]
     made = [ingest(plans[0], threads=1), ingest(plans[1], threads=3)]
     little_memory(monkeypatch)

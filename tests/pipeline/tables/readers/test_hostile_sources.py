@@ -16,7 +16,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.scoring.prediction_files import defused
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.ingest import label_encoder, partition
+from fewpass.pipeline.tables.ingest import label_counts, mapping
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source, streams
 
@@ -133,8 +133,8 @@ def test_a_huge_label_is_refused_by_its_line(tmp_path):
 
 @pytest.mark.parametrize("words", [True, False])
 def test_too_many_labels_are_refused_before_all_is_read(tmp_path, monkeypatch, words):
-    monkeypatch.setattr(partition, "PIECE_BYTES", 10_000)
-    monkeypatch.setattr(label_encoder, "MOST_LABELS", 1000)
+    monkeypatch.setattr(mapping, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(label_counts, "MOST_LABELS", 1000)
     rows, read = 20_000, [0]
     labels = (f"user{k}" if words else k for k in range(rows))
     (tmp_path / "ids.csv").write_text("y,a\n" + "".join(f"{label},1\n" for label in labels))
@@ -148,7 +148,7 @@ def test_too_many_labels_are_refused_before_all_is_read(tmp_path, monkeypatch, w
 
 
 def test_all_labels_together_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(label_encoder, "MOST_CHARACTERS", 5000)
+    monkeypatch.setattr(label_counts, "MOST_CHARACTERS", 5000)
     labels = (f"{k:01000d}x" for k in range(10))
     (tmp_path / "y.csv").write_text("y,a\n" + "".join(f"{label},1\n" for label in labels))
     with pytest.raises(BadInput, match="more than 5,000 characters of them"):

@@ -31,7 +31,7 @@ INGEST = """
 import json, sys
 import fewpass.pipeline.tables.ingest.phases as room
 plan = room.IngestPlan.model_validate_json(sys.argv[1])
-room.Partitioner, room.ChunkMaker  # what the job uses is imported here
+room.RowMapper, room.ChunkMaker  # what the job uses is imported here
 imported = room.peak_memory_bytes()
 result = room.ingest(plan)
 print(json.dumps({"imported": imported, **result.model_dump()}))

@@ -85,8 +85,8 @@ class GroupedRows(NamedTuple):
     def value_ends(self) -> Ends:
         """Where each bucket's values end."""
         if isinstance(self.table, DenseTable):
-            return self.ends * self.table.X.shape[1]
-        return np.take(self.table.indptr, self.ends)
+            return np.multiply(self.ends, self.table.X.shape[1])
+        return self.table.indptr[self.ends]
 
     def between(self, first: int, stop: int) -> dict[str, NDArray[Any]]:
         """Return the arrays of buckets first <= b < stop, by name, in the order of a file."""

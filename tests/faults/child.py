@@ -35,7 +35,7 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 def prepare() -> None:
-    """Import what a command needs, and make buckets so small that a few rows, which memory would hold, fill several."""
+    """Import what a command needs, and put the rows of an ingest, which memory would hold, into files."""
     import fewpass.flows.cli
     import fewpass.flows.cluster
     import fewpass.flows.commands.contents
@@ -48,7 +48,7 @@ def prepare() -> None:
     import fewpass.pipeline.reporting.pictures  # noqa: F401
     from fewpass.pipeline.budget import Budget, MemoryShare
 
-    for name, part in {"planned_bucket": "1/10000", "bucket": "1/5000", "retained": "0"}.items():
+    for name, part in {"run": "1/10000", "retained": "0"}.items():
         setattr(Budget, name, MemoryShare(part, "rows", "", "", ""))
 
 

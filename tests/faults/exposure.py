@@ -34,9 +34,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "column copy: sparse": (
         "set/by-column/manifest.json", "set/by-column/target", "set/by-column/rows",
     ),
-    "spill: ingest of text": (
-        "set/.ingest/partition.json", "set/.ingest/training/*/spill.json",
-        "set/.ingest/training/*/*.bucket", "set/.ingest/lock",
+    "rows of an ingest of text": (
+        "set/.ingest/mapped.json", "set/.ingest/part-*", "set/.ingest/lock",
     ),
     "killed run: sdca": (
         "run/run.json", "run/log.jsonl", "run/lease.json", "run/rows", "run/rows/*",

@@ -290,8 +290,8 @@ def _killed_at(name: str, share: float) -> Callable[[Sandbox, int], str]:
     return lambda sandbox, seed: sandbox.killed(SUBJECTS[name], share, seed)
 
 
-def _dealt(name: str) -> Callable[[Sandbox, int], str]:
-    return lambda sandbox, seed: sandbox.partitioned(SUBJECTS[name], seed)
+def _mapped(name: str) -> Callable[[Sandbox, int], str]:
+    return lambda sandbox, seed: sandbox.mapped(SUBJECTS[name], seed)
 
 
 def _copied(data: str) -> Callable[[Sandbox, int], str]:
@@ -306,7 +306,7 @@ def _stored() -> dict[str, Stored]:
         found[f"data set: {name}"] = Stored(
             _finished(name), ("set",), "set", _after(name), ("ingest.json",),
         )  # fmt: skip
-        found[f"spill: {name}"] = Stored(_dealt(name), ("set",), None, SUBJECTS[name])
+        found[f"rows of an {name}"] = Stored(_mapped(name), ("set",), None, SUBJECTS[name])
     for data, simba in (("sparse", "simba, sparse"), ("dense", "simba")):
         found[f"column copy: {data}"] = Stored(
             _copied(data), ("set/by-column",), "set", SUBJECTS[simba]

@@ -55,14 +55,11 @@ DOCUMENTS = {
     ),
     "lease": Document(STORED["killed run: sdca"], "run/lease.json"),
     "marker of an ingest": Document(
-        Stored(STORED["spill: ingest of text"].restore, (), None, SUBJECTS["ingest of text"]),
+        Stored(STORED["rows of an ingest of text"].restore, (), None, SUBJECTS["ingest of text"]),
         "set/ingest.json",
     ),
-    "record of the partition": Document(
-        STORED["spill: ingest of text"], "set/.ingest/partition.json"
-    ),
-    "index of a spill": Document(
-        STORED["spill: ingest of text"], "set/.ingest/training/*/spill.json"
+    "record of rows that were read": Document(
+        STORED["rows of an ingest of text"], "set/.ingest/mapped.json"
     ),
     "publication": Document(STORE, "store/events/000003.json", (
         ("evaluate", "{at}/store", "{at}/store/generations/000001/data", "--scheduler", "none"),

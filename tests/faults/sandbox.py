@@ -110,16 +110,16 @@ class Sandbox:
         self.restore(name)
         return name
 
-    def partitioned(self, subject: Subject, seed: int = 0) -> str:
-        """Restore what a kill leaves of an ingest that has just partitioned all rows; return its name."""
-        name = f"partitioned {subject.name} {seed}"
+    def mapped(self, subject: Subject, seed: int = 0) -> str:
+        """Restore what a kill leaves of an ingest that has just read all rows; return its name."""
+        name = f"mapped {subject.name} {seed}"
         if not self.has(name):
             self.before(subject)
             fault = {
                 "call": "any",
                 "k": 1,
                 "does": "SIGKILL",
-                "after": "set/.ingest/partition.json",
+                "after": "set/.ingest/mapped.json",
             }
             self.run(subject.command(self.at, seed=seed), fault)
             self.keep(name)

@@ -68,6 +68,8 @@ def write_wide(path, n, d=2000):
 def test_two_thousand_columns_fit(tmp_path):
     write_wide(tmp_path / "small.csv", 200, 20)
     write_wide(tmp_path / "large.csv", 750)
+    compiled = {"sources": (str(tmp_path / "large.csv"),), "dataset": str(tmp_path / "first")}
+    ingest(IngestPlan(**compiled, options={"label": "y"}))
     told = ingested(tmp_path, memory=MEMORY // 2)
     assert told["rows"] == 750
     assert told["taken"] < MEMORY // 2

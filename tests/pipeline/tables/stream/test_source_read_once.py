@@ -232,7 +232,7 @@ def test_another_version_on_a_server_is_not_gone_on_with(tmp_path):
 
 
 def test_rows_put_aside_are_those_of_an_ingest_and_judge_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("fewpass.pipeline.tables.ingest.partition.PIECE_BYTES", 2_000)
+    monkeypatch.setattr("fewpass.pipeline.tables.ingest.mapping.PIECE_BYTES", 2_000)
     (tmp_path / "rows.svm").write_text(lines(grow=False))
     given = {"test_fraction": 0.25, "options": {"n_features": D}}
     found = run(plan_of(tmp_path / "rows.svm", given, seed=5), tmp_path / "run").result

@@ -2,8 +2,8 @@
 
 A part's file has a header; where the rows, and the values, of each bucket begin, and where the last
 ones end; a CRC-32C of each bucket; and then the arrays of its rows one after the other, those of a
-bucket together in each.  The CRC begins with what the rows are of, the part's number and the
-bucket's: what is damaged, or lies in another place, is refused when it is read.
+bucket together in each.  The CRC begins with what the rows are of, the part's name and the bucket's
+number: what is damaged, or lies in another place, is refused when it is read.
 
 Files are not brought to the disk, which would cost an ingest 6 % of its time (measured): what a
 power cut takes is found.
@@ -66,12 +66,12 @@ class PartPlace(NamedTuple):
     """Which part of which rows it is: with that the checksums of its buckets begin."""
 
     rows: str  # a digest of what decides on them
-    number: int
+    name: str
 
     @property
     def checksum(self) -> int:
         """The CRC-32C of both."""
-        return checksum(f"{self.rows} {self.number}".encode())
+        return checksum(f"{self.rows} {self.name}".encode())
 
 
 class GroupedRows(NamedTuple):
@@ -138,7 +138,7 @@ class RowSpace:
             array[:] = given[name]
         return self._filled(own)
 
-    def read(self, path: Path, place: PartPlace, first: int, stop: int) -> slice:
+    def read(self, folder: Folder, place: PartPlace, first: int, stop: int) -> slice:
         """Read the rows of buckets first <= b < stop of a part's file; return where they are.
 
         Raises
@@ -147,7 +147,7 @@ class RowSpace:
             The file is missing or has been changed.
         """
         try:
-            with _opened(path) as file:
+            with _opened(folder, place.name) as file:
                 header, index = _read_index(file, first, stop)
                 begins = index.begins
                 own = self._next(*(int(begins[-1][name] - begins[0][name]) for name in _NUMBERS))
@@ -155,7 +155,8 @@ class RowSpace:
                 _read_arrays(file, header, begins[0], stored)
             _require_whole(stored, index, place, first)
         except (FileNotFoundError, ValueError, OverflowError) as error:
-            raise DamagedPart(f"{path} is not as it was written ({error}). {READ_AGAIN}") from error
+            here = folder.address(place.name)
+            raise DamagedPart(f"{here} is not as it was written ({error}). {READ_AGAIN}") from error
         if stored is not own:
             own["indices"][:] = stored["indices"]
         return self._filled(own)
@@ -187,8 +188,8 @@ class RowSpace:
         return slice(start, self.row)
 
 
-def write_part(folder: Folder, key: str, place: PartPlace, rows: GroupedRows) -> None:
-    """Write the file of a part, whole or not at all.
+def write_part(folder: Folder, place: PartPlace, rows: GroupedRows) -> None:
+    """Write the file of a part, whole or not at all, under its name.
 
     Raises
     ------
@@ -204,7 +205,7 @@ def write_part(folder: Folder, key: str, place: PartPlace, rows: GroupedRows) ->
     begins["row"][1:], begins["value"][1:] = rows.ends, values
     crc32c = np.fromiter(_checksums(arrays, begins, place, 0), _CRC)
     every = [header, begins, crc32c, *arrays.values()]
-    folder.write(key, *map(_bytes_of, every), durable=False)
+    folder.write(place.name, *map(_bytes_of, every), durable=False)
 
 
 def _arrays(table: Table, keys: Keys | None) -> dict[str, NDArray[Any]]:
@@ -246,16 +247,39 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
+class _OfStore(NamedTuple):
+    """A part's file in a store."""
+
+    folder: Folder
+    key: str
+
+    def read(self, rest: memoryview, at: int) -> int:
+        return self.folder.read_range_into(self.key, at, rest)
+
+
+class _OfDisk(NamedTuple):
+    """A part's file on this machine, open."""
+
+    file: int
+
+    def read(self, rest: memoryview, at: int) -> int:
+        return os.preadv(self.file, [rest], at)
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """Open a file for reading, without waiting for a pipe in its place."""
+def _opened(folder: Folder, key: str) -> Iterator[_OfStore | _OfDisk]:
+    """Open a part's file for reading, without waiting for a pipe in its place."""
+    if not folder.is_local:
+        yield _OfStore(folder, key)
+        return
+    path = Path(folder.url) / key
     if path.is_symlink():
         raise ValueError("it is a link")
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise ValueError("it is no file")
-        yield file
+        yield _OfDisk(file)
     finally:
         os.close(file)
 
@@ -269,7 +293,7 @@ def _of_width(own: dict[str, NDArray[Any]], index_bytes: int) -> dict[str, NDArr
     return own | {"indices": np.empty(len(own["indices"]), f"i{index_bytes}")}
 
 
-def _read_index(file: int, first: int, stop: int) -> tuple[Any, _Index]:
+def _read_index(file: _OfStore | _OfDisk, first: int, stop: int) -> tuple[Any, _Index]:
     """Return the header, and the index of buckets first <= b < stop."""
     header = np.empty(1, _HEADER)
     _fill(file, 0, header)
@@ -288,7 +312,9 @@ def _read_index(file: int, first: int, stop: int) -> tuple[Any, _Index]:
     return header[0], _Index(begins, crc32c)
 
 
-def _read_arrays(file: int, header: Any, begin: Any, own: dict[str, NDArray[Any]]) -> None:
+def _read_arrays(
+    file: _OfStore | _OfDisk, header: Any, begin: Any, own: dict[str, NDArray[Any]]
+) -> None:
     """Fill arrays with what a run of buckets has of each in the file."""
     n_buckets = int(header["buckets"])
     at = _HEADER.itemsize + (n_buckets + 1) * _BEGIN.itemsize + n_buckets * _CRC.itemsize
@@ -300,10 +326,10 @@ def _read_arrays(file: int, header: Any, begin: Any, own: dict[str, NDArray[Any]
         at += n * item
 
 
-def _fill(file: int, at: int, array: NDArray[Any]) -> None:
+def _fill(file: _OfStore | _OfDisk, at: int, array: NDArray[Any]) -> None:
     rest = array.reshape(-1).view(np.uint8).data
     while rest:
-        got = os.preadv(file, [rest], at)
+        got = file.read(rest, at)
         if not got:
             raise ValueError(f"it ends {len(rest)} bytes early")
         rest, at = rest[got:], at + got

@@ -52,6 +52,23 @@ class ColumnCounts:
                 self._counts = np.concatenate([self._counts, np.zeros(more, self._counts.dtype)])
             _count(self._counts, table.indices)
 
+    def __getstate__(self) -> tuple[NDArray[np.unsignedinteger], int]:
+        return self._counts, self._rows
+
+    def __setstate__(self, state: tuple[NDArray[np.unsignedinteger], int]) -> None:
+        self._counts, self._rows = state
+        self._lock = Lock()
+
+    def join(self, other: ColumnCounts) -> None:
+        """Add the counts of other rows."""
+        counts, rows = other.__getstate__()
+        with self._lock:
+            self._rows += rows
+            wide = np.uint64 if self._rows > MOST_ROWS else self._counts.dtype
+            large, small = sorted((self._counts, counts), key=len, reverse=True)
+            self._counts = large.astype(wide)
+            self._counts[: small.size] += small.astype(wide)
+
     def order(self, n_features: int) -> ColumnOrder:
         """Return the order of frequency, or none where it would bring little; counts no more."""
         if n_features <= CACHED_COLUMNS:

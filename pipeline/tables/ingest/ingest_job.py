@@ -53,6 +53,11 @@ class IngestJob(NamedTuple):
         return self.work_dirs[0]
 
     @property
+    def part_folder(self) -> Folder:
+        """Where parts of the rows lie that are not in memory."""
+        return self.work_dir.folder
+
+    @property
     def retained(self) -> tuple[str, ...]:
         """Columns that are kept as they are written."""
         return retained_names(self.plan, self.like)

@@ -11,7 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.scaling import FEWEST_ROWS, MOST_ROWS, Measured, measured, resolved
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
+from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source, SourceSpan
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable, SparseTable, Table, cut, n_bytes
 
@@ -142,7 +142,16 @@ class FilledSource(Source):
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """Stretches of whole lines, shorter where rows take much more than their text."""
-        return self._rows.pieces(max(1, int(piece_bytes / max(1.0, self._per_byte / _USUAL))))
+        return self._rows.pieces(self._text_bytes(piece_bytes))
+
+    def spans(self, piece_bytes: int) -> list[SourceSpan]:
+        return self._rows.spans(self._text_bytes(piece_bytes))
+
+    def pieces_of(self, span: SourceSpan, piece_bytes: int) -> Iterator[Piece]:
+        return self._rows.pieces_of(span, self._text_bytes(piece_bytes))
+
+    def _text_bytes(self, piece_bytes: int) -> int:
+        return max(1, int(piece_bytes / max(1.0, self._per_byte / _USUAL)))
 
     def parse(self, piece: Piece) -> ParsedRows:
         parsed = self._rows.parse(piece)

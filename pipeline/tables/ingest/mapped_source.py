@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,6 +14,7 @@ from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.read_counts import Natural, ReadCounts
 from fewpass.pipeline.tables.ingest.row_parts import RowParts
 from fewpass.storage.column_order import ColumnOrder
+from fewpass.storage.folder import Folder
 
 Pair = tuple[Natural, Natural]  # of training and test rows
 Moments = Annotated[list[float], Field(min_length=3, max_length=5)]
@@ -42,7 +42,7 @@ class _Parts(_Strict):
     rows: list[Natural]
     values: list[Natural]
     part_ends: list[tuple[list[Natural], list[Natural]]]
-    labels: list[list[str | float] | None]
+    parts: list[tuple[str, list[str | float] | None]]
 
 
 class _Scaler(_Strict):
@@ -88,7 +88,7 @@ class MappedSource(NamedTuple):
 
     @classmethod
     def from_state(
-        cls, plan: IngestPlan, path: Path, identity: str, state: dict[str, Any]
+        cls, plan: IngestPlan, folder: Folder, identity: str, state: dict[str, Any]
     ) -> MappedSource:
         """Inverse of `state`; ValueError says which member is none that it writes."""
         _require_record(state, 2 if plan.test_fraction else 1)
@@ -96,7 +96,7 @@ class MappedSource(NamedTuple):
             state["n_features"],
             LabelCounts.from_state(plan.task, state["counts"]),
             None if state["scaler"] is None else Scaler.from_state(state["scaler"]),
-            RowParts.from_state(path, identity, state["parts"]),
+            RowParts.from_state(folder, identity, state["parts"]),
             ReadCounts.model_validate(state["read"]),
             orders_from_state(state["orders"]),
             state["threshold"],

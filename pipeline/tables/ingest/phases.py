@@ -27,8 +27,9 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
 from fewpass.pipeline.tables.ingest.ingest_job import IngestJob, opened
 from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
-from fewpass.pipeline.tables.ingest.mapping import TEST, TRAINING, RowMapper
+from fewpass.pipeline.tables.ingest.mapping import RowMapper
 from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_digits, notes_on_scaling
+from fewpass.pipeline.tables.ingest.piece_map import TEST, TRAINING
 from fewpass.pipeline.tables.ingest.progress import (
     IngestResult,
     Progress,
@@ -201,7 +202,7 @@ def _resumed(job: IngestJob) -> MappedSource | None:
     if job.plan.overwrite and job.targets[TRAINING].folder.exists(KEY):
         return None
     try:
-        return MappedSource.from_state(job.plan, job.work_dir.path, job.identity, state["mapped"])
+        return MappedSource.from_state(job.plan, job.part_folder, job.identity, state["mapped"])
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         record = job.work_dir.path / f"{MAPPED}.json"
         raise DamagedPart(f"{record} is no record of rows ({error!r}). {READ_AGAIN}") from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +58,7 @@ class KeyedRows(NamedTuple):
 class RowPart(NamedTuple):
     """A part of the rows: of each bucket training rows, behind all of these test rows."""
 
+    name: str
     labels: tuple[Label, ...] | None  # that its targets are places in
     rows: GroupedRows | None  # None: they are in its file
 
@@ -83,16 +83,16 @@ class RowParts:
     n_groups
         2 where there are test rows.
     folder
-        Where files of parts lie, on this machine.
+        Where files of parts lie.
     identity
         A digest of all that decides on the rows.
     """
 
     def __init__(
-        self, kind: RowKind, n_buckets: int, n_groups: int, folder: Path, identity: str
+        self, kind: RowKind, n_buckets: int, n_groups: int, folder: Folder, identity: str
     ) -> None:
         self.kind, self.n_buckets, self.n_groups = kind, n_buckets, n_groups
-        self.path, self.identity = folder, identity
+        self.folder, self.identity = folder, identity
         self.parts: list[RowPart] = []
         self.part_ends: list[tuple[list[int], list[int]]] = []  # rows, values; of rows without keys
         self.rows, self.values = (np.zeros(n_buckets * n_groups, np.int64) for _ in range(2))
@@ -107,17 +107,20 @@ class RowParts:
             "rows": self.rows.tolist(),
             "values": self.values.tolist(),
             "part_ends": self.part_ends,
-            "labels": [part.labels for part in self.parts],
+            "parts": [[part.name, part.labels] for part in self.parts],
         }
 
     @classmethod
-    def from_state(cls, path: Path, identity: str, state: dict[str, Any]) -> RowParts:
+    def from_state(cls, folder: Folder, identity: str, state: dict[str, Any]) -> RowParts:
         """Return parts that an earlier process has left in files."""
         kind = RowKind(*state["kind"])
-        made = cls(kind, state["n_buckets"], state["n_groups"], path, identity)
+        made = cls(kind, state["n_buckets"], state["n_groups"], folder, identity)
         made.rows, made.values = (np.array(state[name], np.int64) for name in ("rows", "values"))
         made.part_ends = state["part_ends"]
-        made.parts = [RowPart(None if one is None else tuple(one), None) for one in state["labels"]]
+        made.parts = [
+            RowPart(name, None if labels is None else tuple(labels), None)
+            for name, labels in state["parts"]
+        ]
         return made
 
     @property
@@ -149,7 +152,7 @@ class RowParts:
 
     # -- made --------------------------------------------------------------------------------------
 
-    def grouped(self, rows: Sequence[KeyedRows]) -> RowPart:
+    def grouped(self, name: str, rows: Sequence[KeyedRows]) -> RowPart:
         """Group rows that follow each other by bucket; safe in threads."""
         table = _together(rows, self.kind)
         targets = listed_together([one.targets for one in rows])
@@ -162,7 +165,7 @@ class RowParts:
             order = np.argsort(places.astype(np.uint16), kind="stable")
             table, keys = Selection(table, order).rows(), keys[order] if keys.size else keys
         own = GroupedRows(table, keys if self.kind.has_keys else None, ends)
-        return RowPart(targets.labels, own)
+        return RowPart(name, targets.labels, own)
 
     def _places(self, keys: Keys | None, rows: Sequence[KeyedRows], n: int) -> NDArray[np.int64]:
         """Bucket of every row; a larger key has no smaller one, however products are rounded."""
@@ -174,12 +177,15 @@ class RowParts:
             places += self.n_buckets * held_out
         return places
 
-    def write(self, number: int, rows: GroupedRows) -> None:
-        """Write a part to its file."""
-        write_part(Folder(str(self.path)), _key(number), self._place(number), rows)
-
-    def _place(self, number: int) -> PartPlace:
-        return PartPlace(self.identity, number)
+    def made(self, part: RowPart, *, keep: bool) -> MadePart:
+        """Return a part that was grouped just now, and its counts; write it unless it is kept."""
+        rows = part.rows
+        assert rows is not None, "it was grouped just now"
+        counts = (np.diff(ends, prepend=0) for ends in (rows.ends, rows.value_ends))
+        if not keep:
+            write_part(self.folder, PartPlace(self.identity, part.name), rows)
+            part = part._replace(rows=None)
+        return MadePart(part, *counts)
 
     def append(self, made: MadePart) -> None:
         """Take the next part in."""
@@ -194,12 +200,12 @@ class RowParts:
         before, self.n_buckets, self.part_ends = self.n_buckets, n_buckets, []
         self.rows, self.values = (np.zeros(n_buckets * self.n_groups, np.int64) for _ in range(2))
         parts, self.parts = self.parts, []
-        for labels, rows in reversed([parts.pop() for _ in range(len(parts))]):
+        for name, labels, rows in reversed([parts.pop() for _ in range(len(parts))]):
             assert rows is not None, "it is in memory"
             table, keys, ends = rows
             held_out = np.arange(table.n_rows) >= ends[before - 1]
             targets = ListedTargets(table.target, labels)
-            yield self.grouped([KeyedRows(table, targets, keys, held_out, None)])
+            yield self.grouped(name, [KeyedRows(table, targets, keys, held_out, None)])
 
     # -- read --------------------------------------------------------------------------------------
 
@@ -242,11 +248,11 @@ class RowParts:
         return rows, values
 
     def _taken(self, space: RowSpace, number: int, buckets: range) -> slice:
-        rows = self.parts[number].rows
+        name, _, rows = self.parts[number]
         if rows is not None:
             return space.take(rows, buckets.start, buckets.stop)
-        path = self.path / _key(number)
-        return space.read(path, self._place(number), buckets.start, buckets.stop)
+        place = PartPlace(self.identity, name)
+        return space.read(self.folder, place, buckets.start, buckets.stop)
 
 
 class PartsInTheMaking:
@@ -308,18 +314,9 @@ class PartsInTheMaking:
         self._begun += 1
 
     def _made_of(self, number: int, rows: list[KeyedRows], *, keep: bool) -> MadePart:
-        part = self.parts.grouped(rows)
+        part = self.parts.grouped(f"part-{number:06d}", rows)
         rows.clear()
-        return self._stored(number, part, keep=keep)
-
-    def _stored(self, number: int, part: RowPart, *, keep: bool) -> MadePart:
-        rows = part.rows
-        assert rows is not None, "they were grouped just now"
-        counts = (np.diff(ends, prepend=0) for ends in (rows.ends, rows.value_ends))
-        if not keep:
-            self.parts.write(number, rows)
-            part = part._replace(rows=None)
-        return MadePart(part, *counts)
+        return self.parts.made(part, keep=keep)
 
     def _await(self, most: int) -> None:
         """Wait until at most `most` parts are still in the making."""
@@ -331,8 +328,8 @@ class PartsInTheMaking:
         self._await(0)
         self._most_bytes = self.parts.memory_bytes = 0
         n_buckets = MOST_UNTOLD // self.parts.n_groups if self.parts.kind.has_keys else 1
-        for number, part in enumerate(self.parts.regrouped(n_buckets)):
-            self.parts.append(self._stored(number, part, keep=False))
+        for part in self.parts.regrouped(n_buckets):
+            self.parts.append(self.parts.made(part, keep=False))
 
 
 def buckets_needed(estimate: float, budget: Budget, chunk_bytes: int, *, in_memory: bool) -> int:
@@ -371,7 +368,3 @@ def _with_few_cells(rows: KeyedRows, retained_bytes: int) -> Iterator[KeyedRows]
     most = max(1, Budget.retained_cells // retained_bytes)
     for start in range(0, rows.table.n_rows, most):
         yield rows.between(start, min(start + most, rows.table.n_rows))
-
-
-def _key(number: int) -> str:
-    return f"part-{number:06d}"

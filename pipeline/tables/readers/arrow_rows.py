@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
@@ -43,6 +44,7 @@ from fewpass.pipeline.tables.readers.source import (
     NumberColumns,
     Piece,
     PiecePlace,
+    SourceSpan,
     TableCells,
     TableReader,
     numbered,
@@ -237,14 +239,23 @@ class TypedRows(TableReader):
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         """Pieces of rows of one part; they do not depend on its batches."""
+        for file, part in enumerate(self.parts()):
+            yield from self._pieces_of(part, file, piece_bytes, used)
+
+    def _pieces_of(
+        self, part: Part, file: int, piece_bytes: int, used: Sequence[int]
+    ) -> Iterator[Piece]:
         rows = max(1, piece_bytes // (self._cell_bytes * max(1, len(used))))
         names = [self._stored[k] for k in used if k < len(self._stored)]
-        for file, part in enumerate(self.parts()):
-            row, batches = 1, part.batches(names, rows, piece_bytes)
-            pieces = cut(batches, rows, piece_bytes, part.name, part.budget)
-            for number, batch in enumerate(pieces):
-                yield Piece(PiecePlace(number, file), part.name, row, batch, batch.nbytes)
-                row += batch.num_rows
+        row, batches = 1, part.batches(names, rows, piece_bytes)
+        pieces = cut(batches, rows, piece_bytes, part.name, part.budget)
+        for number, batch in enumerate(pieces):
+            yield Piece(PiecePlace(number, file), part.name, row, batch, batch.nbytes)
+            row += batch.num_rows
+
+    def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        part = next(islice(self.parts(), span.file, None))
+        return self._pieces_of(part, span.file, piece_bytes, used)
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
@@ -332,6 +343,9 @@ class ParquetRows(TypedRows):
     def parts(self) -> Iterable[Part]:
         return (Part(a.name, partial(parquet_batches, a), a.budget) for a in self._addresses)
 
+    def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        return [*map(SourceSpan, range(len(self._addresses)))]
+
     def use_stored_types(self) -> None:
         super().use_stored_types()
         self._folders = FolderColumns({}, {})
@@ -376,6 +390,9 @@ class IpcRows(TypedRows):
 
     def parts(self) -> Iterable[Part]:
         return (Part(a.name, partial(_ipc_batches, a), a.budget) for a in self._addresses)
+
+    def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        return [*map(SourceSpan, range(len(self._addresses)))]
 
 
 def _ipc_batches(address: Address, *_size: Any) -> Iterator[Any]:

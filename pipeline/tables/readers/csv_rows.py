@@ -31,6 +31,7 @@ from fewpass.pipeline.tables.readers.lines import (
     opened_text,
     ranges_of,
     text_bytes,
+    without_heads,
 )
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import (
@@ -39,6 +40,7 @@ from fewpass.pipeline.tables.readers.source import (
     ParsedRows,
     Piece,
     PiecePlace,
+    SourceSpan,
     TableCells,
     TableReader,
 )
@@ -115,11 +117,26 @@ class CsvRows(TableReader):
 
     # -- pieces ----------------------------------------------------------------------------------
 
-    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:  # noqa: ARG002
-        for file, address in enumerate(self._addresses):
-            for number, row, text, before in self._texts_of(address, min(piece_bytes, _PIECE)):
-                place, size = PiecePlace(number, file), before + text.bytes.size
-                yield Piece(place, address.name, row, text, size)
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        for file in range(len(self._addresses)):
+            yield from self.pieces_of(SourceSpan(file), piece_bytes, used)
+
+    def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        return [*map(SourceSpan, range(len(self._addresses)))]
+
+    def pieces_of(
+        self,
+        span: SourceSpan,
+        piece_bytes: int,
+        used: Sequence[int],  # noqa: ARG002
+    ) -> Iterator[Piece]:
+        address = self._addresses[span.file]
+        for number, row, text, before in self._texts_of(address, min(piece_bytes, _PIECE)):
+            place, size = PiecePlace(number, span.file), before + text.bytes.size
+            yield Piece(place, address.name, row, text, size)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_addresses": without_heads(self._addresses)}
 
     def _texts_of(self, address: Address, n_bytes: int) -> Iterator[tuple[int, int, CsvText, int]]:
         """Yield the pieces of a file: number, number of the first row, rows, and bytes before."""

@@ -30,9 +30,22 @@ from fewpass.pipeline.tables.readers.charsets import is_utf8
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.library_errors import parsing
-from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, line_pieces, text_bytes
+from fewpass.pipeline.tables.readers.lines import (
+    WholeLines,
+    first_lines,
+    line_pieces,
+    spans_of,
+    text_bytes,
+    without_heads,
+)
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, shown
-from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells, TableReader
+from fewpass.pipeline.tables.readers.source import (
+    Expected,
+    Piece,
+    SourceSpan,
+    TableCells,
+    TableReader,
+)
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
@@ -156,6 +169,15 @@ class JsonRows(TableReader):
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         return line_pieces(self._addresses, piece_bytes, self._longest_line, len(used))
+
+    def spans(self, piece_bytes: int) -> list[SourceSpan]:
+        return spans_of(self._addresses, piece_bytes)
+
+    def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        return line_pieces(self._addresses, piece_bytes, self._longest_line, len(used), span)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_addresses": without_heads(self._addresses)}
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         last = piece.first_line + piece.content.lines - 1

@@ -13,10 +13,15 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.readers.blanks import by_tabs
 from fewpass.pipeline.tables.readers.characters import NEWLINE
-from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable, with_line_feeds
+from fewpass.pipeline.tables.readers.charsets import (
+    UTF_16_MARKS,
+    as_utf8,
+    peekable,
+    with_line_feeds,
+)
 from fewpass.pipeline.tables.readers.csv_quotes import INSIDE, NO_QUOTES, OUTSIDE, Quotes
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
-from fewpass.pipeline.tables.readers.source import Piece, PiecePlace
+from fewpass.pipeline.tables.readers.source import Piece, PiecePlace, SourceSpan
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, refuse_begun
@@ -31,6 +36,9 @@ _HEAD_BYTES = 1 << 18
 #: What a cell that is encoded counts for at least, however short: a place, an entry and its values
 #: are some 40 bytes, of which Budget.piece has as many copies of text.
 TEXT_CELL_BYTES = 8
+#: Bytes of a span of plain text, about: a task of another process.
+SPAN_BYTES = 64 << 20
+WHOLE = SourceSpan(0)
 #: Pieces that a range may be cut into: their numbers lie between those of the ranges around it.
 MOST_PARTS = 1 << 20
 #: What files that are no text begin with.
@@ -175,7 +183,7 @@ def _require_text(begins: bytes, address: Address) -> None:
 
 
 def text_pieces(
-    address: Address, n_bytes: int, longest: int, cells: int = 0
+    address: Address, n_bytes: int, longest: int, cells: int = 0, span: SourceSpan = WHOLE
 ) -> Iterator[tuple[int, WholeLines]]:
     """Whole lines of a text file in pieces of about `n_bytes`, numbered; see `Source.pieces`.
 
@@ -183,20 +191,56 @@ def text_pieces(
     """
     most = max(1, n_bytes // (TEXT_CELL_BYTES * cells)) if cells else n_bytes
     with opened_text(address) as (stream, _):
-        for k, text in ranges_of(stream, address.name, n_bytes, longest):
+        at = _pass_to_row(stream, span.first * n_bytes) if span.first else 0
+        for k, text in ranges_of(stream, address.name, n_bytes, longest, at=at, stop=span.stop):
             yield from enumerate(_parts(_lines(text, address), most), k)
 
 
+def spans_of(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
+    """Return spans of text files: ranges of plain text, and all of other files."""
+    spans: list[SourceSpan] = []
+    together = max(1, SPAN_BYTES // n_bytes)
+    for file, address in enumerate(addresses):
+        ranges = -(-(address.size or 0) // n_bytes)
+        if ranges <= together or not _is_plain(address):
+            spans.append(SourceSpan(file))
+            continue
+        firsts = range(0, ranges, together)
+        spans += [SourceSpan(file, first, first + together) for first in firsts[:-1]]
+        spans.append(SourceSpan(file, firsts[-1]))
+    return spans
+
+
+def _is_plain(address: Address) -> bool:
+    """Whether text is as it is stored, so that reading may begin anywhere."""
+    if address.compression or address.charset is not None or address.name == STANDARD_INPUT:
+        return False
+    with opened(address) as (stream, _):
+        head = stream.read(LOOKED_AT)
+        is_utf_16 = head[:2] in UTF_16_MARKS
+        return stream.seekable() and not is_utf_16 and NEWLINE in head
+
+
+def _pass_to_row(stream: BinaryIO, at: int) -> int:
+    """Go to the first line that begins at a byte of the text or behind it; return where it is."""
+    begin = stream.tell()  # behind a byte order mark
+    stream.seek(begin + at - 1)
+    while (line := stream.readline(_HEAD_BYTES)) and not line.endswith(b"\n"):
+        pass
+    return stream.tell() - begin
+
+
 def ranges_of(
-    stream: BinaryIO, name: str, n_bytes: int, longest: int, quotes: Quotes = NO_QUOTES
-) -> Iterator[tuple[int, Bytes]]:
-    """Cut text into ranges of about `n_bytes`.
+    stream: BinaryIO, name: str, n_bytes: int, longest: int, quotes: Quotes = NO_QUOTES,
+    at: int = 0, stop: int | None = None,
+) -> Iterator[tuple[int, Bytes]]:  # fmt: skip
+    """Cut text into ranges of about `n_bytes`, from byte `at` on, up to the range `stop`.
 
     Yields the number of the first piece of each range, and the rows that begin in it; also those
     before one that cannot be read, as they may have faults of their own.
     """
-    at = 0
-    while True:
+    begin = at
+    while stop is None or at < stop * n_bytes:
         try:
             text = read_lines(stream, n_bytes - at % n_bytes, longest, quotes)
         except (LineTooLong, QuoteLeftOpen) as error:
@@ -207,7 +251,7 @@ def ranges_of(
             break
         yield at // n_bytes * MOST_PARTS, text
         at += text.size
-    if not at:
+    if not begin + at:
         raise empty_file(name)
 
 
@@ -300,14 +344,25 @@ def text_bytes(addresses: Sequence[Address], longest: int) -> float:
 
 
 def line_pieces(
-    addresses: Sequence[Address], piece_bytes: int, longest: int, cells: int = 0
-) -> Iterator[Piece]:
-    """Read text files one after the other, in pieces of whole lines; `cells` as `text_pieces`."""
-    for file, address in enumerate(addresses):
-        line = 1
-        for number, text in text_pieces(address, piece_bytes, longest, cells):
-            yield Piece(PiecePlace(number, file), address.name, line, text, text.bytes.size)
+    addresses: Sequence[Address], piece_bytes: int, longest: int, cells: int = 0,
+    span: SourceSpan | None = None,
+) -> Iterator[Piece]:  # fmt: skip
+    """Read text files one after the other, or a span, in pieces of whole lines.
+
+    `cells` as `text_pieces`.
+    """
+    spans = map(SourceSpan, range(len(addresses))) if span is None else [span]
+    for one in spans:
+        address, line = addresses[one.file], 1
+        for number, text in text_pieces(address, piece_bytes, longest, cells, one):
+            place, size = PiecePlace(number, one.file), text.bytes.size
+            yield Piece(place, address.name, line, text, size, text.lines)
             line += text.lines
+
+
+def without_heads(addresses: Sequence[Address]) -> tuple[Address, ...]:
+    """Return files without their first lines, which other processes need not be sent."""
+    return tuple(address._replace(head=None) for address in addresses)
 
 
 def _stated_size(stored: BinaryIO) -> int:

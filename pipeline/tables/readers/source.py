@@ -113,6 +113,14 @@ class PiecePlace(NamedTuple):
     file: int  # number of the file among those of the source
 
 
+class SourceSpan(NamedTuple):
+    """Pieces of one file that follow each other and can be read alone, in another process."""
+
+    file: int  # number of the file among those of the source
+    first: int = 0  # number of the first range of its text, where it is cut into such
+    stop: int | None = None  # of the first one behind; None: to the end
+
+
 class Piece(NamedTuple):
     """A part of one file, not parsed yet."""
 
@@ -121,6 +129,12 @@ class Piece(NamedTuple):
     first_line: int  # number of its first line (or row) in the file, from 1
     content: Any  # what the reader that made it parses
     n_bytes: int  # size of the content, decompressed
+    lines: int = 0  # lines (or rows) of a text in it; 0: its file is read in one span
+
+    @property
+    def where(self) -> str:
+        """What messages about its rows begin with."""
+        return f"{self.file}, after line {self.first_line - 1}"
 
 
 class Among(NamedTuple):
@@ -194,6 +208,17 @@ class Source:
         ------
         BadInput
             An empty file, or a compressed one that ends early or is damaged.
+        """
+        raise NotImplementedError
+
+    def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        """Return spans of some files that are all rows, in order; none: they are read as one."""
+        return []
+
+    def pieces_of(self, span: SourceSpan, piece_bytes: int) -> Iterator[Piece]:
+        """Read the pieces of a span, the same as those of all `pieces`.
+
+        Lines are counted from the span's first one on.
         """
         raise NotImplementedError
 
@@ -300,6 +325,14 @@ class TableReader:
         used
             Columns that will be asked for.
         """
+        raise NotImplementedError
+
+    def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        """Return spans of some files that are all rows; see `Source.spans`."""
+        return []
+
+    def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Read the pieces of a span; see `Source.pieces_of`."""
         raise NotImplementedError
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:

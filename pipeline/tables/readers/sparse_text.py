@@ -9,9 +9,21 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import refuse_nameless
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.lines import WholeLines, line_pieces, sample
+from fewpass.pipeline.tables.readers.lines import (
+    WholeLines,
+    line_pieces,
+    sample,
+    spans_of,
+    without_heads,
+)
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, Source
+from fewpass.pipeline.tables.readers.source import (
+    Expected,
+    ParsedRows,
+    Piece,
+    Source,
+    SourceSpan,
+)
 from fewpass.storage.table import SparseTable, n_bytes
 
 #: A message shows less of an offending token.
@@ -76,6 +88,15 @@ class SparseText(Source):
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """Cut the files at ends of lines."""
         return line_pieces(self._addresses, piece_bytes, self._longest_line)
+
+    def spans(self, piece_bytes: int) -> list[SourceSpan]:
+        return spans_of(self._addresses, piece_bytes)
+
+    def pieces_of(self, span: SourceSpan, piece_bytes: int) -> Iterator[Piece]:
+        return line_pieces(self._addresses, piece_bytes, self._longest_line, span=span)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_addresses": without_heads(self._addresses)}
 
     def parse(self, piece: Piece) -> ParsedRows:
         on_bad_row = self._options.on_bad_row

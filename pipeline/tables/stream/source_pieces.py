@@ -22,7 +22,7 @@ from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.target_range import range_with
 from fewpass.pipeline.rows.targets import label_text, shown
-from fewpass.pipeline.tables.ingest.mapping import KEYS
+from fewpass.pipeline.tables.ingest.piece_map import KEYS
 from fewpass.pipeline.tables.ingest.read_counts import LISTED, skipped_in_words
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.pipeline.tables.readers.label_texts import labelled

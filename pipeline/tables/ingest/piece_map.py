@@ -1,0 +1,125 @@
+"""What is made of a piece of a source: rows with random keys, and what was counted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.passes.packed import unpickled_once
+from fewpass.pipeline.rows.scaling import Measured
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.tables.ingest.chunking import Selection
+from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
+from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
+from fewpass.pipeline.tables.ingest.read_counts import ReadCounts
+from fewpass.pipeline.tables.ingest.retained_columns import RetainedCells
+from fewpass.pipeline.tables.ingest.row_parts import KeyedRows
+from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
+from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
+from fewpass.storage.table import SparseTable, Table, n_bytes
+
+#: First word after the seed of everything random in here.
+KEYS = 1
+TRAINING, TEST = 0, 1
+
+
+class MappedPiece(NamedTuple):
+    """The rows of a piece, and what is known of them."""
+
+    rows: KeyedRows | None  # None: they are in a part already
+    counts: LabelCounts
+    read: ReadCounts
+    columns: Measured | SparseTable | None  # of training rows: what scaling is measured on
+    n_rows: int
+    row_bytes: int
+    piece: Piece  # without its content
+
+
+@unpickled_once
+class PieceMap(NamedTuple):
+    """What is made of a piece of a source; the same in any thread and process."""
+
+    source: Source
+    plan: IngestPlan
+    retained: tuple[str, ...]  # columns that are kept as they are written
+    held_out: HeldOutShare
+    measured: Measured | None = None  # statistics of columns, of no rows, that scaling needs
+
+    @property
+    def n_groups(self) -> int:
+        """2 where there are test rows."""
+        return 2 if self.plan.test_fraction else 1
+
+    def mapped(
+        self, piece: Piece, parsed: ParsedRows | None, column_counts: Sequence[ColumnCounts]
+    ) -> MappedPiece:
+        """Give the rows of a piece their keys, and count them.
+
+        Parameters
+        ----------
+        piece, parsed
+            Text and, where it was parsed before, its rows.
+        column_counts
+            Of each group, which those of sparse rows are added to; none where nobody asks.
+        """
+        parsed = parsed or self.source.parse(piece)
+        self._refuse_wide(parsed.max_index)
+        counts, table = LabelCounts(self.plan.task, piece.where), parsed.table
+        targets, keys, held_out, cells = counts.listed(parsed), None, None, None
+        if self.retained:
+            cells = RetainedCells(self.retained, parsed.passed, piece.file)
+        if self.plan.shuffle:
+            random = np.random.default_rng([self.plan.seed, KEYS, *piece.place])
+            keys = random.random(table.n_rows)
+        if self.plan.test_fraction:
+            held_out = self.held_out.of(parsed, piece.place)
+        rows = KeyedRows(table, targets, keys, held_out, cells)
+        training = self._counted(rows, counts, column_counts, parsed.max_index)
+        columns = self._measured(training)
+        read = ReadCounts.of(parsed, piece.file)
+        empty = piece._replace(content=None)
+        return MappedPiece(rows, counts, read, columns, table.n_rows, n_bytes(table), empty)
+
+    def _counted(
+        self, rows: KeyedRows, counts: LabelCounts, column_counts: Sequence[ColumnCounts],
+        max_index: int,
+    ) -> Table:  # fmt: skip
+        """Count targets and columns of each group; return the training rows."""
+        tables = []
+        for group in range(self.n_groups):
+            own, targets = rows.table, rows.targets
+            if rows.held_out is not None:
+                order = np.flatnonzero(rows.held_out == (group == TEST))
+                targets = targets.of(order)
+                if column_counts or (self.measured is not None and group == TRAINING):
+                    own = Selection(own, order).rows()
+            counts.count(targets, group)
+            if column_counts:
+                column_counts[group].add(own, max_index)
+            tables.append(own)
+        return tables[TRAINING]
+
+    def _measured(self, training: Table) -> Measured | SparseTable | None:
+        """Return what scaling is measured on."""
+        if self.measured is None or isinstance(training, SparseTable):
+            return None if self.measured is None else training  # type: ignore[return-value]
+        own: Measured = self.measured.of(training)
+        return own
+
+    def _refuse_wide(self, max_index: int) -> None:
+        n_features = self.source.n_features or max_index + 1
+        need = n_features * Budget.measured_column
+        if need > self.plan.budget.rows:
+            least = format_bytes(self.plan.memory + need - self.plan.budget.rows)
+            schema = self.source.schema
+            hashed = self.source.hashes_names or (schema and schema.encoding)
+            fewer = ", or hash to fewer columns (`hash_bits`)" if hashed else ""
+            raise BadInput(
+                f"The statistics of {n_features} columns take {format_bytes(need)}, more than "
+                f"the memory has room for. Give at least {least}{fewer}."
+            )

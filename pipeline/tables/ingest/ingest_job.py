@@ -24,8 +24,10 @@ from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import INSIDE
 
 if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Executor
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
 #: Of the record of mapped rows; another version's is not gone on with.
@@ -46,6 +48,7 @@ class IngestJob(NamedTuple):
     threshold: float | None
     threads: int
     ticker: Ticker
+    executor: Executor | None = None  # of a cluster; None: threads of this process do all
 
     @property
     def work_dir(self) -> WorkDir:
@@ -55,7 +58,16 @@ class IngestJob(NamedTuple):
     @property
     def part_folder(self) -> Folder:
         """Where parts of the rows lie that are not in memory."""
-        return self.work_dir.folder
+        target = self.targets[0].folder
+        if self.executor is None or target.is_local or self.plan.spill is not None:
+            return self.work_dir.folder
+        return target.child(INSIDE)  # workers are on other machines
+
+    def clear(self) -> None:
+        """Remove the unfinished work."""
+        self.work_dir.clear()
+        if self.part_folder.url != self.work_dir.folder.url:
+            self.part_folder.delete_tree()
 
     @property
     def retained(self) -> tuple[str, ...]:
@@ -86,8 +98,9 @@ class IngestJob(NamedTuple):
 
 
 def opened(
-    plan: IngestPlan, source: Source | None, threshold: float | None, threads: int, ticker: Ticker
-) -> IngestJob:
+    plan: IngestPlan, source: Source | None, threshold: float | None, threads: int,
+    ticker: Ticker, executor: Executor | None = None,
+) -> IngestJob:  # fmt: skip
     """Open what is read, and decide what does not depend on all rows."""
     like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
     plan, seen = in_dtype_of(like, plan), SeenFiles()
@@ -101,5 +114,16 @@ def opened(
     targets = [IngestTarget(folder, digest) for folder in folders]
     work_dirs = work_dirs_of(folders, plan.spill)
     return IngestJob(
-        plan, source, seen, like, expansion, digest, targets, work_dirs, threshold, threads, ticker
+        plan,
+        source,
+        seen,
+        like,
+        expansion,
+        digest,
+        targets,
+        work_dirs,
+        threshold,
+        threads,
+        ticker,
+        executor,
     )

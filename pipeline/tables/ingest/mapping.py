@@ -6,14 +6,18 @@ One thread takes the pieces in their order, and adds up what was counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Generator
+from concurrent.futures import Executor as Pool
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
+from fewpass.pipeline.passes.ordered_tasks import ordered_results
 from fewpass.pipeline.rows.scaling import Measured, Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
@@ -22,12 +26,14 @@ from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.layout import is_encoded, scaling_of
 from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
 from fewpass.pipeline.tables.ingest.piece_map import MappedPiece, PieceMap
-from fewpass.pipeline.tables.ingest.read_counts import ReadCounts
+from fewpass.pipeline.tables.ingest.read_counts import ReadCounts, rows_in_words
 from fewpass.pipeline.tables.ingest.row_parts import (
     PartsInTheMaking,
     RowParts,
     buckets_needed,
+    part_bytes_of,
 )
+from fewpass.pipeline.tables.ingest.span_map import SpanMap, map_span
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
@@ -39,6 +45,9 @@ from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.part_files import RowKind
 from fewpass.storage.table import SparseTable, Table
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Executor
 
 
 class RowMapper:
@@ -95,25 +104,61 @@ class RowMapper:
         release_freed_memory()
         return self._all_of(parts)
 
+    def map_on(self, executor: Executor) -> MappedSource:
+        """Map all rows by tasks of a cluster, to parts in files; raises what `map` does."""
+        with closing(self._with_first_parsed()) as pieces:  # those that decide on the scaling
+            while self.scale is None and next(pieces, None) is not None:
+                pass
+        parts, estimate = self._parts(0), self.source.estimated_bytes()
+        span_map = SpanMap(
+            self._piece_map, parts, PIECE_BYTES, part_bytes_of(estimate, self.plan.budget),
+            counts_columns=bool(self._column_counts),
+        )  # fmt: skip
+        spans = self.source.spans(PIECE_BYTES)
+        lines: Counter[int] = Counter()  # of each file, so far
+        results = ordered_results(executor, "map", map_span, span_map, enumerate(spans))
+        for span, mapped in zip(spans, results, strict=True):
+            before = lines[span.file]
+            for piece in mapped.pieces:
+                self._take_in(_at_line(piece, before))
+                lines[span.file] += piece.piece.lines
+            for part in mapped.parts:
+                parts.append(part)
+            for own, more in zip(self._column_counts, mapped.column_counts, strict=True):
+                own.join(more)
+        return self._all_of(parts)
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether other processes can map spans of the source.
+
+        Columns of sparse rows are measured by one thread, as these are as wide as all rows.
+        """
+        asked = self.plan.scale if self.plan.like is None else "none"
+        measured = self.kind.layout == "sparse" and asked in ("maxabs", "rms")
+        return not measured and bool(self.source.spans(PIECE_BYTES))
+
     def _mapped(self, given: tuple[Piece, ParsedRows | None]) -> MappedPiece:
         return self._piece_map.mapped(*given, self._column_counts)
 
-    def _making(self, pool: Executor, threads: int) -> PartsInTheMaking:
+    def _making(self, pool: Pool, threads: int) -> PartsInTheMaking:
         plan, estimate = self.plan, self.source.estimated_bytes()
         parsing = _in_flight(plan, threads) * Budget.piece * PIECE_BYTES
         in_memory = max(0, plan.budget.retained - parsing)
-        in_memory = 0 if estimate > in_memory else in_memory
-        n_buckets = 1
-        if plan.shuffle:
-            n_buckets = buckets_needed(
-                estimate, plan.budget, plan.chunk_limit, in_memory=in_memory > 0
-            )
-        parts = RowParts(
-            self.kind, n_buckets, self.n_groups, self.job.part_folder, self.job.identity
-        )
+        in_memory = 0 if estimate > in_memory or self.job.executor else in_memory
+        parts = self._parts(in_memory)
         return PartsInTheMaking(parts, plan.budget, estimate, pool, threads, in_memory)
 
-    def _with_first_parsed(self) -> Iterator[tuple[Piece, ParsedRows | None]]:
+    def _parts(self, in_memory: int) -> RowParts:
+        """Return what becomes the parts of all rows: `in_memory` bytes of them, or in files."""
+        job, plan = self.job, self.plan
+        n_buckets = buckets_needed(
+            self.source.estimated_bytes(), plan.budget, plan.chunk_limit, in_memory=in_memory > 0
+        )
+        n_buckets = n_buckets if plan.shuffle else 1
+        return RowParts(self.kind, n_buckets, self.n_groups, job.part_folder, job.identity)
+
+    def _with_first_parsed(self) -> Generator[tuple[Piece, ParsedRows | None]]:
         """Yield all pieces; those up to the first row, if it decides on the scaling, parsed."""
         pieces = self.source.pieces(PIECE_BYTES)
         asked = self.plan.scale if self.plan.like is None else "none"
@@ -179,6 +224,15 @@ class RowMapper:
                 )
         if not self._n_features:
             raise BadInput("No row has a feature. Check the sources, or give their width.")
+
+
+def _at_line(piece: MappedPiece, before: int) -> MappedPiece:
+    """Return what was counted of a piece that some lines of its file stand in front of."""
+    if before:
+        moved = piece.piece._replace(first_line=piece.piece.first_line + before)
+        piece.counts.where = moved.where
+        piece.read.listed = [*rows_in_words(piece.skipped, before)]
+    return piece
 
 
 def _in_flight(plan: IngestPlan, threads: int) -> int:

@@ -17,7 +17,7 @@ import os
 import platform
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
@@ -67,6 +67,9 @@ from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
 from fewpass.storage.part_files import READ_AGAIN, DamagedPart
 from fewpass.storage.writer import DatasetWriter
 
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Executor
+
 
 def ingest(
     plan: IngestPlan,
@@ -76,6 +79,7 @@ def ingest(
     progress: Progress | None = None,
     threshold: float | None = None,
     staged: bool = False,
+    executor: Executor | None = None,
 ) -> IngestResult:
     """Make the data set that `plan` describes; finish it if an earlier call was cut short.
 
@@ -92,6 +96,9 @@ def ingest(
         Called a few times a second, by the calling thread.
     threshold
         Of the keys that rows are held out by, by a column; default: as the plan's share has it.
+    executor
+        Of a cluster, whose workers read spans of the source and write chunks, with the plan's
+        `memory` each; default: threads of this process.
     staged
         Whether the data set is part of the unfinished work of a change, inside of another.
 
@@ -119,7 +126,7 @@ def ingest(
             "memory. Leave `columns=true` out, or ingest into a local folder."
         )
     threads = threads or plan.threads or len(os.sched_getaffinity(0))
-    job = opened(plan, source, threshold, threads, Ticker(progress))
+    job = opened(plan, source, threshold, threads, Ticker(progress), executor)
     done, damaged = _finished_or_made(job, staged=staged)
     result = _result(job, done, damaged)
     if plan.columns and not has_columns(Dataset.open(plan.dataset)):
@@ -150,7 +157,7 @@ def _finished_or_made(job: IngestJob, *, staged: bool) -> tuple[list[Dataset], s
         if done is None:
             _require_free(job, staged=staged)
             done, damaged = _made(job)
-        job.work_dir.clear()
+        job.clear()
     return done, damaged
 
 
@@ -184,7 +191,7 @@ def _made(job: IngestJob) -> tuple[list[Dataset], str | None]:
             return _write(job, mapped, names), None
     except DamagedPart as error:  # left so by an earlier process; of our own it is an error
         damaged = str(error).removesuffix(f" {READ_AGAIN}")
-    job.work_dir.clear()
+    job.clear()
     for target in job.targets:
         target.folder.delete_partials()
         target.clear()
@@ -211,7 +218,11 @@ def _resumed(job: IngestJob) -> MappedSource | None:
 def _mapped(job: IngestJob) -> MappedSource:
     """Give every row a key, and put it into a part, in memory or in a file."""
     job.ticker.begin_partition(raw_bytes(job.source), job.source.estimated_bytes())
-    mapped = RowMapper(job).map(job.threads)
+    mapper = RowMapper(job)
+    if job.executor is not None and mapper.is_divisible:
+        mapped = mapper.map_on(job.executor)
+    else:
+        mapped = mapper.map(job.threads)
     job.target_map(mapped.counts)  # refuses bad labels before phase 2
     state = mapped.state()
     if state is not None:
@@ -248,8 +259,11 @@ def _write_one(
     maker = ChunkMaker(
         writer, StoredAs(target_map, scaler, order, job.expansion), job.work_dir, name
     )
-    group = GroupWriter(maker, mapped.parts, number, chunk_bytes)
-    records, columns, rows = group.write(job.threads, plan.budget, job.ticker.wrote)
+    group = GroupWriter(maker, mapped.parts, number, chunk_bytes, plan.budget)
+    if job.executor is None:
+        records, columns, rows = group.write(job.threads, job.ticker.wrote)
+    else:
+        records, columns, rows = group.write_on(job.executor, job.ticker.wrote)
     statistics = columns.sourced(order, mapped.n_features)
     writer.write_columns(statistics | makers_of(scaler.columns()), order)
     writer.commit(

@@ -16,11 +16,11 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
-from fewpass.pipeline.tables.ingest.read_counts import ReadCounts
+from fewpass.pipeline.tables.ingest.read_counts import LISTED, ReadCounts
 from fewpass.pipeline.tables.ingest.retained_columns import RetainedCells
 from fewpass.pipeline.tables.ingest.row_parts import KeyedRows
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
-from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
+from fewpass.pipeline.tables.readers.source import BadRow, ParsedRows, Piece, Source
 from fewpass.storage.table import SparseTable, Table, n_bytes
 
 #: First word after the seed of everything random in here.
@@ -38,6 +38,7 @@ class MappedPiece(NamedTuple):
     n_rows: int
     row_bytes: int
     piece: Piece  # without its content
+    skipped: tuple[BadRow, ...] = ()  # the first ones, by lines as the piece has them
 
 
 @unpickled_once
@@ -83,7 +84,10 @@ class PieceMap(NamedTuple):
         columns = self._measured(training)
         read = ReadCounts.of(parsed, piece.file)
         empty = piece._replace(content=None)
-        return MappedPiece(rows, counts, read, columns, table.n_rows, n_bytes(table), empty)
+        return MappedPiece(
+            rows, counts, read, columns, table.n_rows, n_bytes(table), empty,
+            parsed.skipped[:LISTED],
+        )  # fmt: skip
 
     def _counted(
         self, rows: KeyedRows, counts: LabelCounts, column_counts: Sequence[ColumnCounts],

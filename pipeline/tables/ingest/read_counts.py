@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fewpass.pipeline.tables.readers.source import ParsedRows
+from fewpass.pipeline.tables.readers.source import BadRow, ParsedRows
 
 #: Skipped rows that are listed with their reason; all are counted.
 LISTED = 20
@@ -53,5 +53,10 @@ class ReadCounts(BaseModel):
 
 def skipped_in_words(parsed: ParsedRows, most: int) -> Iterator[str]:
     """Yield a sentence for each of the first skipped rows of a piece."""
-    for row in parsed.skipped[:most]:
-        yield f"{row.file}, line {row.line}: {row.reason}"
+    return rows_in_words(parsed.skipped[:most])
+
+
+def rows_in_words(skipped: Iterable[BadRow], before: int = 0) -> Iterator[str]:
+    """Yield a sentence for each row; `before` lines stand in front of what its line counts from."""
+    for row in skipped:
+        yield f"{row.file}, line {row.line + before}: {row.reason}"

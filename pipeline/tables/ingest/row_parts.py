@@ -43,6 +43,11 @@ class KeyedRows(NamedTuple):
     held_out: NDArray[np.bool_] | None  # (n,) which are test rows; None: none is
     cells: RetainedCells | None  # of columns that are kept as written
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the rows, without cells that are kept."""
+        return n_bytes(self.table)
+
     def between(self, start: int, stop: int) -> KeyedRows:
         """Return the rows start <= i < stop."""
         rows = slice(start, stop)
@@ -277,7 +282,7 @@ class PartsInTheMaking:
         in_memory: int,
     ) -> None:  # fmt: skip
         self.parts, self._pool, self._most_bytes = parts, pool, in_memory
-        self._part_bytes = int(np.clip(estimate // PARTS, PART_BYTES, max(budget.part, 1)))
+        self._part_bytes = part_bytes_of(estimate, budget)
         at_once = budget.grouping // (Budget.part_copies * max(self._part_bytes, PART_BYTES))
         self._at_once = int(np.clip(at_once, 1, threads + 1))
         self._waiting: list[KeyedRows] = []
@@ -287,8 +292,8 @@ class PartsInTheMaking:
 
     def add(self, rows: KeyedRows, columns_bytes: int) -> None:
         """Add rows after those added before; `columns_bytes` is what their columns take."""
-        for own in _with_few_cells(rows, self.parts.kind.retained_bytes):
-            size = n_bytes(own.table) + self.parts.kind.retained_bytes * own.table.n_rows
+        for own in with_few_cells(rows, self.parts.kind.retained_bytes):
+            size = own.n_bytes + self.parts.kind.retained_bytes * own.table.n_rows
             if self._most_bytes:
                 self.parts.memory_bytes += size + Budget.retained_row * own.table.n_rows
                 if self.parts.memory_bytes + columns_bytes > self._most_bytes:
@@ -332,6 +337,11 @@ class PartsInTheMaking:
             self.parts.append(self.parts.made(part, keep=False))
 
 
+def part_bytes_of(estimate: int, budget: Budget) -> int:
+    """Return how many bytes of rows go to a file together, of `estimate` bytes in all."""
+    return int(np.clip(estimate // PARTS, PART_BYTES, max(budget.part, 1)))
+
+
 def buckets_needed(estimate: float, budget: Budget, chunk_bytes: int, *, in_memory: bool) -> int:
     """Return how many buckets rows of `estimate` bytes should be grouped by."""
     if in_memory:
@@ -360,7 +370,7 @@ def _together(rows: Sequence[KeyedRows], kind: RowKind) -> Table:
     return tables[0] if len(tables) == 1 else concatenate(tables)
 
 
-def _with_few_cells(rows: KeyedRows, retained_bytes: int) -> Iterator[KeyedRows]:
+def with_few_cells(rows: KeyedRows, retained_bytes: int) -> Iterator[KeyedRows]:
     """Yield rows some at a time where they keep cells, which take many times as much as bytes."""
     if rows.cells is None:
         yield rows

@@ -7,7 +7,7 @@ measured of leaves is joined in their order, so neither memory nor threads have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.memory import return_freed_memory
+from fewpass.pipeline.passes.ordered_tasks import ordered_results
+from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.rows.scaling import Scaler
@@ -32,6 +35,7 @@ from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 from fewpass.storage.writer import DatasetWriter
 
 if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Executor
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
 #: Values of a leaf, at least: joining its statistics takes a few of those of a column each.
@@ -108,6 +112,7 @@ class ChunkMaker:
         return all(fault(folder, key, stored) is None for key, stored in record.named(k).items())
 
 
+@unpickled_once
 class GroupWriter:
     """Stores the rows of one group as the chunks of a data set.
 
@@ -119,45 +124,64 @@ class GroupWriter:
         The rows, and which of them.
     chunk_bytes
         Decoded bytes of a chunk.
+    budget
+        Of the memory of each process.
     """
 
-    def __init__(self, maker: ChunkMaker, parts: RowParts, group: int, chunk_bytes: int) -> None:
-        self.maker, self.parts, self.group = maker, parts, group
+    def __init__(
+        self, maker: ChunkMaker, parts: RowParts, group: int, chunk_bytes: int, budget: Budget
+    ) -> None:
+        self.maker, self.parts, self.group, self.budget = maker, parts, group, budget
         self.writer, self.chunk_bytes = maker.writer, max(chunk_bytes, 1)
         self._chunks_of_run = 1
 
-    def write(
-        self, threads: int, budget: Budget, report: Callable[[int, int], None]
-    ) -> WrittenRows:
+    def write(self, threads: int, report: Callable[[int, int], None]) -> WrittenRows:
         """Store all rows, and reduce the statistics on the way.
 
         Parameters
         ----------
-        threads, budget
-            How many leaves may be stored at once: as many as threads, where memory has room.
+        threads
+            How many leaves may be stored at once, where memory has room.
         report
             Called with the rows and the stored bytes of each leaf.
         """
-        at_once = self._share_out(threads, budget)
-        whole: WrittenRows | None = None
-        leaves = leaves_of(self.writer, self.parts.n_values(self.group))
+        at_once = self._share_out(threads)
+        leaves = self.leaves
         with ThreadPoolExecutor(at_once, "ingest-write") as pool:
-            for leaf, own in zip(
-                leaves, ordered_map(pool, self._written, leaves, at_once), strict=True
-            ):
-                self.maker.note(leaf.start, own.records)
-                report(own.rows.n_rows, _bytes_of(own.records))
-                whole = own if whole is None else _joined(whole, own)
-                del own
+            return self._joined(ordered_map(pool, self.written, leaves, at_once), report)
+
+    def write_on(self, executor: Executor, report: Callable[[int, int], None]) -> WrittenRows:
+        """Do the same by tasks of a cluster."""
+        self._share_out(executor.threads)
+        leaves = ((leaf,) for leaf in self.leaves)
+        return self._joined(ordered_results(executor, "write", write_leaf, self, leaves), report)
+
+    @property
+    def leaves(self) -> list[range]:
+        """The chunks of each leaf."""
+        return leaves_of(self.writer, self.parts.n_values(self.group))
+
+    def _joined(
+        self, written: Iterable[WrittenRows], report: Callable[[int, int], None]
+    ) -> WrittenRows:
+        """Take leaves in, in their order."""
+        whole: WrittenRows | None = None
+        first = 0
+        for own in written:
+            self.maker.note(first, own.records)
+            first += len(own.records)
+            report(own.rows.n_rows, _bytes_of(own.records))
+            whole = own if whole is None else _joined(whole, own)
+            del own
         assert whole is not None, "a data set has rows"
         return whole
 
-    def _share_out(self, threads: int, budget: Budget) -> int:
+    def _share_out(self, threads: int) -> int:
         """Return how many leaves are stored at once; decide how many chunks a run of rows has."""
         of_columns = self.writer.n_features * (Budget.measured_column // 2)
         scaled = self.maker.scaler.kind != "none"
         copies = Budget.scaled_chunk if scaled else Budget.written_chunk
-        _, n_bytes = self.parts.size(self.group)
+        budget, (_, n_bytes) = self.budget, self.parts.size(self.group)
         raw = n_bytes / self.writer.n_rows * self.writer.chunk_rows
         left = budget.rows - self.parts.memory_bytes - of_columns
         each = of_columns + copies * self.chunk_bytes
@@ -167,7 +191,7 @@ class GroupWriter:
         self._chunks_of_run = max(1, int(most // max(raw, 1)))
         return at_once
 
-    def _written(self, leaf: range) -> WrittenRows:
+    def written(self, leaf: range) -> WrittenRows:
         """Store the chunks of a leaf."""
         columns = ColumnStatistics(self.writer.layout, self.writer.n_features)
         records: list[ChunkRecord] = []
@@ -195,6 +219,12 @@ class GroupWriter:
                 at = number * size - start
                 yield number, Selection(table, order[at : at + size]).rows()
             del table, order
+
+
+def write_leaf(group: GroupWriter, leaf: range) -> WrittenRows:
+    """Store a leaf, in any process."""
+    return_freed_memory(group.budget.rows)
+    return group.written(leaf)
 
 
 def leaves_of(writer: DatasetWriter, n_values: int) -> list[range]:

@@ -1,0 +1,164 @@
+"""An ingest by tasks of a cluster: the same data sets, refusals and notes as by threads."""
+
+import gzip
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, feather, parquet
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.ingest import mapping
+from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.pipeline.tables.readers import lines
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from testing.object_store import object_store
+
+N, FILES = 900, 3
+
+
+def table(first):
+    rng = np.random.default_rng(first)
+    X = rng.standard_normal((N, 5)).round(3)
+    towns = np.array(["Graz", "Linz", 'a "quoted"\nname', None], object)[rng.integers(0, 4, N)]
+    columns = {f"x{j}": x for j, x in enumerate(X.T.copy())}
+    y = (X[:, 0] + rng.standard_normal(N) > 0.0).astype(np.int8)
+    return pa.table(columns | {"town": pa.array(towns, pa.string()), "y": y})
+
+
+def libsvm(rows):
+    X = np.column_stack([rows.column(f"x{j}").to_numpy() for j in range(5)])
+    y = rows.column("y").to_pylist()
+    return "".join(
+        f"{label} " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(x)) + "\n"
+        for label, x in zip(y, X, strict=True)
+    )
+
+
+LABEL = {"label": "y"}
+#: How a file is written, what it is called, how it is read, and how many spans three of them are.
+KINDS = {
+    "libsvm": (lambda t, p: p.write_text(libsvm(t)), "svm", {}, 3 * 3),
+    "libsvm, marked": (
+        lambda t, p: p.write_bytes(b"\xef\xbb\xbf" + libsvm(t).encode()), "svm", {}, 3 * 3,
+    ),
+    "packed libsvm": (
+        lambda t, p: p.write_bytes(gzip.compress(libsvm(t).encode())), "svm.gz", {}, 3,
+    ),
+    "csv": (lambda t, p: csv.write_csv(t, p), "csv", LABEL, 3),
+    "csv of numbers": (lambda t, p: csv.write_csv(t.drop("town"), p), "csv", LABEL, 3),
+    "parquet": (lambda t, p: parquet.write_table(t, p, row_group_size=100), "parquet", LABEL, 3),
+    "arrow": (lambda t, p: feather.write_feather(t, p, chunksize=100), "arrow", LABEL, 3),
+    "jsonl": (
+        lambda t, p: p.write_text("".join(f"{__import__('json').dumps(r)}\n" for r in t.to_pylist())),
+        "jsonl", LABEL, 3 * 5,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Pieces of 2 kB, in spans of five."""
+    monkeypatch.setattr(mapping, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(lines, "SPAN_BYTES", 10_000)
+
+
+@pytest.fixture(scope="module")
+def here():
+    """Dask's threads of this process."""
+    with open_executor(Execution(scheduler="local", threads=3)) as executor:
+        yield executor
+
+
+def plan_of(sources, place, **more):
+    settings = {"chunk_bytes": "4kB", "test_fraction": 0.2} | more
+    return IngestPlan(sources=tuple(map(str, sources)), dataset=str(place), **settings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_spans_make_the_set_that_threads_make(kind, shuffle, tmp_path, small, here, monkeypatch):
+    write, suffix, options, n_spans = KINDS[kind]
+    files = [tmp_path / f"{k}.{suffix}" for k in range(FILES)]
+    for k, file in enumerate(files):
+        write(table(k), file)
+    how = {"options": options, "shuffle": shuffle}
+    expected = ingest(plan_of(files, tmp_path / "threads", **how))
+    spans, mapped = [], mapping.map_span
+    monkeypatch.setattr(mapping, "map_span", lambda *given: spans.append(given) or mapped(*given))
+    made = ingest(plan_of(files, tmp_path / "dask", **how), executor=here)
+    assert len(spans) >= n_spans
+    assert (made.fingerprint, made.test_fingerprint) == (
+        expected.fingerprint, expected.test_fingerprint,
+    )  # fmt: skip
+    assert (made.files, made.notes, made.rows) == (expected.files, expected.notes, expected.rows)
+    assert not (tmp_path / "dask" / ".ingest").exists()
+
+
+def test_lines_of_spans_are_those_of_the_file(tmp_path, small, here):
+    rows = libsvm(table(0)).splitlines()
+    for k in range(300, 900, 40):
+        rows[k] = "1 2:x"
+    file = tmp_path / "rows.svm"
+    file.write_text("\n".join(rows) + "\n")
+    skipping = {"options": {"on_bad_row": "skip"}}
+    expected = ingest(plan_of([file], tmp_path / "threads", **skipping))
+    made = ingest(plan_of([file], tmp_path / "dask", **skipping), executor=here)
+    assert made.skipped_rows == expected.skipped_rows
+    assert (made.skipped, made.fingerprint) == (expected.skipped, expected.fingerprint)
+    for executor in (None, here):
+        with pytest.raises(BadInput, match=r"rows\.svm, line 301: the value in '2:x'"):
+            ingest(plan_of([file], tmp_path / "refused"), executor=executor)
+
+
+def test_a_source_of_one_span_is_read_here_and_written_there(tmp_path, here):
+    numbers = np.column_stack([table(0).column(f"x{j}").to_numpy() for j in range(5)])
+    np.save(tmp_path / "rows.npy", np.column_stack([numbers, numbers[:, 0] > 0.0]))
+    made = [
+        ingest(plan_of([tmp_path / "rows.npy"], tmp_path / f"set{k}"), executor=executor)
+        for k, executor in enumerate((None, here))
+    ]
+    assert made[0].fingerprint == made[1].fingerprint
+
+
+def test_workers_of_which_one_is_killed_make_the_same_set(tmp_path):
+    files = [tmp_path / f"{k}.csv" for k in range(6)]
+    for k, file in enumerate(files):
+        csv.write_csv(table(k), file)
+    expected = ingest(plan_of(files, tmp_path / "threads", options=LABEL))
+    with open_executor(Execution(workers=2, threads=1)) as executor, ThreadPoolExecutor(1) as pool:
+        first = executor.result(executor.submit("pid", os.getpid))
+        killed = []
+
+        def kill(progress):
+            if progress.phase == "write" and not killed:
+                killed.append(pool.submit(os.kill, first, signal.SIGKILL))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("fewpass.pipeline.tables.ingest.progress.REPORT_EVERY", 0.0)
+            plan = plan_of(files, tmp_path / "dask", options=LABEL)
+            made = ingest(plan, executor=executor, progress=kill)
+    assert killed
+    assert (made.fingerprint, made.test_fingerprint) == (
+        expected.fingerprint, expected.test_fingerprint,
+    )  # fmt: skip
+    assert [*Dataset.open(made.dataset).verify()] == []
+
+
+def test_rows_go_through_the_store_that_the_set_is_in(tmp_path, here):
+    file = tmp_path / "rows.svm"
+    file.write_text(libsvm(table(0)))
+    expected = ingest(plan_of([file], tmp_path / "threads"))
+    with object_store("sets") as store:
+        target = {"storage_options": store.options}
+        made = ingest(plan_of([file], "s3://sets/data", **target), executor=here)
+        left = Folder("s3://sets/data", store.options).list(".ingest")
+    assert made.fingerprint == expected.fingerprint
+    assert left == []

@@ -195,7 +195,7 @@ class Reading:
     """How source files are read for a model or a data set that there is."""
 
 
-@takes(IngestPlan)
+@takes(IngestPlan, but=("threads",))
 class IngestOptions:
     """What data set to make of a source, and how it is read."""
 

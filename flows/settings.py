@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from fewpass.flows.options import IngestOptions, PlanSource, called, given
+from fewpass.flows.options import IngestOptions, PlanSource, Where, called, given
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
 from fewpass.pipeline.settings.flat_settings import (
@@ -74,12 +74,18 @@ def _require_own_scheduler(configured: Any, config: Path | None) -> None:
 
 
 def ingest_settings(
-    sources: Iterable[str], dataset: str, options: IngestOptions, plan_source: PlanSource
-) -> IngestPlan:
-    """Return the plan of an ingest."""
-    words = read_config(plan_source.config, "ingest", typed_settings(IngestPlan))
-    arguments = {"sources": tuple(sources), "dataset": dataset}
-    return checked(IngestPlan, words | given(options) | arguments)
+    sources: Iterable[str], dataset: str, options: IngestOptions, where: Where,
+    plan_source: PlanSource,
+) -> tuple[IngestPlan, Execution]:  # fmt: skip
+    """Return the plan of an ingest, and where to run it."""
+    asked = given(where)
+    words = read_config(plan_source.config, "ingest", typed_settings(IngestPlan, Execution))
+    if "scheduler" not in asked:
+        _require_own_scheduler(words.get("scheduler"), plan_source.config)
+    words |= asked | given(options) | {"sources": tuple(sources), "dataset": dataset}
+    place = {name: words.pop(name) for name in Execution.model_fields if name in words}
+    plan = checked(IngestPlan, words | {"threads": place.get("threads")})
+    return plan, checked(Execution, place)
 
 
 def _solver(configured: Any, kind: str | None, settings: Iterable[str]) -> Words:

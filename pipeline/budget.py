@@ -144,7 +144,7 @@ class Budget:
     )
     retained = MemoryShare(
         "7/8", "rows", INGEST, "rows, where they stay in memory until they are written",
-        "with the pieces in the making; more rows go to buckets on disk",
+        "with the pieces in the making; more rows go to files",
     )  # fmt: skip
     retained_row = Copies(
         16, INGEST, "bytes of each such row", "its key, and its bucket while parts are made"

@@ -203,8 +203,9 @@ def train_stored(loss: str, layout: str, dtype: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / {"dense": "rows.csv", "sparse": "rows.svm"}[layout]
         write_rows(rows)
-        label = {"label": "y"} if layout == "dense" else {}
-        ingest(rows, Path(folder) / "data", dtype=dtype, **label)
+        settings: dict[str, Any] = {"dtype": dtype}
+        settings |= {"label": "y"} if layout == "dense" else {}
+        ingest(rows, Path(folder) / "data", **settings)
         for method in methods(loss):
             run = Path(folder) / method
             train(Path(folder) / "data", run, loss=loss, solver=method, tol=1e-2, passes=6)

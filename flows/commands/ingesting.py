@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fewpass.flows.display.printing import printable
@@ -14,20 +15,25 @@ from fewpass.flows.options import (
     INGEST,
     OUTPUT,
     PLAN_SOURCE,
+    WHERE,
     IngestOptions,
     Output,
     PlanSource,
+    Where,
     named,
 )
 from fewpass.flows.outcomes import ingest_facts
 from fewpass.flows.refusals import Interrupted, UsageError
+from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import counted, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.passes.executor import Executor
     from fewpass.pipeline.tables.ingest.progress import IngestResult
 
+HERE = Execution()
 A_WHILE_S = 2.0  # of compiling, after which people wonder
 COMPILING = "Compiling kernels: once per machine."
 LABELS_SHOWN = 10
@@ -39,13 +45,15 @@ def ingest(
     /,
     *paths: Annotated[str, named("DATASET")],
     ingest: IngestOptions = INGEST,
+    execution: Where = WHERE,
     plan_source: PlanSource = PLAN_SOURCE,
     output: Output = OUTPUT,
 ) -> int:
     """Read a table, text or arrays into a data set: rows in random order, with checksums.
 
     Reads CSV, Parquet, JSON lines, Arrow, LIBSVM, Vowpal Wabbit, NPY and NPZ files, plain or
-    compressed, within a memory limit.  If it is killed, run the same command again to finish.
+    compressed, within a memory limit, by threads or by a Dask cluster's workers, which read the
+    sources and write the data set.  If it is killed, run the same command again to finish.
 
     Parameters
     ----------
@@ -62,7 +70,7 @@ def ingest(
     from fewpass.pipeline.tables.ingest.reading import first_look
 
     terminal, (*more, dataset) = Terminal(output), paths
-    plan = ingest_settings((source, *more), dataset, ingest, plan_source)
+    plan, place = ingest_settings((source, *more), dataset, ingest, execution, plan_source)
     if plan_source.dry_run:
         seen = first_look(plan)
         column = {"column": seen.kinds or plan.options.column}
@@ -71,7 +79,7 @@ def ingest(
         terminal.result(flat(plan), remarks + as_toml(plan))
         return 0
     terminal.plan(as_toml(plan))
-    result = ingest_shown(terminal, plan)
+    result = ingest_shown(terminal, plan, place)
     show_columns(terminal, result)
     terminal.result(ingest_facts(result), facts_table("Data set", _shown(result)))
     return 0
@@ -119,7 +127,7 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
     return 0
 
 
-def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
+def ingest_shown(terminal: Terminal, plan: IngestPlan, place: Execution = HERE) -> IngestResult:
     """Ingest with a progress display, and report skipped rows."""
     from fewpass.flows.display.ingest_display import ingest_display
     from fewpass.pipeline.matching import left_out_sentence
@@ -130,8 +138,9 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
         with (
             Compiling(lambda: terminal.say(COMPILING), A_WHILE_S),
             ingest_display(terminal) as show,
+            executor_of(place) as executor,
         ):
-            result = phases.ingest(plan, progress=show)
+            result = phases.ingest(plan, progress=show, executor=executor)
     except KeyboardInterrupt:
         raise Interrupted(f"Interrupted. {_progress_in_words(plan)}", signal.SIGINT) from None
     if result.left_out:
@@ -143,6 +152,18 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
     for row in result.skipped_rows[:SKIPPED_SHOWN]:
         terminal.say(f"Skipped {row}", style="yellow")
     return result
+
+
+@contextmanager
+def executor_of(place: Execution) -> Iterator[Executor | None]:
+    """Open the cluster that is asked for; None where threads of this process do all."""
+    if place.engine == "threads":
+        yield None
+        return
+    from fewpass.flows.cluster import cluster
+
+    with cluster(place) as executor:
+        yield executor
 
 
 def _progress_in_words(plan: IngestPlan) -> str:

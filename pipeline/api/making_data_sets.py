@@ -8,6 +8,7 @@ from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
 from fewpass.pipeline.models import forgotten_rows
+from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
@@ -19,7 +20,13 @@ from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 
 
-def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: Any) -> IngestResult:
+def ingest(
+    sources: Address | Sequence[Address],
+    dataset: Address,
+    *,
+    execution: Execution = ANYWHERE,
+    **settings: Any,
+) -> IngestResult:
     """Make a data set from files, as `fewpass ingest` does.
 
     If the same call has made it before, it returns at once.
@@ -31,6 +38,9 @@ def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: A
         LIBSVM, Vowpal Wabbit text, NPY, NPZ.
     dataset
         Folder or address of the data set.
+    execution
+        Where it runs: by default on threads of this process; with a scheduler or workers each of
+        these reads spans of the sources and writes chunks, in `memory` bytes.
     **settings
         Fields of `IngestPlan` (test_fraction, scale, memory, ...) and of `SourceOptions` (label,
         weight, drop, missing, ...).
@@ -49,7 +59,14 @@ def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: A
         A source that does not exist, a target that cannot be written, a full disk.
     """
     places = {"sources": addresses(sources), "dataset": os.fspath(dataset)}
-    return phases.ingest(plan_of(IngestPlan, settings | places))
+    require_execution(execution)
+    if execution.threads is not None:
+        settings = {"threads": execution.threads} | settings
+    plan = plan_of(IngestPlan, settings | places)
+    if execution.engine == "threads":
+        return phases.ingest(plan)
+    with open_executor(execution) as executor:
+        return phases.ingest(plan, executor=executor)
 
 
 def append(dataset: Address, sources: Address | Sequence[Address], **settings: Any) -> AppendResult:

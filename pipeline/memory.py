@@ -6,7 +6,7 @@ import ctypes
 import os
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 LARGE_BYTES = 1 << 20
 MOST_LARGE_BYTES = 1 << 25  # the most that glibc takes
 STATUS, STATUS_BYTES = Path("/proc/self/status"), 1 << 13
+GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def peak_memory_bytes() -> int:
@@ -36,20 +37,27 @@ def usable_memory_bytes() -> int:
     return min(limits if soft == resource.RLIM_INFINITY else [*limits, soft])
 
 
-def _group_limits(
-    root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
-) -> list[int]:
+def _group_limits(root: Path = GROUPS, groups: Path = OWN_GROUPS) -> list[int]:
     """Return the limits of the control groups that this process is in, of either version."""
     limits = []
+    for group in own_groups("memory", root, groups):
+        files = (group / name for name in ("memory.max", "memory.limit_in_bytes"))
+        texts = (file.read_text().strip() for file in files if file.exists())
+        limits += [int(text) for text in texts if text.isdigit()]  # "max": none
+    return limits
+
+
+def own_groups(kind: str, root: Path = GROUPS, groups: Path = OWN_GROUPS) -> Iterator[Path]:
+    """Yield the folders of the control groups that this process is in, outermost first.
+
+    `kind` is what they limit, which in the first version has folders of its own.
+    """
     for line in groups.read_text().splitlines() if groups.exists() else []:
         _, kinds, inside = line.split(":", 2)
-        group = root / "memory" if "memory" in kinds.split(",") else root
+        group = root / kind if kind in kinds.split(",") else root
         for part in ["", *inside.strip("/").split("/")]:
             group /= part
-            files = (group / name for name in ("memory.max", "memory.limit_in_bytes"))
-            texts = (file.read_text().strip() for file in files if file.exists())
-            limits += [int(text) for text in texts if text.isdigit()]  # "max": none
-    return limits
+            yield group
 
 
 def return_freed_memory(budget: int = 0) -> None:

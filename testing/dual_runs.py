@@ -122,7 +122,7 @@ class Run:
     @property
     def dual_variables(self):
         shares = getattr(self.state, "shares", np.ones(1))
-        return self.row_state.reshape(len(self.of.y), -1) @ shares
+        return self.row_state.reshape(len(self.of.y), -1)[:, : len(shares)] @ shares
 
     def certified(self):
         """The certificate after the reduction that ends a run."""

@@ -27,7 +27,15 @@ from fewpass.solvers.estimates.expected_passes import (
 )
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
-from fewpass.solvers.registry import DUAL, PRIMAL, fit_for, method_class
+from fewpass.solvers.registry import (
+    DUAL,
+    ONE_LEARNER,
+    PRIMAL,
+    SEVERAL_LEARNERS,
+    SMALLER_DUAL,
+    fit_for,
+    method_class,
+)
 
 FINEST = 1e-14  # relative gap that float64 certifies
 MANY_PASSES = 100
@@ -71,6 +79,7 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
             "takes about twice the passes, and up to four times. Raise `memory`, or ingest with "
             "smaller chunks (`chunk_bytes`)."
         )
+    said += _several_at_work(planner, plan, job)
     if getattr(plan.solver, "batch", None) == "naive":
         said.append(
             "Naive batches step too far where rows are alike, and may circle or diverge. They are "
@@ -81,6 +90,25 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
     )
     kind = streaming(plan).kind
     return [*said, *ill_conditioned(job.problem, job.stats, kind, plan.passes, columns)]
+
+
+def _several_at_work(planner: Planner, plan: TrainingPlan, job: Job) -> Iterator[str]:
+    """Yield what several threads or workers had better do, where they are asked for."""
+    kind, problem = streaming(plan).kind, job.problem
+    able = problem.penalty.is_smooth and not problem.loss.is_wide
+    if plan.streams > 1 and kind in (DUAL, SMALLER_DUAL) and able and not planner.distributed:
+        yield (
+            f"Streams of {kind} are added up once a pass, which takes up to four times the passes, "
+            f"and on rows that have much in common more. With `solver={DUAL}` and "
+            "`solver.batch=rounds` threads share the steps of one stream, in about its passes."
+        )
+    one_by_one = plan.passes == 1 and kind in (ONE_LEARNER, SEVERAL_LEARNERS)
+    if one_by_one and able and plan.streams == 1 and planner.distributed:
+        yield (
+            "One pass is one chain of steps, which workers take in turn; several chains, averaged, "
+            f"come out further from the optimum. With `solver={DUAL}`, `solver.batch=rounds` and "
+            "`passes=2` the threads of a worker share the steps, and the model has a certificate."
+        )
 
 
 def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:

@@ -13,6 +13,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.planning.auto import choose
 from fewpass.pipeline.planning.clustering import clustering_warning
+from fewpass.pipeline.planning.in_rounds import in_rounds
 from fewpass.pipeline.planning.job import is_distributed, is_grouped, make_job
 from fewpass.pipeline.planning.method_choice import MethodChoice, method, smallest
 from fewpass.pipeline.planning.planned_problem import PlannedProblem
@@ -34,10 +35,15 @@ class Planner:
         What is trained on.
     distributed
         Whether workers have the streams, and each has the memory to itself.
+    cores
+        Of this machine, which may share the steps of a method that `auto` chooses.
     """
 
-    def __init__(self, plan: TrainingPlan, dataset: Dataset, *, distributed: bool = False) -> None:
-        self.plan, self.dataset, self._distributed = plan, dataset, distributed
+    def __init__(
+        self, plan: TrainingPlan, dataset: Dataset, *, distributed: bool = False, cores: int = 1
+    ) -> None:
+        self.plan, self.dataset = plan, dataset
+        self.distributed, self._cores = distributed, cores
         self._choices: dict[int, MethodChoice] = {}
         self._jobs: dict[tuple[Method, int], Job | BadInput] = {}
 
@@ -94,14 +100,14 @@ class Planner:
 
     def _made(self, memory: int, method: Method) -> Job | BadInput:
         try:
-            return make_job(self.named(memory, method), self.problem, distributed=self._distributed)
+            return make_job(self.named(memory, method), self.problem, distributed=self.distributed)
         except BadInput as refused:
             return refused
 
     def _chosen(self, memory: int) -> MethodChoice:
         least, fits = method(smallest(self.problem.problem)), partial(self.fits, memory)
         small = self.job(memory, least)
-        return choose(
+        choice = choose(
             self.plan,
             small.problem,
             small.stats,
@@ -112,3 +118,5 @@ class Planner:
             models=small.all_models,
             classes=self.problem.rule.n_classes,
         )
+        shared = in_rounds(choice, small.problem, small.stats, small.all_models, self._cores)
+        return shared if shared is choice or fits(shared.methods[0]) else choice

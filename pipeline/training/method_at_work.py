@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fewpass.pipeline.cores import usable_cores
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.planning.job import (
     require_processes,
@@ -80,9 +82,14 @@ def _on_data_set(
         numbers = RowStateStore(numbers.folder, chunk_bytes)
     stay = job.resident and training.executor.near
     job = job._replace(
-        threads=training.executor.threads if job.stats.streams == 1 else 1,
+        threads=_threads_of_a_step(training.executor) if job.stats.streams == 1 else 1,
         row_state_size=size,
         row_state=RowStateInMemory(numbers) if stay else numbers,
         rows=rows_in_memory(training.dataset, job.rule),
     )
     return job, solver_of_job(plan, job, group), None
+
+
+def _threads_of_a_step(executor: Executor) -> int:
+    """Return how many threads may share a step: here no more than there are cores for them."""
+    return min(executor.threads, usable_cores()) if executor.near else executor.threads

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from fewpass.pipeline.cores import usable_cores
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.default_memory import fits_for_sure, with_memory
 from fewpass.pipeline.planning.lam_path import with_lam_path
@@ -103,7 +104,7 @@ def prepare(
     if run.exists():
         origin = run.record().lam_origin
         plan = with_largest_lam(as_in_run(plan, run), dataset)
-        planner = Planner(plan, dataset, distributed=not near)
+        planner = Planner(plan, dataset, distributed=not near, cores=usable_cores())
     else:
         planner, plan, origin = planned(plan, dataset, held_out, near=near)
     methods = planner.choice(plan.memory)
@@ -221,7 +222,7 @@ def planned(
         from fewpass.pipeline.training.chosen_lam import with_chosen_lam  # noqa: PLC0415 - SciPy
 
         plan, origin = with_chosen_lam(plan, dataset, held_out, near=near)
-    planner = Planner(plan, dataset, distributed=not near)
+    planner = Planner(plan, dataset, distributed=not near, cores=usable_cores())
     return Planned(planner, with_memory(planner) if near else plan, origin)
 
 

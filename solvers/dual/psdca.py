@@ -42,8 +42,8 @@ from fewpass.solvers.dual.proximal import (
     worth_of,
     zeros_for_certain,
 )
-from fewpass.solvers.dual.rounds import BITES, LAG, begin_rounds, first_weights, step_in_rounds
-from fewpass.solvers.dual.rounds_steps import Given
+from fewpass.solvers.dual.rounds import BITES, LAG, begin_rounds, step_in_rounds
+from fewpass.solvers.dual.rounds_steps import PARTS, Given
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_batches import Batch
 from fewpass.solvers.dual.sdca_state import (
@@ -51,6 +51,7 @@ from fewpass.solvers.dual.sdca_state import (
     ASKED,
     EMPTY,
     START,
+    Rounds,
     SdcaState,
     Ways,
     begin_pass,
@@ -78,7 +79,9 @@ PER_ROOT, PER_ROOT_FEW = 0.7, 0.45  # passes to expect, times the root of K and 
 # columns are few
 MOST_K, MOST_K_FEW = 16.0, 400.0  # from here to about a thousand K tells nothing
 L1_ALONE, WITH_SQUARES = 5.5, 0.6  # passes to expect for a digit with an l1 penalty
-ROUND, MINI_BATCH = 128, 16  # rows
+MINI_BATCH = 16  # rows
+ROUND, MOST_ROUND = 128, 512  # rows of a round: in between a thousand rounds a pass, ...
+PER_THOUSAND = 1000 * PARTS  # ... in multiples of the parts that threads have
 FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 
 
@@ -98,7 +101,8 @@ class Psdca(Sdca):
     mini-batches whose steps are not shortened (naive: may diverge), or by the rows' spectral norm
     (safe), or as far as steps that were tried need it (aggressive)."""
     batch_size: BatchSize | None = None  # type: ignore[assignment]
-    """Rows of a round or a mini-batch [default: 128, or 16 of a mini-batch]."""
+    """Rows of a round or a mini-batch [default: 16 of a mini-batch; of a round 128, or a thousandth
+    of the rows, up to 512]."""
     columns: Literal["auto", "alike", "apart"] = "auto"
     """One weight of the centre for all columns (alike), or larger ones for columns of larger values
     (apart); auto: alike, and where there are more than 1000 columns and more than a tenth of the
@@ -107,8 +111,8 @@ class Psdca(Sdca):
 
     @property
     def rows_at_once(self) -> int:
-        """Rows that are predicted by the same weights, in rounds and batches."""
-        return self.batch_size or (ROUND if self.batch == "rounds" else MINI_BATCH)
+        """Rows that are predicted by the same weights, in mini-batches."""
+        return self.batch_size or MINI_BATCH
 
     @property
     def for_one_score(self) -> str | None:
@@ -146,8 +150,6 @@ class Psdca(Sdca):
         if self.batch == "rounds":
             refuse_unfit_rounds(problem, stats)
         state: SdcaState = super().first_state(problem, stats)
-        if self.batch == "rounds":
-            state = state._replace(W=first_weights(stats.rows_kind, stats.d))
         begin = np.zeros(stats.d + 1 if stats.streams > 1 else 0)
         pull = state.pull._replace(
             z=np.zeros(stats.d + 1), begin=begin, h=self.first_pulls(problem, stats),
@@ -156,7 +158,14 @@ class Psdca(Sdca):
             own=problem.lam / self.stepped(problem, stats).lam,
             ways=Ways(ASKED if self.columns == "apart" else ALIKE),
         )  # fmt: skip
+        if self.batch == "rounds":
+            pull = pull._replace(rounds=Rounds(np.zeros(stats.d + 1)))
+            state = state._replace(shares=np.ones(1))
         return state._replace(pull=pull)
+
+    def row_state_size(self, stats: ProblemStats) -> int:
+        """The dual variable, and in rounds V . x_i, of several streams how it moved."""
+        return 2 if self.batch == "rounds" else super().row_state_size(stats)
 
     def stepped(self, problem: Problem, stats: ProblemStats) -> Problem:
         """Return the problem with what r multiplies for its strength."""
@@ -169,14 +178,15 @@ class Psdca(Sdca):
         """Visit the rows of one block."""
         if self.batch != "rounds":
             return super().step_rows(problem, stats, state, block, tell)
-        step, B = self.stepped(problem, stats), self.rows_at_once
+        step, B = self.stepped(problem, stats), self.batch_size or rows_of_a_round(stats.n)
         column = constant_column(step, stats).value
         if state.pull.rounds.across == 0.0:
             state = begin_rounds(state, block, column, B)
         scale = self._scale(problem, stats, state)
         K = problem.loss.rate(stats.target_mean) * state.pull.rounds.common * scale
         given = Given(
-            step, column, problem.intercept * state.centre.offset, scale, B,
+            step, column, problem.intercept * state.centre.offset, scale,
+            state.passes == state.pull.rounds.since, B,
             min(1.0, K / BITES), max(1.0, stats.n / (LAG * B)),
         )  # fmt: skip
         key = [stats.seed, state.passes, state.sums.rows]
@@ -240,6 +250,14 @@ class Psdca(Sdca):
         worth = worth_of(pull, total)
         moved = move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
         return begin_pass(moved, len(states))
+
+
+def rows_of_a_round(n: int) -> int:
+    """Return the rows of a round, out of n: the more, the fewer times threads wait.
+
+    With a thousand rounds a pass, passes are about as many as with rounds of 128.
+    """
+    return min(MOST_ROUND, max(ROUND, PARTS * (n // PER_THOUSAND)))
 
 
 def refuse_unfit_rounds(problem: Problem, stats: ProblemStats) -> None:

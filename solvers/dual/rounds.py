@@ -4,8 +4,8 @@ Their moves are added up.  Where many of them point the same way each must count
 by a factor s of its square, measured from round to round.  One direction V, about the mean row, has
 nearly all that rows have in common, and would make every s as large as that.  So moves along V have
 a factor s_V of their own, and are paid out over the next rho rounds: rows are predicted by
-w - owed V, which stands for the weights wherever a pass is judged.  A round that might lower D is
-shortened, as far as is best by concavity.
+w - owed V, which stands for the weights wherever a pass is judged.  What a row has along V is kept
+next to its dual variable.  A round that might lower D is shortened, as far as is best by concavity.
 
 How many threads step a round is in no bit of the result.
 
@@ -17,19 +17,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import per_row
-from fewpass.solvers.dual.rounds_steps import PARTS, SUMS, Given, SharedByThreads, visit_rounds
-from fewpass.solvers.dual.sdca_state import RUNNING, SHARED, Rounds, SdcaState, count_rows
+from fewpass.solvers.dual.rounds_columns import SharedByThreads
+from fewpass.solvers.dual.rounds_steps import PARTS, SUMS, Given, visit_rounds
+from fewpass.solvers.dual.sdca_state import RUNNING, Rounds, SdcaState, count_rows
 from fewpass.solvers.dual.shrinking import visit_moving_rows
 from fewpass.solvers.estimates.spectrum import largest_eigenvector
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.meeting import GIVEN_UP
-from fewpass.solvers.kernels.rows import Rows, SparseRows, add_vector, side_by_side
+from fewpass.solvers.kernels.rows import Rows, SparseRows, add_vector
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, Shares
 from fewpass.solvers.losses import Loss, direction
 from fewpass.solvers.protocol import Block
@@ -40,17 +41,14 @@ LAG = 4.0  # passes' rounds over the largest rho: rows answer a move only when t
 SAMPLED = 1 << 14  # of the rows' values, whose columns tell how to share columns
 
 
-def first_weights(rows_kind: type, d: int) -> NDArray[np.float64]:
-    """Return zero weights with V, which is not known yet, and what a round moves."""
-    return side_by_side(rows_kind, d + 1, 4)
-
-
 def begin_rounds(state: SdcaState, block: Block, column: float, batch: int) -> SdcaState:
     """Find V, from the first rows of the first window, and where s begins."""
     d = state.W.shape[0] - 1
     common, V = largest_eigenvector(block.rows, block.weight, d, block.order, column)
-    state.W[:, SHARED] = V
-    first = Rounds(common, across=min(FIRST_S, float(batch)), along=min(MOST_FIRST, float(batch)))
+    first = Rounds(
+        V, state.passes, common, across=min(FIRST_S, float(batch)),
+        along=min(MOST_FIRST, float(batch)),
+    )  # fmt: skip
     return state._replace(pull=state.pull._replace(rounds=first))
 
 
@@ -59,19 +57,24 @@ def step_in_rounds(
 ) -> SdcaState:
     """Step the rows of a block, and those that moved up to `most_again` times again."""
     row_state, at = per_row(block), state.pull.rounds
-    before = state.shares[0] * row_state[:, 0]
-    at, sums = _stepped(state, given, state.shares, block, at, threads)
-    state = count_rows(state, len(block.order), *sums)
+    if state.sums.rows == 0:  # the centre has moved
+        w = state.W[:-1, RUNNING]
+        at = at._replace(size=float(w @ w))
+    duals, more = row_state[:, 0], state.sums.extra_visits
+    before = state.shares[0] * duals
+    with StepThreads(block.rows, state.W.shape[0] - 1, given.batch, threads) as together:
+        at, sums = _stepped(state, given, state.shares, block, at, together)
+        state = count_rows(state, len(block.order), *sums)
 
-    def visit(order: NDArray[np.int64]) -> float:
-        nonlocal at
-        again = block._replace(order=order)
-        at, (*_, brackets) = _stepped(state, given, np.ones(1), again, at, threads)
-        return brackets
+        def visit(order: NDArray[np.int64]) -> float:
+            nonlocal at
+            again = block._replace(order=order)
+            at, (*_, brackets) = _stepped(state, given, np.ones(1), again, at, together)
+            return brackets
 
-    more = state.sums.extra_visits
-    if most_again:
-        more += visit_moving_rows(visit, block, before, most_again, state.passes, key)
+        if most_again:
+            active = block._replace(row_state=duals)
+            more += visit_moving_rows(visit, active, before, most_again, state.passes, key)
     if state.adding:
         add_duals(state.fresh, given.problem.loss, given.column, given.scale, *block[:4], row_state)
     return state._replace(
@@ -80,51 +83,66 @@ def step_in_rounds(
 
 
 def _stepped(
-    state: SdcaState, given: Given, shares: Shares, block: Block, at: Rounds, threads: int
+    state: SdcaState, given: Given, shares: Shares, block: Block, at: Rounds, together: StepThreads
 ) -> tuple[Rounds, tuple[float, ...]]:
-    """Step the rows of a block once, in up to `threads` threads."""
-    threads = max(1, min(threads, PARTS, len(block.order)))
-    our = _shared(block.rows, state.W.shape[0] - 1, given.batch, threads)
-    go = partial(
-        visit_rounds, state.W, given, shares, *block[:4], per_row(block), at, our
-    )  # fmt: skip
-    numbers = go(0, 1) if threads == 1 else _side_by_side(go, our, threads)
-    return Rounds(*numbers[:-4]), numbers[-4:]
+    """Step the rows of a block once."""
+    inputs = (state.W, given, shares, *block[:4], per_row(block), at)
+    numbers = together.call(partial(visit_rounds, *inputs))
+    return Rounds(at.V, at.since, *numbers[:-4]), numbers[-4:]
 
 
-def _side_by_side(go: Callable[[int, int], Any], our: SharedByThreads, threads: int) -> Any:
-    """Call a kernel once in each thread, all of which meet inside it."""
-    with ThreadPoolExecutor(threads) as pool:
+class StepThreads:
+    """The threads that step a block together, once or again and again."""
+
+    def __init__(self, rows: Rows, d: int, batch: int, threads: int) -> None:
+        self._threads = max(1, min(threads, PARTS))
+        self._our = shared_memory(rows, d, batch, self._threads)
+        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool:
+            self._pool.shutdown()
+
+    def call(self, go: Callable[[SharedByThreads, int, int], Any]) -> Any:
+        """Call a kernel once in each thread, all of which meet inside it."""
+        self._our.arrived[0] = 0
+        if self._pool is None:
+            return go(self._our, 0, 1)
         try:
-            calls = [pool.submit(go, part, threads) for part in range(threads)]
+            every = range(self._threads)
+            calls = [self._pool.submit(go, self._our, part, self._threads) for part in every]
             done, _ = wait(calls, return_when=FIRST_EXCEPTION)
             first, *_ = [call.result() for call in done]
         except BaseException:
-            our.arrived[0] = GIVEN_UP
+            self._our.arrived[0] = GIVEN_UP
             raise
-    return first
+        return first
 
 
-def _shared(rows: Rows, d: int, batch: int, threads: int) -> SharedByThreads:
+def shared_memory(rows: Rows, d: int, batch: int, threads: int) -> SharedByThreads:
     """Return memory for a step, and each thread's columns: of about as many values each."""
-    first = d * np.arange(threads + 1) // threads
+    sparse, first = isinstance(rows, SparseRows), d * np.arange(threads + 1) // threads
     if isinstance(rows, SparseRows) and threads > 1 and len(rows.indices):
         sampled = np.sort(rows.indices[:: 1 + len(rows.indices) // SAMPLED])
         first[1:-1] = sampled[len(sampled) * np.arange(1, threads) // threads]
     return SharedByThreads(
-        first=first, before=np.empty(batch), delta=np.empty(batch), step=np.empty(batch),
-        sums=np.empty((PARTS, SUMS)), squares=np.empty(threads, np.int64),
+        first=first, cuts=np.empty((batch * sparse, threads + 1), np.int64),
+        move=np.empty(0 if sparse else d), before=np.empty(batch), delta=np.empty(batch),
+        step=np.empty(batch), sums=np.empty((PARTS, SUMS)), squares=np.empty(threads, np.int64),
         arrived=np.zeros(1, np.int64),
     )  # fmt: skip
 
 
 def owed_after(state: SdcaState, z: NDArray[np.float64], before: Any, after: Any) -> float:
     """Return what is owed along V once reg is another, so that predictions along V stay."""
-    owed = state.pull.rounds.owed
-    if state.pull.rounds.across == 0.0 or before == after:  # in rounds columns are pulled alike
-        return owed
+    rounds = state.pull.rounds
+    if rounds.across == 0.0 or before == after:  # in rounds columns are pulled alike
+        return rounds.owed
     moved = (1.0 - before / after) * (z - state.W[:, RUNNING])
-    return owed + float(state.W[:, SHARED] @ moved)
+    return rounds.owed + float(rounds.V @ moved)
 
 
 @kernel

@@ -1,9 +1,9 @@
 """The steps of rounds (rounds.py), by one thread or by several at the same time, to the same bits.
 
-Every thread goes through all rounds.  First it steps its share of the rows, then it adds up its
-own columns of all rows' moves.  Sums over rows are made in `PARTS` parts, whoever makes them, and
-added in order; the one sum over columns, ||u||^2, is made of whole numbers, which add up to the
-same in any order.
+Every thread goes through all rounds.  First it steps its share of the rows, then it adds all rows'
+moves to its own columns.  Sums over rows are made in `PARTS` parts, whoever makes them, and added
+in order.  The square of what all moved, ||u||^2, is ||w + u||^2 - ||w||^2 - 2 w . u: the columns
+tell the difference on the way, and the rows w . u, so that u is never there by itself.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fewpass.solvers.dual.duality import dual_variable, prefetch_resident
-from fewpass.solvers.dual.rounds_columns import add_round, end_round
-from fewpass.solvers.dual.sdca_state import RUNNING, SHARED, START, Rounds
+from fewpass.solvers.dual.rounds_columns import SharedByThreads, add_round, cut_row
+from fewpass.solvers.dual.sdca_state import RUNNING, START, Rounds
 from fewpass.solvers.dual.sdca_steps import row_sums
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.meeting import meet
-from fewpass.solvers.kernels.rows import Rows, dot_three, norm2, prefetch_row
+from fewpass.solvers.kernels.rows import Rows, dot_both, dot_vector, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import (
-    Matrix,
     Order,
     PerRow,
     RowState,
@@ -33,10 +32,11 @@ from fewpass.solvers.losses import Problem, conjugate, direction, dual_step
 
 PARTS = 16  # of a round's rows; more threads find no rows
 #: Sums of a part: as `RowSums`, then of a's gain without squares, of the moves along their
-#: predictions, along V, of their squares, of those along V, of lengths, and of steps.
-GAIN, LINE, T, Q, H, LENGTH, STEPS = range(4, 11)
-SUMS = 11
-WHOLE = 2.0**61  # what ||u||^2 is at most, in whole numbers
+#: predictions, along w, along V, of their squares, of those along V, of lengths, and of steps.
+GAIN, LINE, AT_W, T, Q, H, LENGTH, STEPS = range(4, 12)
+SUMS = 12
+WHOLE = 2.0**61  # what the square of the weights changes by at most, in whole numbers
+ALONG_V = 1  # of the numbers per row, after its dual variable: V . x_i
 TINY = 1e-290
 FORGETS = 0.2  # of the four squares, in every round
 ACROSS, AFTER_SHARE, ALONG = 1.05, 1.1, 1.1  # margins of s, of s after t < 1, and of s_V
@@ -50,21 +50,10 @@ class Given(NamedTuple):
     column: float
     shift: float  # of the intercept
     scale: float  # 1 / (reg n)
+    first: bool  # whether V is new, and what rows have along it is to be noted
     batch: int
     late: float  # rho over s_V, ...
     most_rho: float  # ... and at most
-
-
-class SharedByThreads(NamedTuple):
-    """What the threads of a step share."""
-
-    first: WholeNumbers  # (parts + 1,) column that each thread's begin with
-    before: Vector  # (B,) dual variables, ...
-    delta: Vector  # (B,) their steps, ...
-    step: Vector  # (B,) and by how much the row is added to the weights
-    sums: Matrix  # (PARTS, SUMS)
-    squares: WholeNumbers  # (parts,) of the columns' moves
-    arrived: WholeNumbers  # (1,) see meeting.py
 
 
 @kernel
@@ -74,7 +63,7 @@ def visit_rounds(
 ) -> tuple[float, ...]:  # fmt: skip
     """Step rounds of rows in turn, as thread `part` of `parts`.
 
-    Returns the fields of `Rounds`, and the four sums of `visit_rows`; every thread returns the
+    Returns the numbers of `Rounds`, and the four sums of `visit_rows`; every thread returns the
     same.
     """
     due, totals, own = 0, np.zeros(4), np.zeros(SUMS)
@@ -91,23 +80,23 @@ def visit_rounds(
         for n in range(4):
             totals[n] += own[n]
 
-        whole, low, high = WHOLE / max(own[LENGTH] ** 2, TINY), our.first[part], our.first[part + 1]
-        our.squares[part] = add_round(rows, chosen, our.step, W, low, high, whole)
+        whole = WHOLE / max(own[LENGTH] * (2.0 * np.sqrt(at.size) + 3.0 * own[LENGTH]), TINY)
+        our.squares[part] = add_round(rows, chosen, 1.0, W, our, part, whole)
         constant = given.column * own[STEPS]  # what the constant column moves
         if part == 0:
             W[W.shape[0] - 1, RUNNING] += constant
         due = meet_all(our, due, parts)
-        square = constant * constant + whole_sum(our.squares, parts) / whole
-        t = share(at, given, own, square)
-        end_round(rows, chosen, t - 1.0, W, low, high)
+        square = max(0.0, whole_sum(our.squares, parts) / whole - 2.0 * own[AT_W])
+        t = share(at, given, own, square + constant * constant)
         if t < 1.0:
+            add_round(rows, chosen, t - 1.0, W, our, part, whole)
             if part == 0:
                 W[W.shape[0] - 1, RUNNING] += (t - 1.0) * constant
             shorten(given, chosen, row_state, our, part, parts, t)
             due = meet_all(our, due, parts)
-        at = measured(at, given, own, square, t)
+        at = measured(at, given, own, square, constant, t)
     return (
-        at.common, at.owed, at.across, at.along, at.rho, at.U, at.R, at.G, at.S,
+        at.common, at.size, at.owed, at.across, at.along, at.rho, at.U, at.R, at.G, at.S,
         totals[0], totals[1], totals[2], totals[3],
     )  # fmt: skip
 
@@ -137,10 +126,13 @@ def step_rows(
         prefetch_row(rows, y, weight, chosen, k)
         prefetch_resident(row_state, chosen, k)
         a, c, s = dual_variable(row_state, i, shares), weight[i], direction(loss, y[i])
-        p_start, p, along = dot_three(rows, i, W)
-        along += column * W[d, SHARED]
+        p_start, own = dot_both(rows, i, W)
+        if given.first:
+            row_state[i, ALONG_V] = dot_vector(rows, i, at.V) + column * at.V[d]
+        along = row_state[i, ALONG_V]
+        cut_row(rows, i, k, our)
         p_start += column * W[d, START] + given.shift
-        p += column * W[d, RUNNING] + given.shift - at.owed * along
+        p = own + column * W[d, RUNNING] + given.shift - at.owed * along
         first, second, third, fourth = row_sums(loss, a, y[i], c, p_start, p)
         our.sums[part, 0] += first
         our.sums[part, 1] += second
@@ -155,6 +147,7 @@ def step_rows(
         our.before[k], our.delta[k], our.step[k] = a, delta, step
         our.sums[part, GAIN] += c * (conjugate(loss, a, y[i]) - conjugate(loss, a + delta, y[i]))
         our.sums[part, LINE] += step * p
+        our.sums[part, AT_W] += step * own
         our.sums[part, T] += step * along
         our.sums[part, Q] += step * step * square
         our.sums[part, H] += step * step * at_V
@@ -193,10 +186,12 @@ def share(at: Rounds, given: Given, own: Vector, square: float) -> float:
 
 
 @part_of_kernels
-def measured(at: Rounds, given: Given, own: Vector, square: float, t: float) -> Rounds:
-    """Return what the next round is stepped with."""
+def measured(
+    at: Rounds, given: Given, own: Vector, square: float, constant: float, t: float
+) -> Rounds:
+    """Return what the next round is stepped with; `square` is without the constant column's."""
     at_V, most = own[T] * own[T], np.float64(given.batch)
-    U = (1.0 - FORGETS) * at.U + FORGETS * (square - at_V)
+    U = (1.0 - FORGETS) * at.U + FORGETS * (square + constant * constant - at_V)
     R = (1.0 - FORGETS) * at.R + FORGETS * (own[Q] - own[H])
     G = (1.0 - FORGETS) * at.G + FORGETS * at_V
     S = (1.0 - FORGETS) * at.S + FORGETS * own[H]
@@ -211,4 +206,5 @@ def measured(at: Rounds, given: Given, own: Vector, square: float, t: float) -> 
     owed = (at.owed + t * own[T]) * (1.0 - 1.0 / at.rho)
     if abs(owed) < DENORMAL:
         owed = 0.0
-    return Rounds(at.common, owed, s, s_V, rho, U, R, G, S)
+    size = max(0.0, at.size + t * (2.0 * own[AT_W] + t * square))
+    return Rounds(at.V, at.since, at.common, size, owed, s, s_V, rho, U, R, G, S)

@@ -24,7 +24,6 @@ from fewpass.solvers.penalties import shrunk
 from fewpass.solvers.protocol import Certificate, ProblemStats, Weights
 
 START, RUNNING = 0, 1  # columns of W
-SHARED, MOVE = 2, 3  # in rounds: V, and what a round moves (rounds.py)
 #: Passes between two that add up w(a) afresh: by then rounding is about 4 times that of one.
 REFRESHED = 16
 UNBOUNDED = sys.float_info.max  # in place of infinity, which is not stored
@@ -61,7 +60,10 @@ class Ways(NamedTuple):
 class Rounds(NamedTuple):
     """What goes on from round to round (rounds.py); `across` is 0 before the first."""
 
+    V: NDArray[np.float64] = EMPTY  # (d + 1,) the direction that rows share
+    since: int = 0  # passes done when it was found: in that one rows' numbers along it are noted
     common: float = 0.0  # mean square of rows along V
+    size: float = 0.0  # of the weights, without the constant column: the sum of their squares
     owed: float = 0.0  # the move along V that is not paid out: predictions are by w - owed V
     across: float = 0.0  # s: by how much a row's square counts across V
     along: float = 0.0  # s_V: the same along it, where moves are paid out ...
@@ -131,8 +133,7 @@ class SdcaState(NamedTuple):
     Of several scores every number of a column is (wide,) of all classes (wide_rows.py).
     """
 
-    W: NDArray[np.float64]  # (d + 1, 2), or (d + 1, 2, wide): columns START, RUNNING; in rounds
-    # (d + 1, 4): SHARED and MOVE, too
+    W: NDArray[np.float64]  # (d + 1, 2), or (d + 1, 2, wide): columns START, RUNNING
     fresh: NDArray[np.float64]  # (d + 1,) w(a) added up anew in this pass; 0 unless adding
     best: BestWeights
     centre: Centre
@@ -219,8 +220,8 @@ def charged_in_steps(step: Problem, state: SdcaState) -> Problem:
 
 def running_weights(state: SdcaState) -> NDArray[np.float64]:
     """Return the weights that rows are predicted by, (d + 1,), where nothing shrinks them."""
-    w, owed = state.W[:, RUNNING], state.pull.rounds.owed
-    return w - owed * state.W[:, SHARED] if owed else w
+    w, rounds = state.W[:, RUNNING], state.pull.rounds
+    return w - rounds.owed * rounds.V if rounds.owed else w
 
 
 def weights_of_steps(step: Problem, state: SdcaState) -> NDArray[np.float64]:

@@ -66,11 +66,6 @@ def dot_both(rows: Rows, i: int, W: SideBySide) -> tuple[float, float]:
 
 
 @by_type
-def dot_three(rows: Rows, i: int, W: SideBySide) -> tuple[float, float, float]:
-    """Return x_i . W[:, 0], x_i . W[:, 1] and x_i . W[:, 2]."""
-
-
-@by_type
 def add(rows: Rows, i: int, a: float, W: SideBySide) -> None:
     """W[:, 0] += a x_i."""
 
@@ -179,27 +174,6 @@ def _(rows: SparseRows, i: int, W: SideBySide) -> tuple[float, float]:
         first += x * W[j, 0]
         second += x * W[j, 1]
     return first, second
-
-
-@dot_three.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, W: SideBySide) -> tuple[float, float, float]:
-    first, second, third = 0.0, 0.0, 0.0
-    for j in range(rows.X.shape[1]):
-        first += rows.X[i, j] * W[j, 0]
-        second += rows.X[i, j] * W[j, 1]
-        third += rows.X[i, j] * W[j, 2]
-    return first, second, third
-
-
-@dot_three.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, W: SideBySide) -> tuple[float, float, float]:
-    first, second, third = 0.0, 0.0, 0.0
-    for k in positions(rows, i):
-        j, x = rows.indices[k], np.float64(rows.data[k])
-        first += x * W[j, 0]
-        second += x * W[j, 1]
-        third += x * W[j, 2]
-    return first, second, third
 
 
 @add.register(DenseRows, fastmath=VECTORISED)

@@ -41,6 +41,7 @@ PerRow = Vector  # (n,): targets, weights of rows, slopes; (0,) for slopes that 
 Order = WholeNumbers  # (m,): the rows to visit
 RowState = Matrix  # (n, k): k numbers per row
 Shares = Vector  # (k,): weight of each of them in the row's dual variable
+Cuts = np.ndarray[tuple[int, int], np.dtype[np.int64]]  # (m, k + 1): ends of k parts of each row
 
 # Of text.
 Bytes = NDArray[np.uint8]  # (size,)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fewpass.flows import cli
 from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.planning.advice import warnings
 from fewpass.pipeline.planning.clustering import (
     clustering,
     clustering_warning,
@@ -316,6 +317,29 @@ def test_what_will_be_met_is_not_warned_of(tmp_path, fewpass):
         err = fewpass("train", tmp_path / "d", tmp_path / str(k), *asked.split(), *NO_DASK).err
         assert err.startswith("Running on")
         assert "missed" not in err
+
+
+@pytest.mark.parametrize(
+    ("asked", "distributed", "said"),
+    [
+        ({"streams": 2, "tol": 1e-3}, False, "Streams of psdca are added up once a pass"),
+        ({"streams": 2, "tol": 1e-3, "penalty": "l1", "lam": "1e-3"}, False, ""),
+        ({"streams": 2, "tol": 1e-3}, True, ""),
+        ({"passes": 1, "solver": "asgd"}, True, "`passes=2` the threads of a worker share"),
+        ({"passes": 1, "solver": "asgd", "streams": 2}, True, ""),
+        ({"passes": 1, "solver": "asgd"}, False, ""),
+    ],
+)
+def test_what_several_threads_or_workers_had_better_do(tmp_path, asked, distributed, said):
+    data = make(tmp_path / "set", n=400, chunk_rows=50)
+    plan = TrainingPlan(
+        dataset=data.folder.url, **{"solver": "psdca", "lam": "10/n", "memory": "128MB"} | asked
+    )
+    planner = Planner(plan, data, distributed=distributed)
+    job = planner.job(plan.memory)
+    told = warnings(planner, plan, job, forecast(plan, job))
+    assert said in " ".join(told)
+    assert bool(said) == any("threads" in one for one in told)
 
 
 def test_each_method_has_its_theory():

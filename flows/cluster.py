@@ -36,6 +36,16 @@ def engine_for_pass(place: Execution, data: Dataset) -> AbstractContextManager[E
 
 
 @contextmanager
+def cluster_of(place: Execution) -> Iterator[Executor | None]:
+    """Open the cluster that is asked for; None where threads of this process do all."""
+    if place.engine == "threads":
+        yield None
+        return
+    with cluster(place) as executor:
+        yield executor
+
+
+@contextmanager
 def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
     """Open the executor that `place` names; BadPlace or ConnectionError when it cannot be."""
     scheduler = place.scheduler

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fewpass.flows.display.printing import printable
@@ -138,7 +138,7 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan, place: Execution = HERE) 
         with (
             Compiling(lambda: terminal.say(COMPILING), A_WHILE_S),
             ingest_display(terminal) as show,
-            executor_of(place) as executor,
+            _executor(place) as executor,
         ):
             result = phases.ingest(plan, progress=show, executor=executor)
     except KeyboardInterrupt:
@@ -154,16 +154,13 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan, place: Execution = HERE) 
     return result
 
 
-@contextmanager
-def executor_of(place: Execution) -> Iterator[Executor | None]:
-    """Open the cluster that is asked for; None where threads of this process do all."""
+def _executor(place: Execution) -> AbstractContextManager[Executor | None]:
+    """Open the cluster that is asked for; nothing, and no Dask, where threads do all."""
     if place.engine == "threads":
-        yield None
-        return
+        return nullcontext()
     from fewpass.flows.cluster import cluster
 
-    with cluster(place) as executor:
-        yield executor
+    return cluster(place)
 
 
 def _progress_in_words(plan: IngestPlan) -> str:

@@ -46,6 +46,8 @@ class IngestParameters(Described):
 
     plan: IngestRequest
     """Sources, and the data set to make of them: as in `fewpass ingest`."""
+    execution: Execution = HERE
+    """Where tasks run: a Dask scheduler's address, or in this process."""
 
 
 class AppendRequest(AppendPlan):

@@ -111,7 +111,7 @@ def _rows_in(address: Address) -> Iterator[tuple[int, list[str]]]:
 
 def _lines_of(address: Address) -> Iterator[str]:
     number = 0
-    for _, text in text_pieces(address, _PIECE_BYTES, _PIECE_BYTES):
+    for _, text, _ in text_pieces(address, _PIECE_BYTES, _PIECE_BYTES):
         for line in text.bytes.tobytes().split(b"\n")[:-1]:
             number += 1
             try:

@@ -6,13 +6,12 @@ One thread takes the pieces in their order, and adds up what was counted.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Generator
 from concurrent.futures import Executor as Pool
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
@@ -33,7 +32,13 @@ from fewpass.pipeline.tables.ingest.row_parts import (
     buckets_needed,
     part_bytes_of,
 )
-from fewpass.pipeline.tables.ingest.span_map import SpanMap, map_span
+from fewpass.pipeline.tables.ingest.span_map import (
+    MappedSpan,
+    SpanMap,
+    lines_behind,
+    map_span,
+    mapped_or_refusal,
+)
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
@@ -115,18 +120,31 @@ class RowMapper:
             counts_columns=bool(self._column_counts),
         )  # fmt: skip
         spans = self.source.spans(PIECE_BYTES)
-        lines: Counter[int] = Counter()  # of each file, so far
-        results = ordered_results(executor, "map", map_span, span_map, enumerate(spans))
-        for span, mapped in zip(spans, results, strict=True):
-            before = lines[span.file]
-            for piece in mapped.pieces:
-                self._take_in(_at_line(piece, before))
-                lines[span.file] += piece.piece.lines
-            for part in mapped.parts:
+        results = ordered_results(executor, "map", mapped_or_refusal, span_map, enumerate(spans))
+        at = _FileEnd(-1)
+        for number, (span, mapped) in enumerate(zip(spans, results, strict=True)):
+            at = at if span.file == at.file else _FileEnd(span.file)
+            own = mapped
+            if isinstance(own, BadInput) or (span.first and not own.follows(at.byte)):
+                # a refusal, or a first row that was guessed wrong: once more from where it begins
+                again = span._replace(begin=at.byte)
+                own = executor.result(executor.submit("map", map_span, span_map, number, again))
+            at = self._take_in_span(own, at)
+            for part in own.parts:
                 parts.append(part)
-            for own, more in zip(self._column_counts, mapped.column_counts, strict=True):
-                own.join(more)
         return self._all_of(parts)
+
+    def _take_in_span(self, mapped: MappedSpan, at: _FileEnd) -> _FileEnd:
+        """Add up what was counted of the next span; return where its last row ends."""
+        before = at.lines
+        for piece in mapped.pieces:
+            moved = _at_line(piece, before)
+            self._take_in(moved)
+            if moved.piece.extent is not None:
+                at = _FileEnd(at.file, lines_behind(moved.piece), moved.piece.extent.end)
+        for own, more in zip(self._column_counts, mapped.column_counts, strict=True):
+            own.join(more)
+        return at
 
     @property
     def is_divisible(self) -> bool:
@@ -226,13 +244,22 @@ class RowMapper:
             raise BadInput("No row has a feature. Check the sources, or give their width.")
 
 
+class _FileEnd(NamedTuple):
+    """Where the last row ends that was read of a file."""
+
+    file: int
+    lines: int = 0
+    byte: int = 0
+
+
 def _at_line(piece: MappedPiece, before: int) -> MappedPiece:
     """Return what was counted of a piece that some lines of its file stand in front of."""
-    if before:
-        moved = piece.piece._replace(first_line=piece.piece.first_line + before)
-        piece.counts.where = moved.where
-        piece.read.listed = [*rows_in_words(piece.skipped, before)]
-    return piece
+    if not before:
+        return piece
+    moved = piece.piece._replace(first_line=piece.piece.first_line + before)
+    piece.counts.where = moved.where
+    piece.read.listed = [*rows_in_words(piece.skipped, before)]
+    return piece._replace(piece=moved)
 
 
 def _in_flight(plan: IngestPlan, threads: int) -> int:

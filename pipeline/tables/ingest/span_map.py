@@ -20,6 +20,19 @@ class MappedSpan(NamedTuple):
     parts: list[MadePart]
     column_counts: list[ColumnCounts]  # of each group
 
+    def follows(self, end: int) -> bool:
+        """Whether its first row begins where the last one of the span before ends.
+
+        Where quotes enclose cells it may have been guessed.
+        """
+        first = self.pieces[0].piece.extent if self.pieces else None
+        return first is not None and first.begin == end
+
+
+def lines_behind(piece: Piece) -> int:
+    """Return the lines of a file up to the end of a piece, as far as its span has counted them."""
+    return 0 if piece.extent is None else piece.first_line - 1 + piece.extent.lines
+
 
 @unpickled_once
 class SpanMap(NamedTuple):
@@ -70,10 +83,19 @@ class SpanMap(NamedTuple):
 
     def _lines_before(self, span: SourceSpan) -> int:
         others = SourceSpan(span.file, 0, span.first)
-        return sum(piece.lines for piece in self.pieces.source.pieces_of(others, self.piece_bytes))
+        every = self.pieces.source.pieces_of(others, self.piece_bytes)
+        return max((lines_behind(piece) for piece in every), default=0)
 
 
 def map_span(span_map: SpanMap, number: int, span: SourceSpan) -> MappedSpan:
     """Map a span, in any process."""
     return_freed_memory(span_map.pieces.plan.budget.rows)
     return span_map.map(number, span)
+
+
+def mapped_or_refusal(span_map: SpanMap, number: int, span: SourceSpan) -> MappedSpan | BadInput:
+    """Map a span; return a refusal, which may be of rows that begin elsewhere."""
+    try:
+        return map_span(span_map, number, span)
+    except BadInput as error:
+        return error

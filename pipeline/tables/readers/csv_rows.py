@@ -30,6 +30,7 @@ from fewpass.pipeline.tables.readers.lines import (
     first_lines,
     opened_text,
     ranges_of,
+    spans_of,
     text_bytes,
     without_heads,
 )
@@ -43,6 +44,7 @@ from fewpass.pipeline.tables.readers.source import (
     SourceSpan,
     TableCells,
     TableReader,
+    TextExtent,
 )
 from fewpass.solvers.kernels.shapes import Bytes
 
@@ -121,8 +123,8 @@ class CsvRows(TableReader):
         for file in range(len(self._addresses)):
             yield from self.pieces_of(SourceSpan(file), piece_bytes, used)
 
-    def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
-        return [*map(SourceSpan, range(len(self._addresses)))]
+    def spans(self, piece_bytes: int) -> list[SourceSpan]:
+        return spans_of(self._addresses, min(piece_bytes, _PIECE))
 
     def pieces_of(
         self,
@@ -131,28 +133,38 @@ class CsvRows(TableReader):
         used: Sequence[int],  # noqa: ARG002
     ) -> Iterator[Piece]:
         address = self._addresses[span.file]
-        for number, row, text, before in self._texts_of(address, min(piece_bytes, _PIECE)):
-            place, size = PiecePlace(number, span.file), before + text.bytes.size
-            yield Piece(place, address.name, row, text, size)
+        if span.first:
+            self._begins(self._first_of(address), address.name)
+        for number, row, text, begin in self._texts_of(span, min(piece_bytes, _PIECE)):
+            place, end = PiecePlace(number, span.file), begin + text.bytes.size
+            extent = TextExtent(text.rows, begin, end)
+            head = begin if number == 0 else 0  # of the file
+            yield Piece(place, address.name, row, text, end - begin + head, extent)
+
+    def _first_of(self, address: Address) -> CsvHead:
+        text = first_lines(address, self._longest).bytes
+        return self._head_of(text[: self.head.bytes.size].tobytes(), address)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_addresses": without_heads(self._addresses)}
 
-    def _texts_of(self, address: Address, n_bytes: int) -> Iterator[tuple[int, int, CsvText, int]]:
-        """Yield the pieces of a file: number, number of the first row, rows, and bytes before."""
+    def _texts_of(self, span: SourceSpan, n_bytes: int) -> Iterator[tuple[int, int, CsvText, int]]:
+        """Yield the pieces of a span: number, number of the first row, rows, where these begin."""
+        address = self._addresses[span.file]
         quotes = Quotes(ord(self.delimiter)) if self.quotes and not address.spaced else NO_QUOTES
         row, most = 1, max(1, _MOST_CELLS // self.n_cells)
         with opened_text(address) as (stream, _):
             try:
-                for number, text in ranges_of(stream, address.name, n_bytes, self._longest, quotes):
+                for number, at, text in ranges_of(
+                    stream, address.name, n_bytes, self._longest, quotes, span
+                ):
                     lines = by_tabs(text, address.quotes) if address.spaced else text
                     row, rows = (row, lines) if number else self._behind_head(lines, address)
-                    before = lines.size - rows.size
+                    begin = at + lines.size - rows.size
                     for k, part in enumerate(quotes.parts(rows, most)):
                         if part.rows:
-                            yield number + k, row, part, before
-                            before = 0
-                        row += part.rows
+                            yield number + k, row, part, begin
+                        row, begin = row + part.rows, begin + part.bytes.size
             except QuoteLeftOpen as error:
                 raise BadInput(
                     f"{address.name}, row {row}: a quoted cell does not end within the file. Close "

@@ -19,9 +19,20 @@ from fewpass.pipeline.tables.readers.charsets import (
     peekable,
     with_line_feeds,
 )
-from fewpass.pipeline.tables.readers.csv_quotes import INSIDE, NO_QUOTES, OUTSIDE, Quotes
+from fewpass.pipeline.tables.readers.csv_quotes import (
+    BEHIND,
+    INSIDE,
+    NO_QUOTES,
+    OUTSIDE,
+    Quotes,
+)
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
-from fewpass.pipeline.tables.readers.source import Piece, PiecePlace, SourceSpan
+from fewpass.pipeline.tables.readers.source import (
+    Piece,
+    PiecePlace,
+    SourceSpan,
+    TextExtent,
+)
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, refuse_begun
@@ -38,6 +49,8 @@ _HEAD_BYTES = 1 << 18
 TEXT_CELL_BYTES = 8
 #: Bytes of a span of plain text, about: a task of another process.
 SPAN_BYTES = 64 << 20
+#: Text in front of a span that says whether its first byte is inside of quotes.
+BEFORE_BYTES = 1 << 16
 WHOLE = SourceSpan(0)
 #: Pieces that a range may be cut into: their numbers lie between those of the ranges around it.
 MOST_PARTS = 1 << 20
@@ -184,16 +197,20 @@ def _require_text(begins: bytes, address: Address) -> None:
 
 def text_pieces(
     address: Address, n_bytes: int, longest: int, cells: int = 0, span: SourceSpan = WHOLE
-) -> Iterator[tuple[int, WholeLines]]:
-    """Whole lines of a text file in pieces of about `n_bytes`, numbered; see `Source.pieces`.
+) -> Iterator[tuple[int, WholeLines, int]]:
+    """Whole lines of a text file in pieces of about `n_bytes`; see `Source.pieces`.
+
+    Yields their numbers, lines, and the bytes that these begin at.
 
     Where a line becomes that number of `cells` of text, a piece has fewer lines if they are short.
     """
     most = max(1, n_bytes // (TEXT_CELL_BYTES * cells)) if cells else n_bytes
     with opened_text(address) as (stream, _):
-        at = _pass_to_row(stream, span.first * n_bytes) if span.first else 0
-        for k, text in ranges_of(stream, address.name, n_bytes, longest, at=at, stop=span.stop):
-            yield from enumerate(_parts(_lines(text, address), most), k)
+        for k, at, text in ranges_of(stream, address.name, n_bytes, longest, span=span):
+            begin = at
+            for number, part in enumerate(_parts(_lines(text, address), most), k):
+                yield number, part, begin
+                begin += part.bytes.size
 
 
 def spans_of(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
@@ -213,7 +230,9 @@ def spans_of(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
 
 def _is_plain(address: Address) -> bool:
     """Whether text is as it is stored, so that reading may begin anywhere."""
-    if address.compression or address.charset is not None or address.name == STANDARD_INPUT:
+    if address.compression or address.charset or address.spaced:
+        return False
+    if address.name == STANDARD_INPUT:
         return False
     with opened(address) as (stream, _):
         head = stream.read(LOOKED_AT)
@@ -221,37 +240,55 @@ def _is_plain(address: Address) -> bool:
         return stream.seekable() and not is_utf_16 and NEWLINE in head
 
 
-def _pass_to_row(stream: BinaryIO, at: int) -> int:
-    """Go to the first line that begins at a byte of the text or behind it; return where it is."""
-    begin = stream.tell()  # behind a byte order mark
-    stream.seek(begin + at - 1)
-    while (line := stream.readline(_HEAD_BYTES)) and not line.endswith(b"\n"):
-        pass
-    return stream.tell() - begin
+def _at_first_row(
+    stream: BinaryIO, n_bytes: int, longest: int, quotes: Quotes, span: SourceSpan
+) -> int:
+    """Go to the first row that begins in a span, or behind it; return where it is.
+
+    The text before tells, unless it has no quoted cell: then none is taken to have begun.
+    """
+    if not span.first:
+        return 0
+    start, at = stream.tell(), span.first * n_bytes  # behind a byte order mark
+    if span.begin is not None:
+        stream.seek(start + span.begin)
+        return span.begin
+    before = min(at, BEFORE_BYTES)
+    stream.seek(start + at - before)
+    text = np.frombuffer(stream.read(before), np.uint8)
+    states = [quotes.state_behind(text, state) for state in range(BEHIND + 1)]
+    state = states[0] if len({*states}) == 1 else states[OUTSIDE]
+    if state != INSIDE and text[-1:].tobytes() == b"\n":
+        return at
+    try:
+        return at + len(_rest_of_row(stream, longest, quotes, state))
+    except QuoteLeftOpen:  # it was guessed wrong
+        return at
 
 
 def ranges_of(
     stream: BinaryIO, name: str, n_bytes: int, longest: int, quotes: Quotes = NO_QUOTES,
-    at: int = 0, stop: int | None = None,
-) -> Iterator[tuple[int, Bytes]]:  # fmt: skip
-    """Cut text into ranges of about `n_bytes`, from byte `at` on, up to the range `stop`.
+    span: SourceSpan = WHOLE,
+) -> Iterator[tuple[int, int, Bytes]]:  # fmt: skip
+    """Cut text, or a span of it, into ranges of about `n_bytes`.
 
-    Yields the number of the first piece of each range, and the rows that begin in it; also those
-    before one that cannot be read, as they may have faults of their own.
+    Yields the number of the first piece of each range, the byte that its first row begins at, and
+    the rows that begin in it; also those before one that cannot be read, as they may have faults of
+    their own.
     """
-    begin = at
-    while stop is None or at < stop * n_bytes:
+    at = _at_first_row(stream, n_bytes, longest, quotes, span)
+    while span.stop is None or at < span.stop * n_bytes:
         try:
             text = read_lines(stream, n_bytes - at % n_bytes, longest, quotes)
         except (LineTooLong, QuoteLeftOpen) as error:
             if (whole := quotes.whole_rows(error.before)).size:
-                yield at // n_bytes * MOST_PARTS, whole
+                yield at // n_bytes * MOST_PARTS, at, whole
             raise
         if not text.size:
             break
-        yield at // n_bytes * MOST_PARTS, text
+        yield at // n_bytes * MOST_PARTS, at, text
         at += text.size
-    if not begin + at:
+    if not at:
         raise empty_file(name)
 
 
@@ -354,9 +391,10 @@ def line_pieces(
     spans = map(SourceSpan, range(len(addresses))) if span is None else [span]
     for one in spans:
         address, line = addresses[one.file], 1
-        for number, text in text_pieces(address, piece_bytes, longest, cells, one):
+        for number, text, at in text_pieces(address, piece_bytes, longest, cells, one):
             place, size = PiecePlace(number, one.file), text.bytes.size
-            yield Piece(place, address.name, line, text, size, text.lines)
+            extent = TextExtent(text.lines, at, at + size)
+            yield Piece(place, address.name, line, text, size, extent)
             line += text.lines
 
 

@@ -119,6 +119,15 @@ class SourceSpan(NamedTuple):
     file: int  # number of the file among those of the source
     first: int = 0  # number of the first range of its text, where it is cut into such
     stop: int | None = None  # of the first one behind; None: to the end
+    begin: int | None = None  # byte where its first row begins; None: to be found, or guessed
+
+
+class TextExtent(NamedTuple):
+    """Where in the text of a file the rows of a piece are."""
+
+    lines: int  # lines, or rows, that they take
+    begin: int  # bytes
+    end: int
 
 
 class Piece(NamedTuple):
@@ -129,7 +138,7 @@ class Piece(NamedTuple):
     first_line: int  # number of its first line (or row) in the file, from 1
     content: Any  # what the reader that made it parses
     n_bytes: int  # size of the content, decompressed
-    lines: int = 0  # lines (or rows) of a text in it; 0: its file is read in one span
+    extent: TextExtent | None = None  # None: its file is read in one span
 
     @property
     def where(self) -> str:

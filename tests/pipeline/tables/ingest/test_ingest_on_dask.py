@@ -52,8 +52,12 @@ KINDS = {
     "packed libsvm": (
         lambda t, p: p.write_bytes(gzip.compress(libsvm(t).encode())), "svm.gz", {}, 3,
     ),
-    "csv": (lambda t, p: csv.write_csv(t, p), "csv", LABEL, 3),
-    "csv of numbers": (lambda t, p: csv.write_csv(t.drop("town"), p), "csv", LABEL, 3),
+    "csv": (lambda t, p: csv.write_csv(t, p), "csv", LABEL, 3 * 3),
+    "csv of numbers": (lambda t, p: csv.write_csv(t.drop("town"), p), "csv", LABEL, 3 * 3),
+    "csv in another order": (
+        lambda t, p: csv.write_csv(t.select(sorted(t.column_names, reverse=p.stem == "1")), p),
+        "csv", LABEL, 3 * 3,
+    ),
     "parquet": (lambda t, p: parquet.write_table(t, p, row_group_size=100), "parquet", LABEL, 3),
     "arrow": (lambda t, p: feather.write_feather(t, p, chunksize=100), "arrow", LABEL, 3),
     "jsonl": (
@@ -91,8 +95,13 @@ def test_spans_make_the_set_that_threads_make(kind, shuffle, tmp_path, small, he
         write(table(k), file)
     how = {"options": options, "shuffle": shuffle}
     expected = ingest(plan_of(files, tmp_path / "threads", **how))
-    spans, mapped = [], mapping.map_span
-    monkeypatch.setattr(mapping, "map_span", lambda *given: spans.append(given) or mapped(*given))
+    spans, mapped = [], mapping.mapped_or_refusal
+
+    def noted(*given):
+        spans.append(given)
+        return mapped(*given)
+
+    monkeypatch.setattr(mapping, "mapped_or_refusal", noted)
     made = ingest(plan_of(files, tmp_path / "dask", **how), executor=here)
     assert len(spans) >= n_spans
     assert (made.fingerprint, made.test_fingerprint) == (
@@ -116,6 +125,37 @@ def test_lines_of_spans_are_those_of_the_file(tmp_path, small, here):
     for executor in (None, here):
         with pytest.raises(BadInput, match=r"rows\.svm, line 301: the value in '2:x'"):
             ingest(plan_of([file], tmp_path / "refused"), executor=executor)
+
+
+def rows_in_quotes(long):
+    """Rows of three cells, of which some hold lines that look like rows of two or of three."""
+    inside = "".join(f"{k},red,{k % 2}\n" for k in range(long // 9))
+    return "".join(f'{k % 97},"{inside if k % 211 == 100 else "a"}",{k % 2}\n' for k in range(1200))
+
+
+@pytest.mark.parametrize("long", [300, 9_000, 40_000])
+def test_rows_that_only_seem_to_begin_in_a_span_are_read_where_they_do(
+    long, tmp_path, small, here, monkeypatch
+):
+    """Nothing in front of a span says that it begins inside of quotes: it is guessed, and mended."""
+    file = tmp_path / "rows.csv"
+    file.write_text("x,word,y\n" + rows_in_quotes(long))
+    monkeypatch.setattr(lines, "BEFORE_BYTES", 200)
+    options = {"options": LABEL | {"quote": "double"}, "test_fraction": 0.0}
+    expected = ingest(plan_of([file], tmp_path / "threads", **options))
+    again, mapped = [], mapping.map_span
+    with monkeypatch.context() as patch:
+        patch.setattr(mapping, "map_span", lambda *span: again.append(span) or mapped(*span))
+        made = ingest(plan_of([file], tmp_path / "dask", **options), executor=here)
+    assert (made.fingerprint, made.rows) == (expected.fingerprint, 1200)
+    assert bool(again) == (long > 300)
+    file.write_text("x,word,y\n" + rows_in_quotes(long) + "7,b\n")
+    refused = []
+    for executor in (None, here):
+        with pytest.raises(BadInput, match="row 1202") as caught:
+            ingest(plan_of([file], tmp_path / "refused", **options), executor=executor)
+        refused.append(str(caught.value))
+    assert refused[0] == refused[1]
 
 
 def test_a_source_of_one_span_is_read_here_and_written_there(tmp_path, here):

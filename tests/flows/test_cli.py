@@ -26,6 +26,7 @@ from fewpass.flows.options import (
     IngestOptions,
     PlanSource,
     TrainingOptions,
+    Where,
     called,
 )
 from fewpass.flows.settings import as_toml, checked, ingest_settings, training_settings
@@ -466,7 +467,8 @@ def test_the_printed_ingest_plan_is_the_plan(fewpass, work, tmp_path):
     assert status == 0
     assert not (tmp_path / "d").exists()
     (tmp_path / "plan.toml").write_text(out)
-    plan = ingest_settings(["s"], "d", IngestOptions(), PlanSource(config=tmp_path / "plan.toml"))
+    config = PlanSource(config=tmp_path / "plan.toml")
+    plan, _ = ingest_settings(["s"], "d", IngestOptions(), Where(), config)
     assert (plan.scale, plan.shuffle, plan.options.zero_based) == ("maxabs", False, True)
     assert plan.seed == 3
     (tmp_path / "t.csv").write_text("a,b,y\n" + "1,2,0\n2,1,1\n" * 20)
@@ -474,7 +476,8 @@ def test_the_printed_ingest_plan_is_the_plan(fewpass, work, tmp_path):
         "ingest", tmp_path / "t.csv", tmp_path / "d", "--drop", "0", "--dry-run"
     )
     (tmp_path / "plan.toml").write_text(out)
-    plan = ingest_settings(["s"], "d", IngestOptions(), PlanSource(config=tmp_path / "plan.toml"))
+    config = PlanSource(config=tmp_path / "plan.toml")
+    plan, _ = ingest_settings(["s"], "d", IngestOptions(), Where(), config)
     assert (status, plan.options.drop) == (0, (0,))
 
 

@@ -32,7 +32,7 @@ from benchmarks.multinomial import rows_of
 from fewpass import TableEncoder
 from fewpass.pipeline.planning.largest_lam import best_intercept
 from fewpass.solvers.able_methods import able_methods
-from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.solvers.losses import Problem, slope
 from fewpass.solvers.losses.constant_prediction import best_constants
 from fewpass.solvers.multi_model import appraisal
@@ -48,6 +48,7 @@ from fewpass.solvers.registry import (
     penalty_class,
 )
 from fewpass.storage.column_schema import groups_of
+from testing.blocks import block_of, stats_of
 from testing.results import Row, conclude, recorded, study_options
 
 PART = "cells"

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from benchmarks.data_sets import STUDIES, in_memory, training_rows
 from benchmarks.raw_data import METHODS, Case, Way, shuffled, trained
 from fewpass.solvers.batch.newton import Newton
-from fewpass.solvers.drive import stats_of
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Solver
+from testing.blocks import stats_of
 from testing.results import study_options
 
 SHARES = (1e-2, 1e-4, 1e-6)  # lam_b over lam

@@ -30,10 +30,11 @@ from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder
 from threadpoolctl import threadpool_limits
 
 from benchmarks.data_sets import idx, public_data
-from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.solvers.dual.wide_psdca import WidePsdca
 from fewpass.solvers.losses import Problem, SoftmaxLoss
 from fewpass.solvers.penalties import L2
+from testing.blocks import block_of, stats_of
 
 TARGETS = (1e-2, 1e-4, 1e-6)
 PEERS = ("lbfgs", "newton-cholesky")

@@ -28,7 +28,7 @@ from scipy.sparse import diags
 
 from benchmarks.data_sets import MORE_STUDIES, PIXELS, STUDIES, Half, in_memory, training_rows
 from fewpass.solvers.batch.newton import Newton
-from fewpass.solvers.drive import Orders, add_up, block_of, stats_of, sweeps
+from fewpass.solvers.drive import Orders, add_up, sweeps
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.gradient import GRADIENT, certificate
@@ -36,6 +36,7 @@ from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Solver, Weights
 from fewpass.solvers.s2gd.s2gd import S2gdPlus
+from testing.blocks import block_of, stats_of
 from testing.results import Row, conclude, recorded, study_options
 from testing.synthetic import word_counts
 

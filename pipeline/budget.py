@@ -158,10 +158,10 @@ class Budget:
         "statistics of all rows and of some (40), the order both ways (8); later as stored (16)",
     )  # fmt: skip
     part = MemoryShare(
-        "1/16", "rows", INGEST, "rows that go to a file together", "each file is read in every run"
+        "1/32", "rows", INGEST, "rows that go to a file together", "each file is read in every run"
     )
     grouping = MemoryShare(
-        "3/8", "rows", INGEST, "rows on their way to files", "as many at a time as fit"
+        "1/4", "rows", INGEST, "rows on their way to files", "as many at a time as fit"
     )
     part_copies = Copies(3, INGEST, "copies of them", "as they came, together, by bucket")
     run = MemoryShare(
@@ -207,9 +207,23 @@ class Budget:
         "rows that lam is chosen by",
         "and the parts that they are cut to",
     )
+    lam_class = Copies(
+        24, TRAINING, "bytes of each such row and class, where one model tells all classes apart",
+        "dual variable, score and loss",
+    )  # fmt: skip
     lam_states = MemoryShare(
         "1/4", "budget", TRAINING, "states of models that lam is chosen by",
         "as many side by side as fit; the budget of the training is asked before",
+    )  # fmt: skip
+    sure_to_fit = MemoryShare(
+        "1/2", "budget", TRAINING, "one model of all classes that is not planned for, as it fits",
+        "at most 256 bytes of each weight, 64 of each row and class",
+    )  # fmt: skip
+    wide_weight = Copies(256, TRAINING, "bytes of a weight of such a model", "at most")
+    wide_row = Copies(64, TRAINING, "bytes of a row and class of such a model", "at most")
+    small_parts = Copies(
+        1 << 24, TRAINING, "bytes of sums over some rows that are not added up yet",
+        "more where the state is large",
     )  # fmt: skip
 
     first_rows = MemoryShare(
@@ -304,6 +318,8 @@ class Budget:
             )
 
 
+#: What a process may use, over what a training takes at most where nobody gives its memory.
+DEFAULT_PART = 2
 #: Where nobody says how much memory there is.
 UNTOLD = Budget(1 << 32, 1 << 32)
 
@@ -311,4 +327,4 @@ UNTOLD = Budget(1 << 32, 1 << 32)
 def remaining(memory: int, taken: list[TakenMemory]) -> TakenMemory:
     """Return what is left of a budget."""
     left = memory - sum(one.bytes for one in taken)
-    return TakenMemory("not taken", left, f"of `memory={memory}`")
+    return TakenMemory("unused", left, f"of {format_bytes(memory)} (`memory`)")

@@ -85,7 +85,7 @@ class OutputFile(NamedTuple):
 
     @property
     def may_replace(self) -> bool:
-        """Whether a file that is there may give way: somebody said so, or it is as we left it."""
+        """Whether an existing file may be replaced: on request, or where it is as we left it."""
         here = local_path(self.url)
         return self.overwrite or (here is not None and is_unchanged(here))
 

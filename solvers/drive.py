@@ -1,24 +1,22 @@
 """Running a method over blocks of rows, without storage, threads or Dask.
 
 `visit` steps a state over some blocks; every walk of this project uses it.  `sweeps` runs whole
-programs over rows in memory, for benchmarks and tests; `pipeline/training` does the same out of
-core.
+programs over rows in memory: of models that lam or a form is chosen by (`models_within`), of
+SIMBA's pilot, in tests and benchmarks.  `pipeline/training` does the same out of core.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
 from fewpass.solvers.losses import Problem
+from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import (
     Block,
-    ColumnMoments,
     Diverged,
     Part,
     ProblemStats,
@@ -28,10 +26,12 @@ from fewpass.solvers.protocol import (
     Sum,
     Sweep,
     Walk,
+    Weights,
     row_versions,
     rows_visited,
     with_row_version,
 )
+from fewpass.solvers.tasks import States, Task
 
 #: (sweep, turn) -> the rows to visit, in one array or in one per window.
 Orders = Callable[[int, int], NDArray[np.int64] | list[NDArray[np.int64]]]
@@ -52,52 +52,9 @@ class AfterSweep(NamedTuple):
     state: State
 
 
-def block_of(X: Any, y: NDArray[np.float64]) -> Block:
-    """Return an (n, d) NumPy array or SciPy CSR matrix as a block; every row has weight 1."""
-    rows: Rows
-    if isinstance(X, np.ndarray):
-        rows = DenseRows(np.ascontiguousarray(X))
-    else:
-        rows = SparseRows(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64))
-    n = len(y)
-    return Block(rows, np.asarray(y, float), np.ones(n), np.arange(n), NO_ROW_STATE)
-
-
-def stats_of(X: Any, y: NDArray[np.float64], seed: int = 0) -> ProblemStats:
-    """Return the statistics that ingest would measure on these rows, with the exact sigma^2."""
-    from scipy.sparse.linalg import svds  # noqa: PLC0415 - a tenth of a second that trials need not
-
-    dense = isinstance(X, np.ndarray)
-    squares = (X**2).sum(axis=1) if dense else X.multiply(X).sum(axis=1).A1
-    n, d = X.shape
-    largest = float(svds(X, k=1, return_singular_vectors=False, random_state=0)[0])
-    return ProblemStats(
-        n=n, d=d, rows_kind=DenseRows if dense else SparseRows,
-        mean_square=float(squares.mean()), max_square=float(squares.max()), max_weight=1.0,
-        stream_rows=n, shuffled=True, target_square=float(np.mean(np.square(y))),
-        sigma_square=largest**2 / n, streams=1, seed=seed, columns=cache(lambda: moments_of(X)),
-    )  # fmt: skip
-
-
-def moments_of(X: Any) -> ColumnMoments:
-    """Return the column moments that ingest would measure on these rows."""
-    n, d = X.shape
-    if isinstance(X, np.ndarray):
-        count, squares = (X != 0.0).sum(axis=0), (X**2).sum(axis=0)
-    else:
-        count = np.bincount(X.indices, X.data != 0.0, d)
-        squares = np.bincount(X.indices, X.data**2, d)
-    return ColumnMoments(count / n, squares / np.maximum(count, 1))
-
-
 def permutations(n: int, seed: int = 0) -> Orders:
     """Return orders in which every turn through the rows is a new permutation."""
     return lambda sweep, turn: np.random.default_rng([seed, sweep, turn]).permutation(n)
-
-
-def independent(n: int, seed: int = 0) -> Orders:
-    """Return orders with every row drawn independently, as the theory assumes."""
-    return lambda sweep, turn: np.random.default_rng([seed, sweep, turn]).integers(n, size=n)
 
 
 def visit(
@@ -195,6 +152,24 @@ def sweeps(
             if diverged:
                 break
         epoch = 0 if diverged else epoch + 1
+
+
+def models_within(
+    solver: Solver, tasks: Sequence[Task], problem: Problem, stats: ProblemStats, block: Block,
+    tol: float, most_passes: float,
+) -> list[Weights]:  # fmt: skip
+    """Return every task's model, trained side by side to a relative gap, or to `most_passes`."""
+    models = MultiModel(solver, tuple(tasks), tol)
+    if len(tasks) == 1:  # as it is alone
+        own = block._replace(y=tasks[0].targets(block.y))
+        after = sweeps(solver, tasks[0].problem(problem), stats, own)
+    else:
+        after = sweeps(models, problem, stats, block)
+    for passes, _, state in after:
+        each = state.models if isinstance(state, States) else (state,)
+        if passes >= most_passes or all(map(models.is_converged, range(len(each)), each)):
+            return [solver.weights(one) for one in each]
+    raise AssertionError("sweeps have no end")
 
 
 class _Drive:

@@ -185,7 +185,7 @@ class Dataset(DatasetColumns):
         return what_became(now, self.manifest.fingerprint)
 
     def _replaced(self, became: str) -> Damaged:
-        """Return what objects that are gone come of: a later generation in place of this one."""
+        """Return the error for chunks that a later generation has replaced."""
         return Damaged(
             f"{self.folder.url} has changed while it was read: this was {became}, and its objects "
             "are gone. Start anew with the data set as it is now."

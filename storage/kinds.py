@@ -1,4 +1,4 @@
-"""What lies at an address, and what to do where it is another thing.
+"""Recognition of what is at an address, and advice where it is not what was wanted.
 
 Commands take data sets, runs, files of rows and the stores of refreshes, and people swap them: the
 names of objects tell these apart.  Before anything is written or deleted the first bytes of an

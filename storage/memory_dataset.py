@@ -145,7 +145,7 @@ def _measured(table: Table) -> tuple[Norms, ChunkTable]:
         fourth = float(np.mean(squares * squares))
     if not np.isfinite(fourth):
         raise ValueError(
-            "A row is so long that the fourth power of its norm is no number any more. Scale the "
+            "A row's norm is so large that its fourth power overflows. Scale the "
             "columns before (StandardScaler), or remove such rows."
         )
     norms = Norms(

@@ -22,7 +22,7 @@ from benchmarks.data_sets import STUDIES, public_data
 from benchmarks.papers.paper_parts import run_parts
 from benchmarks.papers.s2gd_parameters import best_parameters
 from fewpass.solvers.batch.lbfgs import Lbfgs
-from fewpass.solvers.drive import block_of, independent, permutations, stats_of, sweeps
+from fewpass.solvers.drive import permutations, sweeps
 from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
@@ -32,6 +32,7 @@ from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus
 from fewpass.solvers.s2gd.theory import Curvature
 from fewpass.solvers.sag import Sag, SagPlus
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
+from testing.blocks import block_of, independent, stats_of
 from testing.synthetic import least_squares, sparse_logistic
 
 MARKS = (5, 8, 12, 20)

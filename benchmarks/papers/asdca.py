@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.data_sets import STUDIES, in_memory, training_rows
 from benchmarks.papers.curves import FIGURES, Case, objective, say_missing
 from fewpass.solvers.batch.agd import Agd
-from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.solvers.dual.asdca import X_START, Asdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import RUNNING
@@ -35,6 +35,7 @@ from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW
 from fewpass.solvers.losses import Problem, SmoothedHinge
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ProblemStats, Weights
+from testing.blocks import block_of, stats_of
 from testing.drawn_batches import DrawnAsdca, DrawnSdca, dual_objective
 from testing.dual_runs import gen_dense
 from testing.results import append

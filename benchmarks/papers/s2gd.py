@@ -39,13 +39,13 @@ from benchmarks.papers.curves import (
 from benchmarks.papers.s2gd_theory import figure_1, table_3
 from fewpass.solvers.batch.gd import Gd
 from fewpass.solvers.batch.lbfgs import Lbfgs
-from fewpass.solvers.drive import block_of, stats_of
 from fewpass.solvers.losses import Logistic, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Weights
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
 from fewpass.solvers.sag import Sag, SagPlus
 from fewpass.solvers.sgd.averaged_sgd import Sgd
+from testing.blocks import block_of, stats_of
 from testing.results import append
 
 PASSES = 30

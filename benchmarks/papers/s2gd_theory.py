@@ -16,13 +16,14 @@ from scipy import linalg
 
 from benchmarks.papers.curves import FIGURES
 from benchmarks.papers.s2gd_parameters import Optimum, best_parameters
-from fewpass.solvers.drive import independent, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import Problem, Squared
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ProblemStats, Reduce
 from fewpass.solvers.s2gd.s2gd import S2gd, Svrg
 from fewpass.solvers.s2gd.theory import Curvature, plan_with_epochs
+from testing.blocks import independent
 from testing.published import TABLE_3
 
 N, D = 100_000, 1_000

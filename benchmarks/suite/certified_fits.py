@@ -25,10 +25,11 @@ from benchmarks.multinomial import SETS, rows_of
 from benchmarks.suite.linear_peers import ITERATIONS, NEVER, quiet
 from benchmarks.suite.one_pass import Work
 from benchmarks.suite.workloads import load
-from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.solvers.losses import LOSSES, Logistic, Problem, SoftmaxLoss, value
 from fewpass.solvers.penalties import L2, ElasticNet
 from fewpass.solvers.registry import fit_for, method_class
+from testing.blocks import block_of, stats_of
 
 #: How far from the optimum that is compared with is, relative.
 EXACT = {"l1": 1e-9, "softmax": 1e-6, "counts": 1e-9}

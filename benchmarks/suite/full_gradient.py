@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.suite.one_pass import Work, problem_of
 from benchmarks.suite.workloads import load
-from fewpass.solvers.drive import block_of
 from fewpass.solvers.gradient import add_gradient, no_gradient
 from fewpass.solvers.protocol import Weights, add_parts
+from testing.blocks import block_of
 
 SCALE = 0.1  # of the weights, drawn from N(0, 1)
 

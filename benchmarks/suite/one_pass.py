@@ -12,7 +12,6 @@ from scipy.sparse import csr_matrix
 
 from benchmarks.suite.workloads import load
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
-from fewpass.solvers.drive import block_of
 from fewpass.solvers.gradient import GRADIENT_AND_SLOPES
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import norm2, prefetch_row
@@ -29,6 +28,7 @@ from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ProblemStats, Solver, Walk
 from fewpass.solvers.s2gd.s2gd import S2gd
 from fewpass.solvers.sgd.averaged_sgd import Asgd
+from testing.blocks import block_of
 
 LAM = 1e-5
 LOSS_NAMES = {"hinge": "hinge", "squared_hinge": "squared_hinge", "logistic": "log_loss"}

@@ -22,9 +22,10 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table_buffer import TableBuffer
+from testing.blocks import block_of, stats_of
 
 BUDGET_MB = 256.0
 MEMORY = f"{BUDGET_MB:.0f}MB"

@@ -23,10 +23,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.suite.linear_peers import PEERS
 from benchmarks.suite.workloads import labels, sparse_rows, training_orders
 from fewpass.pipeline.planning.auto import FEW_COLUMNS, choose
+from fewpass.pipeline.planning.method_choice import MethodRequest
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.batch.newton import Newton
-from fewpass.solvers.drive import block_of, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
@@ -36,6 +37,7 @@ from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import ProblemStats, Solver
 from fewpass.solvers.s2gd.s2gd import S2gdPlus
+from testing.blocks import block_of
 
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-6)
 EXACT = 1e-9  # of the optimum, relative: how well it is known
@@ -163,8 +165,7 @@ def auto_choice(trial: Trial) -> str:
     """The method that `--solver auto` takes to a certified 1e-6."""
     stats, _ = measured(trial)
     plan = TrainingPlan(dataset="-", loss=trial.loss, lam=trial.lam, intercept="none", tol=1e-6)
-    found = choose(plan, trial.problem, stats, sorted_rows=False, resident=True,
-                   fits=lambda _: True)  # fmt: skip
+    found = choose(MethodRequest(plan, trial.problem, stats, lambda _: True, resident=True))
     return found.methods[0].kind
 
 

@@ -97,7 +97,7 @@ def passes_line(predicted: Forecast) -> str:
     certifying = f" and {predicted.certifying_passes:.0f} to certify"
     line = f"{predicted.passes:.0f}{certifying if predicted.certifying_passes else ''}"
     if predicted.usual_passes is not None:
-        line += f", of about {predicted.usual_passes:.0f} usual for {predicted.tol:g}"
+        line += f"; usually about {predicted.usual_passes:.0f} to {predicted.tol:g}"
     if predicted.theory_passes is not None:
         line += f" (theory: at most {predicted.theory_passes:,.0f} on average)"
     return line

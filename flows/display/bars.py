@@ -16,7 +16,7 @@ from rich.text import Text
 from fewpass.flows.display.console import Terminal, format_seconds
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.passes.reduce_span import ReduceReport
+    from fewpass.pipeline.passes.span import SpanReport
 
 WIDTH = 40  # letters of a bar, where a line has space for the text next to it
 A_SECOND, A_BIT = 1.0, 0.01  # time and share before which speed is unknown
@@ -75,12 +75,12 @@ def work_display(terminal: Terminal, doing: str) -> Iterator[ShowWork]:
 @contextmanager
 def rows_display(
     terminal: Terminal, doing: str, n_rows: int
-) -> Iterator[Callable[[ReduceReport], None]]:
+) -> Iterator[Callable[[SpanReport], None]]:
     """Show how many rows were read; yields what takes the reports of spans."""
     rows = 0
     with work_display(terminal, doing) as show:
 
-        def count(report: ReduceReport) -> None:
+        def count(report: SpanReport) -> None:
             nonlocal rows
             rows += report.rows
             show(rows / n_rows, f"{rows:,} of {n_rows:,} rows")

@@ -17,8 +17,7 @@ from fewpass.flows.display.training_display import (
     training_display,
 )
 from fewpass.pipeline.runs.events import Event, Start
-from fewpass.pipeline.runs.timeline_points import NO_BOUND
-from fewpass.pipeline.runs.work_done import WorkDone
+from fewpass.pipeline.runs.timeline_points import NO_BOUND, WorkDone
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 
@@ -86,7 +85,7 @@ class PassLines:
             "left_s": timeline.left_s,
             "left_passes": proven and proven.left_passes,
         }
-        is_proven = None if proven is None else proven.relative < 1.0
+        is_proven = None if proven is None else proven.relative_gap < 1.0
         return Line(", ".join(_parts(fields, is_proven=is_proven)), fields)
 
 

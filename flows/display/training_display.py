@@ -147,8 +147,8 @@ def certificate_line(timeline: Timeline) -> str:
     parts = []
     if timeline.tol is not None:
         proven = NO_BOUND
-        if timeline.proven and timeline.proven.relative < USEFUL:
-            proven = f"{timeline.proven.relative:.1e}"
+        if timeline.proven and timeline.proven.relative_gap < USEFUL:
+            proven = f"{timeline.proven.relative_gap:.1e}"
         parts.append(f"certified: {proven}, wanted: {timeline.tol:.1e}")
     if timeline.certifying:
         parts.append(f"certifying, {timeline.certifying:.0%} of the rows read")

@@ -18,7 +18,7 @@ from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
 from fewpass.flows.interrupts import is_stopping
-from fewpass.pipeline.runs.pace import FLOOR_S, NEWEST, Silence, silence
+from fewpass.pipeline.runs.timeline_points import FLOOR_S, NEWEST, Silence, silence
 
 LOOKS_EVERY_S = 2.0
 PATIENCE_S = 10.0  # with a server that does not answer, while a snapshot is taken already

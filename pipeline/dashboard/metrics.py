@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fewpass.pipeline.dashboard.shown_run import ShownRun
 from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.pipeline.models.refresh.store_state import published
-from fewpass.pipeline.runs.work_done import WorkDone, speeds
+from fewpass.pipeline.runs.timeline_points import WorkDone, speeds
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES = ("running", "stopped", "finished")

@@ -9,7 +9,7 @@ from fewpass.pipeline.runs.lease import holder_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.runs.work_done import WorkDone
+from fewpass.pipeline.runs.timeline_points import WorkDone
 
 MOST_SHOWN = 16  # runs, the newest
 RECENT_S = 30.0  # what the recent shares of time look back on

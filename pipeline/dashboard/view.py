@@ -10,8 +10,7 @@ from fewpass.pipeline.drawing.charts import MANY, Curve, Whisker, chart, smoothe
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.runs.timeline_points import useful
-from fewpass.pipeline.runs.work_done import WorkDone, speeds
+from fewpass.pipeline.runs.timeline_points import WorkDone, speeds, useful
 from fewpass.pipeline.sizes import counted, format_bytes, format_passes
 
 NO_ROWS_YET = "no rows yet: workers are starting, or kernels are being compiled"

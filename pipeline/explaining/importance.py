@@ -24,7 +24,7 @@ from fewpass.pipeline.explaining.function_terms import StoredTerms, stored_terms
 from fewpass.pipeline.explaining.score_terms import places_of_largest, terms_of
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import reduce
-from fewpass.pipeline.passes.reduce_span import ReduceReport
+from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.rows.buffers import cut_rows
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.runs.model import Model, require_same_columns
@@ -95,7 +95,7 @@ def importance(
     model: Model,
     dataset: Dataset,
     executor: Executor,
-    on_report: Callable[[ReduceReport], None] = lambda _: None,
+    on_report: Callable[[SpanReport], None] = lambda _: None,
     rules: Matching = BY_NAME,
 ) -> Importance:
     """Read a data set once, and return how important the terms of a model are on its rows.

@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.passes.together import Task, Together, send_to_client
-from fewpass.pipeline.passes.walk_spans import SpanReport
 from fewpass.solvers.protocol import State
 
 LOOK_SECONDS = 0.25  # between two looks at what is late

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce_on_cluster import reduce_on_cluster
-from fewpass.pipeline.passes.reduce_span import ReduceReport, reduce_span
-from fewpass.pipeline.passes.span import Job, is_small
+from fewpass.pipeline.passes.reduce_span import reduce_span
+from fewpass.pipeline.passes.span import Job, SpanReport, is_small
 from fewpass.pipeline.passes.subtrees import Addends
 from fewpass.pipeline.passes.sum_tree import SumTree
 from fewpass.solvers.protocol import (
@@ -35,7 +36,6 @@ MOST_LEAVES = 1024  # so that 256 workers have four each, and few sums wait for 
 LEAST_SPANS = 16  # so that as many workers find work
 SPANS_AHEAD = 2  # of those that the processor's cores work on
 PARTS_IN_HAND = 2  # the one waited for, and one that is being added to another
-SMALL_PARTS_BYTES = 1 << 24  # of parts that are not added yet: always available
 SHORT_SPAN_VALUES = 2e7  # a tenth of a second: not much more than Dask's cost of a task
 
 
@@ -44,7 +44,7 @@ def reduce(
     job: Job,
     what: Sum,
     at: Any,
-    on_report: Callable[[ReduceReport], None],
+    on_report: Callable[[SpanReport], None],
     sweep: int = 0,
     versions: tuple[int, ...] = (),
     records: RowRecords | None = None,
@@ -67,7 +67,7 @@ def reduce(
         return records.of(versions, chunks) if records else NO_RECORDS
 
     if executor.together is not None:
-        budget = max(job.sum_bytes, SMALL_PARTS_BYTES)
+        budget = max(job.sum_bytes, Budget.small_parts)
         on_rows = partial((records or RowRecords(n_chunks)).note, sweep)
         return reduce_on_cluster(
             executor, addends, at, leaves, records_of, budget, on_report, on_rows, check,
@@ -126,7 +126,7 @@ def spans_at_once(executor: Executor, job: Job, what: Sum, at: Any) -> tuple[int
     In this process all parts that are not added yet share its memory.
     """
     size = executor.result(executor.submit_small("part", part_bytes, what, at))
-    budget = max(job.sum_bytes, SMALL_PARTS_BYTES)
+    budget = max(job.sum_bytes, Budget.small_parts)
     return (os.cpu_count() or 1) + SPANS_AHEAD, budget // max(1, size) - PARTS_IN_HAND
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.passes.reduce_span import ReduceReport
+from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.passes.subtrees import (
     Addends,
     Shared,
@@ -127,7 +127,7 @@ class ClusterSum:
 
     def wait(
         self,
-        on_report: Callable[[ReduceReport], None],
+        on_report: Callable[[SpanReport], None],
         on_rows: Callable[[Sequence[StoredRowState]], None],
         check: Callable[[], None],
     ) -> Any:
@@ -149,7 +149,7 @@ class ClusterSum:
             on_rows(report.row_state)
         return total
 
-    def _take(self, message: TaskNews, on_report: Callable[[ReduceReport], None]) -> None:
+    def _take(self, message: TaskNews, on_report: Callable[[SpanReport], None]) -> None:
         """Pass on what a task tells, unless another run did before."""
         for leaf, report in enumerate(message.reports, message.task * self._own + message.first):
             if not self._reported[leaf]:
@@ -164,7 +164,7 @@ def reduce_on_cluster(
     leaves: Sequence[Leaf],
     records_of: Callable[[range], Records],
     budget: int,
-    on_report: Callable[[ReduceReport], None],
+    on_report: Callable[[SpanReport], None],
     on_rows: Callable[[Sequence[StoredRowState]], None],
     check: Callable[[], None],
     label: str,

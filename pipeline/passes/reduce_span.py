@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.passes.span import (
     Job,
     LossSoFar,
+    SpanReport,
     cost_of,
     note,
     row_state_source,
@@ -24,28 +25,15 @@ from fewpass.pipeline.passes.span import (
 from fewpass.pipeline.rows.windows import Window
 from fewpass.solvers.loss_monitor import section_rows
 from fewpass.solvers.protocol import Part, Sum
-from fewpass.storage.row_state_store import NO_RECORDS, Records, StoredRowState
+from fewpass.storage.row_state_store import NO_RECORDS, Records
 
 READ_TOGETHER = 1e6  # values; a thread's hand-over costs more than a smaller chunk's sum
-
-
-class ReduceReport(NamedTuple):
-    """Cost of a span of a reduction; the fields are those of a walk's SpanReport."""
-
-    rows: int
-    bytes_read: int
-    seconds: float
-    wait_s: float
-    peak_memory: int
-    worker: str = ""
-    row_state: tuple[StoredRowState, ...] = ()
-    losses: tuple[LossSoFar, ...] = ()  # the losses inside it, where the sum reports them
 
 
 def reduce_span(
     job: Job, what: Sum, at: Any, sweep: int, versions: tuple[int, ...], ahead: int,
     first: int, stop: int, records: Records = NO_RECORDS,
-) -> tuple[Part, ReduceReport]:  # fmt: skip
+) -> tuple[Part, SpanReport]:  # fmt: skip
     """Add up chunks first <= k < stop, one after the other into one part.
 
     Numbers per row are read in the given versions, and checked against `records`, or written as
@@ -62,7 +50,7 @@ def reduce_span(
         [sum(map(rows_of, window.chunks)) for window in windows],
         [sum(nnz[k - first] for k in window.chunks) for window in windows],
     ]
-    reader = window_reader(job, (roomy(max(sizes[0])), roomy(max(sizes[1]))), row_state)
+    reader = window_reader(job, (rounded_up(max(sizes[0])), rounded_up(max(sizes[1]))), row_state)
     reader.ahead = ahead
     rows, part, losses = 0, what.zero(at), list[LossSoFar]()
     every = section_rows(job.stats.n)
@@ -76,12 +64,12 @@ def reduce_span(
                 part = what.telling(job.problem, at, block, part, tell, every)
             if row_state is not None and what.row_state == "write":
                 row_state.write(sweep, window, places, block)
-    return part, ReduceReport(
+    return part, SpanReport(
         rows=rows, **cost_of(reader, began), row_state=stored_by(row_state), losses=tuple(losses)
     )
 
 
-def roomy(n: int) -> int:
+def rounded_up(n: int) -> int:
     """Round up by an eighth at most, so that buffers suit the next span, too."""
     step = 1 << max(0, n.bit_length() - 4)
     return -(-n // step) * step

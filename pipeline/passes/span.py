@@ -16,7 +16,7 @@ from fewpass.pipeline.rows.from_source import SourceRows
 from fewpass.pipeline.rows.reader import RowStateSource, WindowReader
 from fewpass.pipeline.rows.resident import resident_rows
 from fewpass.pipeline.rows.row_state import RowStates
-from fewpass.pipeline.rows.stream import RowStream
+from fewpass.pipeline.rows.stream import Arrival, RowStream
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.solvers.losses import Problem
@@ -43,8 +43,8 @@ class Job(NamedTuple):
     all_models: int = 1  # of the plan
     sum_bytes: int = 0  # reserved for parts of sums over the rows that are not added yet
     in_place: bool = False  # whether a walk steps the one state there is, where memory is short
-    together: int = 0  # streams that a process has the memory for; 0: all of them
-    once: SourceRows | None = None  # the rows of a source that is read once, in this process
+    streams_per_process: int = 0  # streams that a process has the memory for; 0: all of them
+    source_rows: SourceRows | None = None  # the rows of a source that is read once, in this process
     threads: int = 1  # that a step may take: no other task runs beside a walk of one stream
 
     def with_columns(self, d: int) -> Job:
@@ -52,8 +52,6 @@ class Job(NamedTuple):
         return self if d == self.stats.d else self._replace(stats=self.stats._replace(d=d))
 
 
-#: Fields of reports that only the driver needs.
-NOT_LOGGED = frozenset({"row_state", "arrival", "restarts"})
 SMALL_VALUES = 4e7  # of a data set: a pass over it takes a few times Dask's cost of a task
 
 
@@ -66,15 +64,35 @@ class LossSoFar(NamedTuple):
     """Losses of rows before they were learnt from, after some rows of a span."""
 
     rows: int  # visited in the span
-    n_monitored: (
-        float  # rows whose loss was taken, since the walk began, or the span of a reduction
-    )
+    n_monitored: float  # rows whose loss was taken since the walk, or the span of a sum, began
     loss_sum: float  # over them
 
 
 def note(losses: list[LossSoFar], before: int, rows: int, so_far: tuple[float, float]) -> None:
     """Append the losses after some rows of a block that comes after `before` rows."""
     losses.append(LossSoFar(before + rows, *so_far))
+
+
+class SpanReport(NamedTuple):
+    """Progress and cost of a span of a walk or a reduction, for the log and the live display."""
+
+    rows: int
+    bytes_read: int
+    seconds: float
+    wait_s: float  # of the kernel's thread, for the reader
+    peak_memory: int  # bytes, of the process that the span ran in
+    worker: str = ""  # that process
+    losses: tuple[LossSoFar, ...] = ()  # inside the span, where the walk or the sum reports them
+    row_state: tuple[StoredRowState, ...] = ()  # numbers per row that were written; not for the log
+
+    # of a walk
+    stream: int = 0
+    windows: int = 0  # visited
+    metrics: dict[str, float] = {}  # noqa: RUF012 - nobody writes to it
+    diverged: bool = False
+    arrived: bool = False  # at the number of rows that the walk was to visit
+    arrival: Arrival | None = None  # of rows that come once; not for the log, ...
+    restarts: tuple[dict[str, float], ...] = ()  # ... as are the metrics of each restart on them
 
 
 class CountedStep:
@@ -100,11 +118,6 @@ class CountedStep:
         if walk.telling is None:
             return walk.step(problem, stats, state, block)
         return walk.telling(problem, stats, state, block, partial(note, self.losses, before))
-
-
-def logged(report: Any) -> dict[str, Any]:
-    """Return a span's report as the log has it."""
-    return {name: value for name, value in report._asdict().items() if name not in NOT_LOGGED}
 
 
 def this_worker() -> str:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.passes.packed import Packed, unpickled_once
-from fewpass.pipeline.passes.reduce_span import ReduceReport, reduce_span
-from fewpass.pipeline.passes.span import Job, LossSoFar
+from fewpass.pipeline.passes.reduce_span import reduce_span
+from fewpass.pipeline.passes.span import Job, LossSoFar, SpanReport
 from fewpass.pipeline.passes.sum_tree import added_up
 from fewpass.pipeline.passes.together import send_to_client
 from fewpass.solvers.protocol import Part, Sum, array_bytes
@@ -45,7 +45,7 @@ class Subtotal(NamedTuple):
     """The sum over some leaves, and their reports."""
 
     part: Part
-    reports: tuple[ReduceReport, ...]
+    reports: tuple[SpanReport, ...]
 
 
 class TaskNews(NamedTuple):
@@ -68,7 +68,7 @@ def subtree_sum(
 ) -> Subtotal:
     """Add up chunks first <= k < stop of every leaf, and the leaves in the order of the tree."""
     addends: Addends = shared.addends.value
-    reports: list[ReduceReport] = []
+    reports: list[SpanReport] = []
     news = LeafNews(addends, task)
 
     def parts() -> Iterator[Part]:
@@ -97,9 +97,9 @@ class LeafNews:
 
     def __init__(self, addends: Addends, task: int) -> None:
         self._topic, self._name, self._task = addends.topic, addends.name, task
-        self._reports, self._sent, self._last = list[ReduceReport](), 0, time.monotonic()
+        self._reports, self._sent, self._last = list[SpanReport](), 0, time.monotonic()
 
-    def add(self, report: ReduceReport) -> None:
+    def add(self, report: SpanReport) -> None:
         """Tell of a leaf, now or later."""
         self._reports.append(report)
         if time.monotonic() - self._last >= TELL_SECONDS:
@@ -114,7 +114,7 @@ class LeafNews:
         self._reports, self._last = [], time.monotonic()
 
 
-def report_from(message: Sequence[Any]) -> ReduceReport:
+def report_from(message: Sequence[Any]) -> SpanReport:
     """Return a report as it was before it was sent."""
-    report = ReduceReport(*message)
+    report = SpanReport(*message)
     return report._replace(row_state=(), losses=tuple(LossSoFar(*each) for each in report.losses))

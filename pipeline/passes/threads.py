@@ -1,7 +1,8 @@
 """Tasks on threads of this process, so that nothing is pickled and results stay where they are.
 
 Python handles signals in the main thread, where a Ctrl-C interrupts numba while it converts
-results: a kernel that returns a NamedTuple would crash.  Here the main thread only waits.
+results: a kernel that returns a NamedTuple would crash.  Here the main thread only waits; fits of
+milliseconds run in it (`CallingThread`).
 """
 
 from __future__ import annotations
@@ -179,3 +180,47 @@ def started_pool(threads: int) -> ThreadPoolExecutor:
     pool, together = ThreadPoolExecutor(threads, thread_name_prefix="fewpass"), Barrier(threads)
     wait([pool.submit(together.wait) for _ in range(threads)])
     return pool
+
+
+class Done(NamedTuple):
+    """A handle on an available result."""
+
+    value: Any
+
+
+class CallingThread:
+    """An `Executor` that runs every task when it is submitted."""
+
+    engine = "calling thread"
+    why = "rows in memory"
+    dashboard: str | None = None
+    near = alone = True
+    threads = 1  # fits run side by side where somebody searches over settings
+    together = None  # tasks are submitted one by one
+
+    def __init__(self) -> None:
+        self.compiled: set[str] = set()
+
+    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Done:  # noqa: ARG002
+        """Call the function, and store its result; exceptions are raised here."""
+        return Done(function(*(a.value if isinstance(a, Done) else a for a in args)))
+
+    submit_small = submit
+
+    def item(self, name: str, handle: Done, k: int) -> Done:  # noqa: ARG002
+        return Done(handle.value[k])
+
+    def result(self, handle: Done) -> Any:
+        return handle.value
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        function()
+
+    def show_run(self, run: str) -> None:
+        """Do nothing: there is no dashboard."""
+
+    def heed(self, stopping: Callable[[], bool]) -> None:
+        """Do nothing: there are no workers to wait for."""
+
+    def check_memory(self, memory: int) -> None:
+        """Do nothing: tasks run in this process."""

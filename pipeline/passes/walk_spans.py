@@ -10,14 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import closing
-from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.passes.span import (
     CountedStep,
     Job,
-    LossSoFar,
+    SpanReport,
     cost_of,
     row_state_source,
     stored_by,
@@ -37,27 +36,7 @@ from fewpass.solvers.protocol import (
     row_versions,
     with_row_version,
 )
-from fewpass.storage.row_state_store import NO_RECORDS, NOTHING_YET, Records, StoredRowState
-
-
-class SpanReport(NamedTuple):
-    """Progress and cost of a span, for the log and the live display."""
-
-    stream: int
-    windows: int  # visited
-    rows: int
-    bytes_read: int
-    seconds: float
-    wait_s: float  # of the kernel's thread, for the reader
-    peak_memory: int  # bytes, of the process that the span ran in
-    metrics: dict[str, float]
-    diverged: bool = False
-    arrived: bool = False  # at the number of rows that the walk was to visit
-    worker: str = ""  # the process that did it
-    row_state: tuple[StoredRowState, ...] = ()  # numbers per row that were written; not for the log
-    losses: tuple[LossSoFar, ...] = ()  # the losses inside it, where the method reports them
-    arrival: Arrival | None = None  # of rows that come once; not for the log, ...
-    restarts: tuple[dict[str, float], ...] = ()  # ... as are the metrics of each restart on them
+from fewpass.storage.row_state_store import NO_RECORDS, NOTHING_YET, Records
 
 
 def walk_span(
@@ -106,7 +85,7 @@ def arrival_span(
     The state gets the columns that these rows have more, and newer moments.  Where their loss
     explodes they are visited again, from what the walk recovers: the rows before do not come again.
     """
-    began, rows = time.perf_counter(), job.once
+    began, rows = time.perf_counter(), job.source_rows
     assert rows is not None, "the rows come once"
     walk = walk._replace(telling=None)  # spans are short
     step, restarts, visited = CountedStep(walk), list[dict[str, float]](), 0

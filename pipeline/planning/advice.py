@@ -13,7 +13,7 @@ from fewpass.pipeline.planning.ill_conditioned import (
     Columns,
     ill_conditioned,
 )
-from fewpass.pipeline.planning.job import streaming
+from fewpass.pipeline.planning.job import method_for
 from fewpass.pipeline.planning.method_choice import method
 from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.units import advised_scaling, unlike_columns
@@ -88,7 +88,7 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
     columns = Columns(
         lambda: unlike_columns(job.dataset), advised_scaling(job.dataset.manifest.layout)
     )
-    kind = streaming(plan).kind
+    kind = method_for(plan).kind
     return [*said, *ill_conditioned(job.problem, job.stats, kind, plan.passes, columns)]
 
 
@@ -115,7 +115,7 @@ def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:
     """Whether a dual method's windows cannot be drawn anew, as each is one chunk of several."""
     windows = job.windows
     several = windows.n_chunks > windows.streams
-    dual = streaming(plan).certify_pass is not None
+    dual = method_for(plan).certify_pass is not None
     return several and windows.chunks_per_window == 1 and dual
 
 
@@ -123,7 +123,7 @@ def _out_of_reach(
     planner: Planner, plan: TrainingPlan, tol: float, job: Job, predicted: Forecast
 ) -> Iterator[str]:
     """Yield the reason why a tolerance may not be certified in the passes allowed."""
-    by_dual_gap, usual = streaming(plan).certify_pass is not None, predicted.usual_passes
+    by_dual_gap, usual = method_for(plan).certify_pass is not None, predicted.usual_passes
     enough, solver = predicted.theory_passes, predicted.solver
     if not job.problem.loss.is_smooth and not by_dual_gap:
         yield (
@@ -139,7 +139,7 @@ def _out_of_reach(
             f"A certificate of {tol:g} usually takes about {format_passes(usual)} here, {allows}. "
             "Raise it, ask for a larger `tol`, or see what `plan` advises."
         )
-    elif method_class(streaming(plan).kind).is_sublinear:
+    elif method_class(method_for(plan).kind).is_sublinear:
         yield (
             f"The excess of {solver} falls like one over the number of passes, and its "
             f"certificate no faster. `solver={DUAL}` proves {tol:g} sooner."
@@ -178,7 +178,7 @@ def _hints(plan: TrainingPlan, job: Job, predicted: Forecast) -> Iterator[str]:
         return
     if plan.tol is not None:
         yield from _shorter(plan, job, cond, predicted)
-    if method_class(streaming(plan).kind).halves_steps and cond.largest > HEAVY_TAIL * cond.mean:
+    if method_class(method_for(plan).kind).halves_steps and cond.largest > HEAVY_TAIL * cond.mean:
         yield (
             f"The longest row's loss is {cond.largest / cond.mean:.0f} times as curved as the "
             "mean, so the first step may be too long; each halving costs an epoch. "

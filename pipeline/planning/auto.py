@@ -26,20 +26,22 @@ from collections.abc import Callable, Iterator
 from fewpass.pipeline.planning.method_choice import (
     MORE_COLUMNS,
     MethodChoice,
-    for_each_class,
+    MethodRequest,
+    chosen,
     for_one_pass,
     method,
-    passes_of,
     where_memory_is_short,
 )
 from fewpass.pipeline.planning.row_costs import CLEARLY, dual_row, newton_row
-from fewpass.pipeline.planning.special_methods import for_a_kink, special_rule
+from fewpass.pipeline.planning.special_methods import (
+    for_a_kink,
+    for_a_steep_loss,
+    for_an_l1_penalty,
+    for_several_scores,
+)
 from fewpass.pipeline.settings.method_kinds import Method
-from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
 from fewpass.solvers.estimates.expected_passes import conditioning
-from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.registry import DUAL, PRIMAL, SECOND_ORDER
 
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
@@ -51,79 +53,58 @@ SHORT = 1.0  # K of rows that are short relative to lam
 CHEAPER = 0.7
 
 
-def choose(
-    plan: TrainingPlan,
-    problem: Problem,
-    stats: ProblemStats,
-    *,
-    sorted_rows: bool,
-    resident: bool,
-    fits: Callable[[Method], bool],
-    fits_in_groups: Callable[[Method], bool] = lambda _: False,
-    models: int = 1,
-    classes: int = 0,
-) -> MethodChoice:
-    """Choose a plan's method.
+def for_little_lam(_: MethodRequest) -> MethodChoice:
+    """Choose where lam is so small that no passes are predicted."""
+    return chosen(f"{DUAL}, as lam is too small to predict more", method(DUAL))
 
-    Parameters
-    ----------
-    plan
-        Tolerance and passes decide whether one pass is enough.
-    problem, stats
-        Loss, lam, rows, norms, streams: what the passes of a method follow from.
-    sorted_rows
-        Whether windows of rows do not stand for the whole set.
-    resident
-        Whether rows stay in memory from pass to pass.
-    fits
-        Whether a method's state fits into the plan's memory.
-    fits_in_groups
-        Whether it does where classes are trained in groups, one after the other.
-    models
-        How many are trained together: classes times values of lam.
-    classes
-        How many there are; 0 for two, and for numbers.
-    """
-    if (special := special_rule(problem)) is not None:
-        return special(plan, problem, stats, fits, fits_in_groups)
-    if plan.tol is None or plan.passes == 1:
-        asked = "no tolerance" if plan.tol is None else "one pass"
-        return for_each_class(for_one_pass(asked, stats, fits, models), classes)
-    if not problem.loss.is_smooth:
-        return for_a_kink(problem.loss.name, fits, fits_in_groups)
-    if conditioning(problem, stats) is None:
-        return MethodChoice(
-            methods=(method(DUAL),), reason=f"{DUAL}, as lam is too small to predict more"
-        )
-    wanted = list(candidates(problem, stats, plan.tol, resident=resident, sorted_rows=sorted_rows))
-    fitting = [one for one in wanted if fits(one)][:2]
+
+def for_a_smooth_loss(asked: MethodRequest) -> MethodChoice:
+    """Choose the first two candidates that fit."""
+    wanted = list(candidates(asked))
+    fitting = [one for one in wanted if asked.fits(one)][:2]
     if not fitting:
-        return where_memory_is_short(wanted, fits, fits_in_groups)
-    usual = [passes_of(one, problem, stats, plan.tol) for one in fitting]
-    reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {plan.tol:g}"
+        return where_memory_is_short(asked, wanted)
+    usual = [asked.passes_of(one) for one in fitting]
+    reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {asked.tol:g}"
     if len(fitting) > 1:
         reason += f"; {fitting[1].kind} about {usual[1]:.0f}"
-    return MethodChoice(methods=tuple(fitting), reason=reason)
+    return chosen(reason, *fitting)
 
 
-def candidates(
-    problem: Problem, stats: ProblemStats, tol: float, *, resident: bool, sorted_rows: bool
-) -> Iterator[Method]:
+def candidates(asked: MethodRequest) -> Iterator[Method]:
     """Yield the methods for a smooth loss, first choice first."""
+    problem, stats = asked.problem, asked.stats
     cond = conditioning(problem, stats)
     assert cond is not None, "asked before"
     K, dual, primal = cond.slowness(stats.n), method(DUAL), method(PRIMAL)
-    few = stats.d <= (MORE_COLUMNS if K > HARD else FEW_COLUMNS)
-    if few:
+    if stats.d <= (MORE_COLUMNS if K > HARD else FEW_COLUMNS):
         columns = method(SECOND_ORDER)
-        by_dual, by_columns = (passes_of(one, problem, stats, tol) for one in (dual, columns))
+        by_dual, by_columns = asked.passes_of(dual), asked.passes_of(columns)
         cheaper = CLEARLY * by_dual * dual_row(stats) < by_columns * newton_row(stats)
         foretold = K <= FORETELLS and not problem.loss.is_quadratic  # of which H of one pass holds
-        first = (cheaper and foretold) or (by_dual < by_columns and not resident)
+        first = (cheaper and foretold) or (by_dual < by_columns and not asked.resident)
         yield from (dual, columns) if first else (columns, dual)
         return
-    if resident and not sorted_rows and K < SHORT:
-        cost = CHEAPER * passes_of(primal, problem, stats, tol)
-        if cost < passes_of(dual, problem, stats, tol):
-            yield primal
+    cheap = asked.resident and not asked.sorted_rows and K < SHORT
+    if cheap and CHEAPER * asked.passes_of(primal) < asked.passes_of(dual):
+        yield primal
     yield dual
+
+
+Applies = Callable[[MethodRequest], bool]
+Rule = Callable[[MethodRequest], MethodChoice]
+#: The first rule that applies chooses.
+RULES: tuple[tuple[Applies, Rule], ...] = (
+    (lambda asked: asked.problem.loss.is_wide, for_several_scores),
+    (lambda asked: not asked.problem.penalty.is_smooth, for_an_l1_penalty),
+    (lambda asked: asked.problem.loss.is_steep, for_a_steep_loss),
+    (lambda asked: asked.one_pass is not None, for_one_pass),
+    (lambda asked: not asked.problem.loss.is_smooth, for_a_kink),
+    (lambda asked: conditioning(asked.problem, asked.stats) is None, for_little_lam),
+    (lambda _: True, for_a_smooth_loss),
+)
+
+
+def choose(asked: MethodRequest) -> MethodChoice:
+    """Choose the method of a plan that leaves it open."""
+    return next(rule(asked) for applies, rule in RULES if applies(asked))

@@ -7,13 +7,12 @@ optimum, whatever the order inside a window (docs/evidence.jsonl).
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.rows.source_order import CLUSTERED, DEVIATIONS
+from fewpass.pipeline.rows.source_order import CLUSTERED, share_between
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.storage.manifest import Labels, Manifest, Values
 
@@ -40,20 +39,6 @@ def clustering(manifest: Manifest) -> Clustering:
         targets=share(between.targets, target_variance(manifest.targets)),
         norms=share(between.norms, norms.mean_fourth - norms.mean_square**2),
     )
-
-
-def share_between(n_chunks: int, n_rows: int, squares: float, variance: float) -> float:
-    """Return the part of a variance that lies between chunks; 0 where chance explains it.
-
-    `squares` are the sum of squares between chunks (`squares_between` of storage/chunk_table.py).
-    Under a random order the sum of squares between K chunks, over the variance, has mean K - 1 and
-    variance about 2 (K - 1).
-    """
-    if variance <= 0.0 or n_chunks < 2:
-        return 0.0
-    between = squares / variance
-    chance = n_chunks - 1 + DEVIATIONS * math.sqrt(2.0 * (n_chunks - 1))
-    return between / float(n_rows) if between > chance else 0.0
 
 
 def target_variance(targets: Labels | Values) -> float:

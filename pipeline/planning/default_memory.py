@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fewpass.pipeline.budget import PROGRAM_BYTES
+from fewpass.pipeline.budget import DEFAULT_PART, PROGRAM_BYTES, Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import usable_memory_bytes
 from fewpass.pipeline.planning.forecast import memory_of
@@ -31,12 +31,9 @@ from fewpass.solvers.registry import SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
 
-SHARE = 2  # of what a process may use, a half is taken at most
 ROUND = 10**6  # what is needed is rounded up to megabytes
-READING = 8  # bytes of memory that a byte is worth which is not read and decoded once more
+READING = 8  # bytes of memory worth spending to avoid re-reading one byte
 CANDIDATES = 8  # budgets that are compared
-#: Bytes of a weight of one model of all classes, and of a row's number for a class, at most.
-PER_WEIGHT, PER_DUAL = 256, 64
 EXPANDED = 2  # times the usual memory, at most, for rows of codes that stay expanded
 
 
@@ -51,7 +48,7 @@ def with_memory(planner: Planner, most: int | None = None) -> TrainingPlan:
         Bytes at most; by default half of what this process may use.
     """
     plan = planner.plan
-    most = usable_memory_bytes() // SHARE if most is None else most
+    most = usable_memory_bytes() // DEFAULT_PART if most is None else most
     if "memory" in plan.model_fields_set or plan.solver.goal == "steps" or most <= plan.memory:
         return plan
     return plan.model_copy(update={"memory": _memory_for(planner, plan.memory, most)})
@@ -60,15 +57,15 @@ def with_memory(planner: Planner, most: int | None = None) -> TrainingPlan:
 def most_by_default(plan: TrainingPlan) -> int:
     """Return the bytes that a plan may take at most: those that it gives, if it does."""
     given = "memory" in plan.model_fields_set
-    return plan.memory if given else max(plan.memory, usable_memory_bytes() // SHARE)
+    return plan.memory if given else max(plan.memory, usable_memory_bytes() // DEFAULT_PART)
 
 
 def fits_for_sure(plan: TrainingPlan, dataset: Dataset) -> bool:
     """Say whether one model of all classes is so small that nothing has to be planned for it."""
     targets = dataset.manifest.targets
     classes = len(targets.labels) if isinstance(targets, Labels) else 1
-    numbers = dataset.n_features * PER_WEIGHT + dataset.n_rows * PER_DUAL
-    return classes * numbers <= plan.memory // 2
+    numbers = dataset.n_features * Budget.wide_weight + dataset.n_rows * Budget.wide_row
+    return classes * numbers <= plan.budget.sure_to_fit
 
 
 def require_memory(plan: TrainingPlan, dataset: Dataset, *, near: bool) -> None:

@@ -16,7 +16,7 @@ from fewpass.pipeline.planning.job import (
     bytes_of_models,
     groups_of,
     is_grouped,
-    streaming,
+    method_for,
     streams_together,
 )
 from fewpass.pipeline.rows.windows import (
@@ -86,7 +86,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
     certifying = groups * certifying_passes(plan, ahead, passes / groups)
     per_pass = stored_bytes(manifest)
     return Forecast(
-        solver=streaming(plan).kind,
+        solver=method_for(plan).kind,
         loss=problem.loss.name,
         lam=problem.penalty.total,
         n_rows=job.stats.n,
@@ -111,7 +111,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
 
 def expected_passes_of(plan: TrainingPlan, job: Job) -> ExpectedPasses:
     """Return the passes that the method takes; without a tolerance all that the plan allows."""
-    ahead = streaming(plan).expected_passes(job.problem, job.stats, plan.tol or 1.0)
+    ahead = method_for(plan).expected_passes(job.problem, job.stats, plan.tol or 1.0)
     return ahead if plan.tol is not None else ahead._replace(theory=None, usual=None)
 
 
@@ -123,7 +123,7 @@ def certifying_passes(plan: TrainingPlan, ahead: ExpectedPasses, passes: float) 
     """
     if ahead.reductions > 0.0:
         return 0.0
-    if streaming(plan).certify_pass is not None:
+    if method_for(plan).certify_pass is not None:
         return 1.0
     return passes if plan.tol is not None else float(plan.certify)
 
@@ -165,7 +165,7 @@ def _states_of(plan: TrainingPlan, job: Job) -> str:
     """Say how many copies of the state there are."""
     if job.in_place:
         return "one, stepped without a copy, and what a snapshot makes of it"
-    copies = f"{Budget.states} for each stream, {streaming(plan).spare_copies} for sums"
+    copies = f"{Budget.states} for each stream, {method_for(plan).spare_copies} for sums"
     if is_grouped(job):
         return f"of {job.models} models at a time: {copies}; the weights of all"
     return copies if job.models == 1 else f"of {job.models} models: {copies}"

@@ -51,7 +51,7 @@ def make_job(plan: TrainingPlan, planned: PlannedProblem, *, distributed: bool =
         (TooLittleMemory).
     """
     dataset, problem, stats, rule, tasks = planned
-    method = streaming(plan, rule.width)
+    method = method_for(plan, rule.width)
     method.init(tasks[0].problem(problem), stats)  # refuses settings that do not fit
     whole = Job(dataset, problem, stats, rule, _WHOLE, memory=plan.memory, all_models=len(tasks))
     refused: TooLittleMemory | None = None
@@ -59,12 +59,12 @@ def make_job(plan: TrainingPlan, planned: PlannedProblem, *, distributed: bool =
     if may_be_in_place(plan, rule.width, len(tasks)):
         ways.append(whole._replace(in_place=True))
     if distributed:
-        ways += [ways[0]._replace(together=streams) for streams in halves(plan.streams)]
+        ways += [ways[0]._replace(streams_per_process=streams) for streams in halves(plan.streams)]
     for way in ways:
         try:
             return _with_windows(plan, way)
         except TooLittleMemory as error:
-            refused = refused if way.together else error
+            refused = refused if way.streams_per_process else error
     assert refused is not None, "some number of models was tried"
     if rule.width > 1:
         raise TooLittleMemory(f"{refused} {GROUPED_OVR}")
@@ -82,24 +82,25 @@ def halves(streams: int) -> Iterator[int]:
 
 def is_distributed(job: Job) -> bool:
     """Say whether one process has not the memory for all streams."""
-    return job.together > 0
+    return job.streams_per_process > 0
 
 
 def streams_together(job: Job) -> int:
     """Return how many streams a process has the memory for."""
-    return job.together or job.stats.streams
+    return job.streams_per_process or job.stats.streams
 
 
 def require_processes(job: Job, threads: Sequence[int]) -> None:
     """Refuse workers (the threads of each) that have not the memory for their share of streams."""
     if not is_distributed(job):
         return
-    streams, needed = job.stats.streams, -(-job.stats.streams // job.together)
-    if len(threads) < needed or max(threads) > job.together:
+    streams, most = job.stats.streams, job.streams_per_process
+    needed = -(-streams // most)
+    if len(threads) < needed or max(threads) > most:
         raise BadInput(
             f"A memory budget of {format_bytes(job.memory)} for each worker process holds "
-            f"{job.together} of {streams} streams, and there are {len(threads)} processes of up to "
-            f"{max(threads)} threads. Start {needed} or more, of {job.together} threads at most, "
+            f"{most} of {streams} streams, and there are {len(threads)} processes of up to "
+            f"{max(threads)} threads. Start {needed} or more, of {most} threads at most, "
             "use more `memory`, or fewer `streams`."
         )
 
@@ -141,7 +142,7 @@ def rereads(plan: TrainingPlan) -> bool:
 
 def solver_of(plan: TrainingPlan, rule: TargetRule, stats: ProblemStats) -> Solver:
     """Return the plan's method, for as many models as there are classes and values of lam."""
-    method, tasks = streaming(plan, rule.width), tasks_of(plan, rule, stats)
+    method, tasks = method_for(plan, rule.width), tasks_of(plan, rule, stats)
     return MultiModel(method, tasks, plan.tol) if len(tasks) > 1 else method
 
 
@@ -200,10 +201,10 @@ def may_be_in_place(plan: TrainingPlan, width: int, models: int) -> bool:
     weights before the end: no certificates, no held-out rows, no model to start from.
     """
     asks = plan.certify or plan.tol is not None or plan.held_out or plan.start_from
-    return streaming(plan, width).by_column and plan.streams == 1 and models == 1 and not asks
+    return method_for(plan, width).by_column and plan.streams == 1 and models == 1 and not asks
 
 
-def streaming(plan: TrainingPlan, width: int = 1) -> Solver:
+def method_for(plan: TrainingPlan, width: int = 1) -> Solver:
     """Return the plan's method for models of that many scores a row.
 
     Raises BadInput when it is one that does not walk over windows.

@@ -1,10 +1,10 @@
-"""A choice of methods, and the rules that several kinds of problems share."""
+"""What a method is chosen for, the choice, and the rules that several kinds of problems share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -56,60 +56,74 @@ class MethodChoice(BaseModel):
         return plan.named(self.methods[number])
 
 
-def for_each_class(choice: MethodChoice, classes: int) -> MethodChoice:
-    """Say of a choice that it trains a model for each class, where there are several."""
-    if not classes:
-        return choice
-    return choice.model_copy(update={"reason": f"{choice.reason}; a model for each class"})
+class MethodRequest(NamedTuple):
+    """What a method is chosen for."""
+
+    plan: TrainingPlan  # tolerance and passes decide whether one pass is enough
+    problem: Problem
+    stats: ProblemStats  # rows, norms, streams: what the passes of a method follow from
+    fits: Callable[[Method], bool]  # whether a method's state fits into the memory
+    fits_in_groups: Callable[[Method], bool] = lambda _: False  # of some models at a time
+    sorted_rows: bool = False  # whether windows of rows do not stand for the whole set
+    resident: bool = False  # whether rows stay in memory from pass to pass
+    models: int = 1  # trained together: classes times values of lam
+    classes: int = 0  # 0 for two, and for numbers
+    would_do: Callable[[Method], str] = lambda _: ""  # words for the memory that a method takes
+
+    @property
+    def one_pass(self) -> str | None:
+        """Why one pass has to do; None where several lead to a tolerance."""
+        if self.plan.source is not None or (self.plan.tol is not None and self.plan.passes == 1):
+            return "one pass"
+        return "no tolerance" if self.plan.tol is None else None
+
+    @property
+    def tol(self) -> float:
+        """The tolerance of a plan that has one."""
+        assert self.plan.tol is not None, "one pass has rules of its own"
+        return self.plan.tol
+
+    def passes_of(self, solver: Method) -> float:
+        """Return the passes that a method usually takes."""
+        return passes_of(solver, self.problem, self.stats, self.tol)
 
 
-def where_memory_is_short(
-    wanted: list[Method], fits: Callable[[Method], bool], fits_in_groups: Callable[[Method], bool]
-) -> MethodChoice:
-    """Choose where none of the wanted methods fits: a smaller state, or fewer classes at a time."""
-    if fits(method(SMALLER_DUAL)):
+def chosen(reason: str, *methods: Method) -> MethodChoice:
+    """Return a choice: the method to train with, and maybe one to fall back on."""
+    return MethodChoice(methods=methods, reason=reason)
+
+
+def where_memory_is_short(asked: MethodRequest, wanted: list[Method]) -> MethodChoice:
+    """Choose where none of the wanted methods fits: a smaller state, or fewer models at a time."""
+    if asked.fits(method(SMALLER_DUAL)):
         reason = f"{SMALLER_DUAL}, as {DUAL} does not fit into the memory"
-        return MethodChoice(methods=(method(SMALLER_DUAL),), reason=reason)
+        return chosen(reason, method(SMALLER_DUAL))
     for one in wanted:
-        if fits_in_groups(one):
-            return MethodChoice(methods=(one,), reason=f"{one.kind}, {IN_GROUPS}")
-    return MethodChoice(
-        methods=(method(ONE_LEARNER),),
-        reason=f"{ONE_LEARNER}, as no other method fits into the memory",
-    )
+        if asked.fits_in_groups(one):
+            return chosen(f"{one.kind}, {IN_GROUPS}", one)
+    return chosen(f"{ONE_LEARNER}, as no other method fits into the memory", method(ONE_LEARNER))
 
 
-def for_one_pass(
-    asked: str,
-    stats: ProblemStats,
-    fits: Callable[[Method], bool],
-    models: int,
-    memory_for: Callable[[Method], str] = lambda _: "",
-) -> MethodChoice:
+def for_one_pass(asked: MethodRequest) -> MethodChoice:
     """Choose several learners side by side, averaged SGD alone where they cannot be run.
 
     Streaming Newton is left out where that of all models would be too much work together.
-    `memory_for` says in words which memory a method that does not fit would do with.
     """
+    stats, models, asked_for = asked.stats, asked.models, f"as {asked.one_pass} was asked for"
     most_work = method_class(SEVERAL_LEARNERS).most_work
     bearable = models <= FEW_MODELS or models * stats.n * stats.d**2 <= most_work
-    learners: dict[str, Any] = {} if bearable else {"newton_columns": 0}
+    learners = method(SEVERAL_LEARNERS, **({} if bearable else {"newton_columns": 0}))
+    each = "; a model for each class" if asked.classes else ""
     if models > MOST_MODELS:
         why = f"is not taken for {models} models"
     elif stats.columns is None:
         why = "needs statistics of the columns"
-    elif not fits(method(SEVERAL_LEARNERS, **learners)):
-        learnt = method(SEVERAL_LEARNERS, **learners)
-        why = f"does not fit into the memory{memory_for(learnt)}"
+    elif not asked.fits(learners):
+        why = f"does not fit into the memory{asked.would_do(learners)}"
     else:
-        return MethodChoice(
-            methods=(method(SEVERAL_LEARNERS, **learners),),
-            reason=f"{SEVERAL_LEARNERS}, as {asked} was asked for",
-        )
-    return MethodChoice(
-        methods=(method(ONE_LEARNER),),
-        reason=f"{ONE_LEARNER}, as {asked} was asked for, and {SEVERAL_LEARNERS} {why}",
-    )
+        return chosen(f"{SEVERAL_LEARNERS}, {asked_for}{each}", learners)
+    reason = f"{ONE_LEARNER}, {asked_for}, and {SEVERAL_LEARNERS} {why}{each}"
+    return chosen(reason, method(ONE_LEARNER))
 
 
 def passes_of(solver: Method, problem: Problem, stats: ProblemStats, tol: float) -> float:

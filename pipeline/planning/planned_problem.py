@@ -12,10 +12,10 @@ import numpy as np
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.planning.best_constant import levelled, rows_for_constants
 from fewpass.pipeline.planning.column_groups import with_groups
-from fewpass.pipeline.planning.problem import problem_of
+from fewpass.pipeline.planning.problem import problem_of, training_rule
 from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
-from fewpass.pipeline.rows.targets import TargetRule, folds_in, target_rule, with_offsets
+from fewpass.pipeline.rows.targets import TargetRule, folds_in
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
@@ -63,8 +63,7 @@ class PlannedProblem(NamedTuple):
         manifest = dataset.manifest
         problem = problem_of(plan, manifest)
         problem = with_groups(problem, dataset.feature_groups)
-        rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
-        rule = with_offsets(rule, manifest.offsets, problem.loss)
+        rule = training_rule(plan, manifest, problem.loss)
         problem, constants = levelled(problem, rule, dataset, rows_for_constants(problem, dataset))
         stats = stats_of(
             manifest, rule, problem, streams=plan.streams, seed=plan.seed,

@@ -1,4 +1,4 @@
-"""What is planned for a training on a data set: each method and memory looked at once.
+"""Plans trainings on one data set; caches each method and memory.
 
 problem     loss, lam, rows in numbers: once
 choice      of a method, where the plan leaves it open: once for each memory
@@ -15,7 +15,7 @@ from fewpass.pipeline.planning.auto import choose
 from fewpass.pipeline.planning.clustering import clustering_warning
 from fewpass.pipeline.planning.in_rounds import in_rounds
 from fewpass.pipeline.planning.job import is_distributed, is_grouped, make_job
-from fewpass.pipeline.planning.method_choice import MethodChoice, method, smallest
+from fewpass.pipeline.planning.method_choice import MethodChoice, MethodRequest, method, smallest
 from fewpass.pipeline.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -107,16 +107,17 @@ class Planner:
     def _chosen(self, memory: int) -> MethodChoice:
         least, fits = method(smallest(self.problem.problem)), partial(self.fits, memory)
         small = self.job(memory, least)
-        choice = choose(
+        asked = MethodRequest(
             self.plan,
             small.problem,
             small.stats,
+            fits,
+            fits_in_groups=partial(fits, in_groups=True),
             sorted_rows=clustering_warning(self.dataset.manifest, small.windows) is not None,
             resident=small.resident,
-            fits=fits,
-            fits_in_groups=partial(fits, in_groups=True),
             models=small.all_models,
             classes=self.problem.rule.n_classes,
         )
+        choice = choose(asked)
         shared = in_rounds(choice, small.problem, small.stats, small.all_models, self._cores)
         return shared if shared is choice or fits(shared.methods[0]) else choice

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.penalties import Penalty, strength
@@ -15,7 +16,7 @@ from fewpass.solvers.registry import (
     loss_class,
     penalty_class,
 )
-from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.manifest import Labels, Manifest, Values
 
 #: Of the loss's curvature: charged for the intercept where the penalty has no squares in it.
 LEAST_CHARGE = 1e-6
@@ -74,6 +75,22 @@ def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None)
         intercept=0.0 if plan.intercept == "none" else 1.0,
         lam_b=intercept_charge(plan, loss, data, strength(penalty)),
     )
+
+
+def training_rule(plan: TrainingPlan, manifest: Manifest, loss: Loss) -> TargetRule:
+    """Return how a training reads targets; rows with offsets become rows without any.
+
+    Raises BadInput where targets do not fit the loss, or it takes no offsets.
+    """
+    rule = target_rule(manifest, loss, plan.positive, plan.class_weight)
+    if manifest.offsets is None:
+        return rule
+    if rule.positive >= 0 or rule.n_classes or not loss.takes_numbers:
+        raise BadInput(
+            f"The rows have offsets, and the {loss.name} loss takes none: they are for losses of "
+            "numbers, such as counts. Ingest the rows without `offset` and `exposure`."
+        )
+    return rule._replace(folds=loss)
 
 
 def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:

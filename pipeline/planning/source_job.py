@@ -16,7 +16,7 @@ from fewpass.pipeline.planning.job import solver_of
 from fewpass.pipeline.planning.lam_path import with_lam_path
 from fewpass.pipeline.planning.method_choice import (
     MethodChoice,
-    for_each_class,
+    MethodRequest,
     for_one_pass,
     method,
 )
@@ -25,11 +25,11 @@ from fewpass.pipeline.planning.planned_problem import (
     stats_of,
     tasks_of,
 )
-from fewpass.pipeline.planning.problem import problem_of
+from fewpass.pipeline.planning.problem import problem_of, training_rule
 from fewpass.pipeline.planning.special_methods import for_several_scores
 from fewpass.pipeline.rows.from_source import OpenedSource, SourceRows
 from fewpass.pipeline.rows.running_moments import moments_of
-from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
+from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.units import advised_scaling, unlike_rows
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.pipeline.settings.method_kinds import Auto, Method
@@ -74,12 +74,16 @@ def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice 
         return problem.buffer_bytes(problem.solver(method)) > 0
 
     models = len(tasks_of(plan, problem.rule, problem.stats))
-    if problem.problem.loss.is_wide:
-        choice = for_several_scores(plan, problem.problem, problem.stats, fits)
-    else:
-        would_do = problem.memory_in_words
-        choice = for_one_pass("one pass", problem.stats, fits, models, would_do)
-        choice = for_each_class(choice, problem.rule.n_classes)
+    asked = MethodRequest(
+        plan,
+        problem.problem,
+        problem.stats,
+        fits,
+        models=models,
+        classes=problem.rule.n_classes,
+        would_do=problem.memory_in_words,
+    )
+    choice = for_several_scores(asked) if asked.problem.loss.is_wide else for_one_pass(asked)
     growing = tuple(problem.growing(method, models) for method in choice.methods)
     return choice.model_copy(update={"methods": growing})
 
@@ -133,7 +137,7 @@ def source_job(plan: TrainingPlan, source: OpenedSource) -> tuple[Job, Solver]:
     whole = WindowPlan(1, 1, 1, plan.seed)
     job = Job(
         source.dataset, planned.problem, planned.stats, planned.rule, whole, memory=plan.memory,
-        once=rows,
+        source_rows=rows,
     )  # fmt: skip
     return job, solver
 
@@ -155,10 +159,7 @@ class SourceProblem:
         manifest = dataset.manifest
         return_freed_memory(plan.memory)
         self.problem: Problem = problem_of(plan, manifest)
-        self.rule: TargetRule = target_rule(
-            manifest, self.problem.loss, plan.positive, plan.class_weight
-        )
-        self.rule = with_offsets(self.rule, manifest.offsets, self.problem.loss)
+        self.rule: TargetRule = training_rule(plan, manifest, self.problem.loss)
         self._require_memory(manifest.n_features)
         self.problem, _ = levelled(self.problem, self.rule, dataset, dataset.sample(MOST_ROWS))
         sampled = sampled_sigma_square(dataset, self.rule)

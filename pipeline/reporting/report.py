@@ -12,7 +12,7 @@ from fewpass.pipeline.runs.outcome import Convergence, bound
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved, is_of_model
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.runs.work_done import WorkDone
+from fewpass.pipeline.runs.timeline_points import WorkDone
 from fewpass.pipeline.sizes import format_bytes
 
 IMAGE = "report/loss.png"

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
-from queue import Queue
-from threading import Event as Signal
-from threading import Semaphore, Thread
-from typing import Any, NamedTuple, Protocol, Self
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -30,7 +27,6 @@ from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table
 
 FEW_COLUMNS = 512  # up to here a state has no more than rows have
-POLL_S = 0.2  # how often a thread looks whether it is to end
 
 
 class Buffer(NamedTuple):
@@ -58,10 +54,6 @@ class OpenedSource(Protocol):
         """The first rows."""
 
     @property
-    def whole(self) -> bool:
-        """Whether these are all rows."""
-
-    @property
     def may_grow(self) -> bool:
         """Whether rows to come may have columns that the first do not."""
 
@@ -76,9 +68,6 @@ class OpenedSource(Protocol):
     @property
     def endless(self) -> bool:
         """Whether the number of rows to come is unknown."""
-
-    def most_in_buffer(self, most: int) -> int:
-        """Return the expected bytes of rows in a buffer, of `most` at most."""
 
     def notes(self) -> tuple[str, ...]:
         """Return remarks on the rows that were read so far, in sentences."""
@@ -224,40 +213,20 @@ class _ReadAhead:
 
     def __init__(self, buffers: Generator[Buffer]) -> None:
         self._buffers = buffers
-        self._ready: Queue[Any] = Queue()  # a buffer, an error, or None after the last
-        self._wanted, self._over = Semaphore(1), Signal()
-        self._thread = Thread(target=self._make, name="fewpass-source", daemon=True)
-        self._thread.start()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="fewpass-source")
+        self._ready = self._made()
+
+    def _made(self) -> Future[Buffer | None]:
+        return self._thread.submit(next, self._buffers, None)
 
     def close(self) -> None:
         """Make no more, and wait for the thread."""
-        self._over.set()
-        self._thread.join()
+        self._thread.shutdown(cancel_futures=True)
+        self._buffers.close()
 
     def next(self) -> tuple[Buffer | None, float]:
         """Return the next buffer, None after the last, and the seconds that it was waited for."""
         asked = time.perf_counter()
-        made = self._ready.get()
-        if isinstance(made, BaseException):
-            raise made
-        self._wanted.release()
+        made = self._ready.result()
+        self._ready = self._made()
         return made, time.perf_counter() - asked
-
-    def _make(self) -> None:
-        try:
-            with closing(self._buffers) as buffers:
-                while self._is_one_wanted():
-                    buffer = next(buffers, None)
-                    self._ready.put(buffer)
-                    if buffer is None:
-                        return
-                    del buffer
-        except BaseException as error:  # noqa: BLE001 - raised where the buffer would have come
-            self._ready.put(error)
-
-    def _is_one_wanted(self) -> bool:
-        """Wait until one more buffer is wanted; False when none will be."""
-        while not self._wanted.acquire(timeout=POLL_S):
-            if self._over.is_set():
-                return False
-        return not self._over.is_set()

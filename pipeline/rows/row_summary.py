@@ -44,9 +44,7 @@ class RowSummary(NamedTuple):
     weights: WeightStats | None
     sums: NDArray[np.float64] | None  # `weighted_sums`; None: no weights and no offsets
     has_offset: bool
-    counts: (
-        NDArray[np.int64] | None
-    )  # rows of each label; None: not counted, or targets are numbers
+    counts: NDArray[np.int64] | None  # of each label; None: not counted, or targets are numbers
     values: Values | None  # of targets that are numbers; None: not counted, or these are labels
 
     @classmethod

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics, LargestValues
+from fewpass.pipeline.rows.units import FILLED, UNLIKE, unlike_sizes
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.solvers.protocol import Weights
 from fewpass.storage.codec import checksum
@@ -28,10 +29,7 @@ Measured = ColumnStatistics | LargestValues
 
 #: Kinds that have a scale for every column.
 BY_COLUMN = ("maxabs", "rms", "standard")
-#: Columns that are standardised whatever their sizes, where more than this share is filled.
-FEW_COLUMNS, FILLED = 2000, 0.5
-#: Sizes of columns further apart than this factor are of different units.
-UNLIKE = 100.0
+FEW_COLUMNS = 2000  # that are standardised whatever their sizes, where most numbers are not zero
 #: Of the first rows, that decide on it.
 FEWEST_ROWS, MOST_ROWS = 20, 10_000
 
@@ -166,7 +164,7 @@ def resolved(
     X = first.X[:MOST_ROWS].astype(np.float64)
     if X.shape[1] <= FEW_COLUMNS:
         return _of_few(X)
-    return "standard" if _are_unlike(X) else "none"
+    return "none" if unlike_sizes(X) is None else "standard"
 
 
 def _of_few(X: NDArray[np.float64]) -> ScalingKind:
@@ -174,20 +172,9 @@ def _of_few(X: NDArray[np.float64]) -> ScalingKind:
     varies = X.std(axis=0) > 1e-12 * np.abs(X).max(axis=0, initial=0.0)
     if not varies.any():
         return "none"
-    if (X != 0.0).mean() > FILLED or _are_unlike(X):
+    if (X != 0.0).mean() > FILLED or unlike_sizes(X) is not None:
         return "standard"
     return "rms" if np.abs(X).max() > UNLIKE else "none"
-
-
-def _are_unlike(X: NDArray[np.float64]) -> bool:
-    """Say whether the sizes of columns (n, d) that are mostly not zero are far apart."""
-    X = X[:, (X != 0.0).mean(axis=0) > FILLED]
-    deviation = X.std(axis=0)
-    varies = deviation > 1e-12 * np.abs(X).max(axis=0, initial=0.0)
-    if not varies.any():
-        return False
-    largest = np.sqrt(np.square(X[:, varies]).mean(axis=0)).max()
-    return bool(largest > UNLIKE * deviation[varies].min())
 
 
 def measured(kind: ScalingKind, layout: str, n_features: int) -> Measured | None:

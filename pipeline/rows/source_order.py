@@ -1,4 +1,4 @@
-"""How alike the rows of a shuffle buffer are: what it leaves of the order of a source.
+"""Detection of sorted sources by how much shuffle buffers differ.
 
 A source is read once, in its order; only rows of one buffer are permuted.  Where the means of the
 targets differ between groups by more than chance, the source is sorted, by label or by time.
@@ -14,6 +14,20 @@ from pydantic import Field
 Count = Annotated[int, Field(ge=0, le=1 << 62)]
 CLUSTERED = 0.05  # share of the variance that lies between groups
 DEVIATIONS = 5.0  # of what a random order leaves between them
+
+
+def share_between(groups: int, rows: int, squares: float, variance: float) -> float:
+    """Return the part of a variance that lies between groups of rows; 0 where chance explains it.
+
+    `squares` are the sum of squares between groups.
+    Under a random order the sum of squares between K groups, over the variance, has mean K - 1 and
+    variance about 2 (K - 1).
+    """
+    if variance <= 0.0 or groups < 2:
+        return 0.0
+    between = squares / variance
+    chance = groups - 1 + DEVIATIONS * math.sqrt(2.0 * (groups - 1))
+    return between / float(rows) if between > chance else 0.0
 
 
 class GroupSums(NamedTuple):
@@ -36,19 +50,12 @@ class GroupSums(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Share of the variance of y that lies between groups; 0 where chance explains it.
-
-        Of K groups in random order the sum of squares between them, over the variance, has the
-        mean K - 1 and a variance of about 2 (K - 1).
-        """
-        if self.groups < 2:
-            return 0.0
-        mean, variance = self.total / self.rows, self._variance
+        """Share of the variance of y that lies between groups; 0 where chance explains it."""
         if not self.varies:
             return 0.0
-        ratio = (self.between - self.rows * mean * mean) / variance
-        chance = self.groups - 1 + DEVIATIONS * math.sqrt(2.0 * (self.groups - 1))
-        return ratio / self.rows if ratio > chance else 0.0
+        mean = self.total / self.rows
+        squares = self.between - self.rows * mean * mean
+        return share_between(self.groups, self.rows, squares, self._variance)
 
     @property
     def _variance(self) -> float:

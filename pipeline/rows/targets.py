@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.solvers.losses import Loss
-from fewpass.storage.manifest import Labels, OffsetStats, Values
+from fewpass.storage.manifest import Labels, Values
 
 #: Weights of rows by label (1 where it is not named); or those that make all labels equal.
 ClassWeight = Literal["balanced"] | dict[str, float] | None
@@ -108,21 +108,6 @@ def folds_in(chunk: int, rows: int, n_chunks: int, n_folds: int) -> NDArray[np.i
     Chunks are dealt to folds in turn; where they are fewer than folds, the rows of each are.
     """
     return np.arange(rows) % n_folds if n_chunks < n_folds else np.full(rows, chunk % n_folds)
-
-
-def with_offsets(rule: TargetRule, offsets: OffsetStats | None, loss: Loss) -> TargetRule:
-    """Return the rule by which a method is given rows with offsets: as rows without any.
-
-    Raises BadInput where the loss takes none.
-    """
-    if offsets is None:
-        return rule
-    if rule.positive >= 0 or rule.n_classes or not loss.takes_numbers:
-        raise BadInput(
-            f"The rows have offsets, and the {loss.name} loss takes none: they are for losses of "
-            "numbers, such as counts. Ingest the rows without `offset` and `exposure`."
-        )
-    return rule._replace(folds=loss)
 
 
 def _require_defined(rule: TargetRule, targets: Labels | Values, loss: Loss) -> None:
@@ -240,3 +225,39 @@ def shown(targets: Labels) -> str:
     """Name the first few labels."""
     names = [label_text(label) for label in targets.labels]
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+
+
+# -- the range of targets seen, which predicted numbers are clipped to ----------------------------
+
+Bounds = tuple[float, float]
+
+
+def range_with(seen: Bounds | None, targets: NDArray[np.float64]) -> Bounds:
+    """Return the lowest and the highest of targets (n,) and of those seen before."""
+    return union_of(seen, (float(targets.min()), float(targets.max())))
+
+
+def union_of(one: Bounds | None, other: Bounds) -> Bounds:
+    """Return the range of two."""
+    return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
+
+
+def with_zero(seen: Bounds) -> Bounds:
+    """Return what predictions are clipped to: 0 is the lower bound where no target is below it."""
+    return min(seen[0], 0.0), seen[1]
+
+
+def range_of(data: Targeted, loss: Loss, positive: str | None) -> Bounds | None:
+    """Return the range of the targets of a data set; None where no numbers are predicted."""
+    if not loss.takes_numbers or positive is not None:
+        return None
+    targets = data.targets
+    if isinstance(targets, Labels):
+        numbers = [float(label) for label in targets.labels]
+        return min(numbers), max(numbers)
+    return targets.minimum, targets.maximum
+
+
+def clipped(predictions: NDArray[np.float64], bounds: Bounds | None) -> NDArray[Any]:
+    """Return predictions (n,) within bounds; as they are without."""
+    return predictions if bounds is None else np.clip(predictions, *bounds)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.rows.scaling import UNLIKE
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable, Table
 
@@ -15,7 +14,9 @@ Vector = NDArray[Any]
 
 #: Statistics of more columns are not looked at: most are zero in most rows then.
 MOST_COLUMNS = 1 << 20
-_FILLED = 0.5
+FILLED = 0.5  # share of the numbers of a column that are not zero, where its size says something
+#: Sizes of columns further apart than this factor are of different units.
+UNLIKE = 100.0
 #: Scalings that make the mean square of every column about 1.
 SQUARED = ("rms", "standard")
 
@@ -37,14 +38,16 @@ def unlike_columns(dataset: Dataset) -> float | None:
 
 def unlike_rows(table: Table) -> float | None:
     """Return the same of rows in memory that are dense; None of others."""
-    if not isinstance(table, DenseTable):
-        return None
-    X = table.X.astype(np.float64)
+    return unlike_sizes(table.X.astype(np.float64)) if isinstance(table, DenseTable) else None
+
+
+def unlike_sizes(X: Vector) -> float | None:
+    """Return the same of columns (n, d)."""
     return _ratio_of_sizes(np.count_nonzero(X, axis=0), X.mean(axis=0), X.var(axis=0), len(X))
 
 
 def _ratio_of_sizes(count: Vector, mean: Vector, variance: Vector, n: int) -> float | None:
-    varies = (count > _FILLED * n) & (variance > 1e-24 * mean * mean)
+    varies = (count > FILLED * n) & (variance > 1e-24 * mean * mean)
     if not varies.any():
         return None
     sizes = np.sqrt(variance[varies] + mean[varies] ** 2)

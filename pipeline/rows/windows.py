@@ -165,11 +165,9 @@ def row_order(plan: WindowPlan, window: Window, rows: NDArray[np.int64]) -> NDAr
         return rows
     key = [plan.seed, ROWS_OF_A_WINDOW, window.sweep, window.turn, window.chunks[0]]
     generator = np.random.default_rng(key)
-    return (
-        shuffled_blocks(rows, generator)
-        if window.order == "random"
-        else generator.permutation(rows)
-    )
+    if window.order == "random":
+        return shuffled_blocks(rows, generator)
+    return generator.permutation(rows)
 
 
 def largest_window(manifest: Manifest, plan: WindowPlan) -> tuple[int, int]:

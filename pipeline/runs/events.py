@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.sizes import counted
-from fewpass.solvers.protocol import Certificate
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.span import SpanReport
 
 Losses = Sequence[tuple[int, float, float]]  # rows of a span, rows monitored, sum of their losses
 ON_EVERY_LINE = ("passes", "rows_seen", "rows_in_sweep")  # fields of the cursor
@@ -31,10 +33,6 @@ class Facts:
     def __init_subclass__(cls) -> None:
         if "kind" in vars(cls):
             KINDS[cls.kind] = cls
-
-    def logged(self) -> dict[str, Any]:
-        """Return the fields of a line of the log."""
-        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,13 @@ class Work(Facts):
     peak_memory: int  # bytes, of the process that the span ran in
     worker: str = ""  # host and process
     losses: Losses = ()  # inside the span, where the method reports them
+
+    @classmethod
+    def of(cls, report: SpanReport, **more: Any) -> Self:
+        """Return what the log has of a span's report."""
+        names = {each.name for each in fields(cls)}
+        own = {name: value for name, value in report._asdict().items() if name in names}
+        return cls(**own, **more)
 
 
 @dataclass(frozen=True)
@@ -141,17 +146,10 @@ class Certification(Facts):
     kind = "certificate"
     objective: float
     gap: float
+    relative_gap: float  # what is compared with the tolerance; of several models the largest
     left_passes: float | None = None  # to the tolerance, at the present rate
     margin: float | None = None  # of SIMBA
     margin_bound: float | None = None
-    relative_gap: float | None = None  # of several models the largest; None in older logs
-
-    @property
-    def relative(self) -> float:
-        """What is compared with the tolerance; of older logs an upper bound of it."""
-        if self.relative_gap is not None:
-            return self.relative_gap
-        return Certificate(self.objective, self.gap).relative
 
 
 @dataclass(frozen=True)
@@ -268,11 +266,6 @@ class Event:
     def kind(self) -> str:
         """The name of its kind in the log."""
         return str(self.facts.kind)
-
-    @classmethod
-    def of(cls, kind: str, cursor: Cursor, **facts: Any) -> Self:
-        """Make an event of a kind; TypeError where the facts are not those of the kind."""
-        return cls(KINDS[kind](**facts), cursor)
 
     @classmethod
     def read(cls, line: Mapping[str, Any]) -> Self | None:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.runs.criterion import criterion_of
 from fewpass.solvers.protocol import Certificate, Weights
 
 ALIKE = 1e-3  # of a loss: models that are only good to a percent are alike where theirs differ less
@@ -29,6 +28,11 @@ class Candidate(NamedTuple):
     standard_error: float | None = None  # of how far the loss is above the best one
     nonzeros: int | None = None  # weights that are not 0, of all classes, under an l1 penalty
     cost: float | None = None  # of the metric that was asked for, lower is better; None: the loss
+
+    @property
+    def criterion(self) -> float:
+        """What candidates are compared by: the lower the better."""
+        return self.loss if self.cost is None else self.cost
 
 
 class Choice(NamedTuple):
@@ -72,9 +76,7 @@ def best_of(candidates: list[Candidate], usual: float | None = None) -> Choice:
     least: a standard error of few rows is large, and would take whatever fits worst.
     """
     if any(each.cost is not None for each in candidates):
-        least_cost = min(
-            candidates, key=lambda each: (criterion_of(each.loss, each.cost), -each.lam)
-        )
+        least_cost = min(candidates, key=lambda each: (each.criterion, -each.lam))
         return Choice(least_cost.lam, tuple(candidates))
     best = min(candidates, key=lambda each: (each.loss, -each.lam))
     least, most = ALIKE * abs(best.loss), np.inf if usual is None else CLOSE * abs(best.loss)

@@ -1,4 +1,4 @@
-"""One training at a time in a run's folder, one refresh in a store, nobody locked out by the dead.
+"""Leases: one training at a time in a run's folder, one refresh in a store; the dead's expire.
 
 The holder's name lies in `lease.json`, of a store in `refresh.lease.json`, created only where there
 is none, and is written again every few seconds.  A lease is stale when its holder is dead: on the

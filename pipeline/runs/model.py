@@ -13,8 +13,7 @@ from fewpass.pipeline.matching import Matched, listed, match_features
 from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.rows.scaling import Scaler
-from fewpass.pipeline.rows.target_range import Bounds, union_of, with_zero
-from fewpass.pipeline.rows.targets import TargetRule, target_rule
+from fewpass.pipeline.rows.targets import Bounds, TargetRule, target_rule, union_of, with_zero
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved, is_of_model, require_array, unfit
@@ -89,7 +88,8 @@ def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
     rule = target_rule(record, loss, plan.positive, plan.class_weight)
     require_array(snapshot, "coef", coef_shape(rule, record.n_features))
     scale, shift = _scaling_in(snapshot, record)
-    require_calibration(snapshot, saved.calibration, rule.n_classes)
+    if saved.calibration is not None and not saved.calibration.fits(rule.n_classes):
+        raise unfit(snapshot, f"its calibration is none for {rule.n_classes or 2} classes")
     return Model(
         run, record, snapshot.name, saved.weights, trained_lam(record, saved), scale, shift,
         saved.calibration, _seen(record, saved),
@@ -100,14 +100,6 @@ def _seen(record: RunRecord, saved: Saved) -> Bounds | None:
     """Return the range of targets learnt from; of a source it was known only in the end."""
     later = saved.source.targets if saved.source else None
     return record.seen if record.seen is None or later is None else union_of(record.seen, later)
-
-
-def require_calibration(
-    snapshot: Snapshot, calibration: Calibration | None, n_classes: int
-) -> None:
-    """Refuse what makes no probabilities of this model's scores; BadInput."""
-    if calibration is not None and not calibration.fits(n_classes):
-        raise unfit(snapshot, f"its calibration is none for {n_classes or 2} classes")
 
 
 def require_offsets(record: RunRecord, dataset: Dataset) -> None:

@@ -122,7 +122,7 @@ class Trained(NamedTuple):
 
 
 def bound(certified: Certificate | None) -> str | None:
-    """Write how far the optimum is at most; gaps as large as the objectives are of no use."""
+    """Format the bound on the gap; one as large as the objective says nothing."""
     if certified is None:
         return None
     if certified.proves_nothing:

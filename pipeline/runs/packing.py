@@ -137,7 +137,7 @@ def _unpack(kind: type, numbers: Mapping[str, Any], arrays: Arrays) -> State:
     state = from_named_fields(kind, fields)
     if state is None or len(fields) != sum(1 for _ in named_fields(state)):
         raise BadInput(
-            f"This run was begun by a version of fewpass whose {kind.__name__} was another. Go on "
+            f"This run was started by a fewpass version with a different {kind.__name__}. Go on "
             "with that version, or begin a new run at its model (`start_from=RUN`)."
         )
     return state

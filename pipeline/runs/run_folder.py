@@ -50,18 +50,18 @@ class RunFolder:
         """Whether a training has begun here."""
         return self.folder.exists(KEY)
 
-    def begin(self, record: RunRecord, data: Manifest | None = None) -> None:
-        """Write down what is going to be done; refuses a folder with another plan in it.
+    def begin(self, record: RunRecord, data: Manifest | None = None) -> RunRecord:
+        """Write down what is going to be done, and return what holds: a run goes on with its own.
 
-        `data` is what the data set is now, if it is one.
+        Refuses a folder with another plan in it; `data` is what the data set is now, if it is one.
         """
         if self.exists():
-            self._require_same(record, data)
-        else:
-            self._require_free()
-            self.folder.require_writable()
-            document = json.loads(record.model_dump_json())  # what is foreseen as infinite is null
-            self.folder.write(KEY, seal(document, indent=2))
+            return self._require_same(record, data)
+        self._require_free()
+        self.folder.require_writable()
+        document = json.loads(record.model_dump_json())  # what is foreseen as infinite is null
+        self.folder.write(KEY, seal(document, indent=2))
+        return record
 
     def _require_free(self) -> None:
         """Refuse to begin a run in what is something else: its files would be mixed up."""
@@ -153,20 +153,17 @@ class RunFolder:
                 "fewpass that began it, or train again."
             )
 
-    def _require_same(self, new: RunRecord, data: Manifest | None) -> None:
+    def _require_same(self, new: RunRecord, data: Manifest | None) -> RunRecord:
+        """Return the record that is there; PlanMismatch where the new one has another plan."""
         old = self.record()
-        changed = {
-            name: (getattr(old.plan, name), getattr(new.plan, name))
-            for name in TrainingPlan.model_fields
-            if getattr(old.plan, name) != getattr(new.plan, name) and name != "snapshot_every"
-        }
-        if changed:
+        if changed := changed_settings(old.plan, new.plan):
             said = "; ".join(s for k, (a, b) in changed.items() for s in _differences(k, a, b))
             raise PlanMismatch(
                 f"{self.url} holds a run of another plan: {said} ({self.folder.address(KEY)}). "
                 "Continue it with fewpass resume, or train into a new folder."
             )
         self.require_data(old, new.dataset_fingerprint, data)
+        return old
 
     def require_data(
         self, record: RunRecord, fingerprint: str, data: Manifest | None = None
@@ -208,8 +205,14 @@ class RunFolder:
                 )
 
 
+def changed_settings(old: TrainingPlan, new: TrainingPlan) -> dict[str, tuple[Any, Any]]:
+    """Return what two plans have for settings that the model depends on, where they differ."""
+    both = {name: (getattr(old, name), getattr(new, name)) for name in TrainingPlan.model_fields}
+    return {k: (a, b) for k, (a, b) in both.items() if a != b and k != "snapshot_every"}
+
+
 def _differences(setting: str, old: Any, new: Any) -> Iterator[str]:
-    """Say in what a setting differs: of one that consists of others, in which of them."""
+    """Describe how a setting differs, field by field for nested ones."""
     if isinstance(old, SourceReading | SourceOptions) and isinstance(new, type(old)):
         for name in type(old).model_fields:
             if (a := getattr(old, name)) != (b := getattr(new, name)):

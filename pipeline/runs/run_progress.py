@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.runs.events import ON_EVERY_LINE, Event, Facts
 from fewpass.pipeline.runs.saved import Cursor
-
-
-class EventLog(Protocol):
-    """Where events go."""
-
-    def log(self, event: str, **facts: Any) -> None:
-        """Append an event."""
 
 
 class Progress:
@@ -27,12 +20,17 @@ class Progress:
         Where in the plan it is, and what it took so far.
     on_reduce : Callable
         Hears of the spans of reductions, which no iteration over a run yields.
+
+    Parameters
+    ----------
+    log
+        Appends an event to a run's log.
     """
 
-    def __init__(self, run: EventLog) -> None:
+    def __init__(self, log: Callable[..., None]) -> None:
         self.cursor = Cursor()
         self.on_reduce: Callable[[Event], None] = lambda _: None
-        self._run = run
+        self._log = log
         self._began = time.perf_counter()
         self._seconds_before = 0.0
         self._peak_memory = 0
@@ -65,5 +63,5 @@ class Progress:
     def event(self, facts: Facts) -> Event:
         """Log an event with these facts, and return it."""
         where = {name: getattr(self.cursor, name) for name in ON_EVERY_LINE}
-        self._run.log(facts.kind, **where, **facts.logged())
+        self._log(facts.kind, **where, **vars(facts))
         return Event(facts, self.cursor)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -21,6 +20,8 @@ from fewpass.storage.kinds import RUN_FORMAT
 from fewpass.storage.manifest import Labels, Manifest, OffsetStats, Scaling, Values
 
 FORMAT_VERSION: Final = 1
+#: Fields that are those of the data set.
+OF_DATA_SET = ("layout", "dtype", "n_rows", "n_features", "targets", "scaling", "offsets")
 
 
 class RunRecord(BaseModel):
@@ -102,44 +103,16 @@ class RunRecord(BaseModel):
         return tuple(dict.fromkeys((*self.learnt_before, *self.rows_of)))
 
     @classmethod
-    def of(
-        cls,
-        plan: TrainingPlan,
-        manifest: Manifest,
-        foreseen: Forecast | None,
-        methods: MethodChoice | None = None,
-        columns: Schema | None = None,
-        warnings: Sequence[str] = (),
-        hashed_names: HashedNames | None = None,
-        lam_origin: LamOrigin | None = None,
-        seen: tuple[float, float] | None = None,
-        level: float | tuple[float, ...] = 0.0,
-        learnt_before: tuple[str, ...] = (),
-        held_out_fingerprint: str | None = None,
-    ) -> RunRecord:
-        """Return the record of a run that is about to begin on a data set."""
+    def of(cls, plan: TrainingPlan, manifest: Manifest, **others: Any) -> RunRecord:
+        """Return the record of a run that is about to begin on a data set; `others` are fields."""
+        own = {name: getattr(manifest, name) for name in OF_DATA_SET}
         return cls(
             plan=plan,
             dataset_fingerprint=manifest.fingerprint,
-            layout=manifest.layout,
-            n_rows=manifest.n_rows,
-            n_features=manifest.n_features,
-            targets=manifest.targets,
-            scaling=manifest.scaling,
-            offsets=manifest.offsets,
-            dtype=manifest.dtype,
-            columns=columns,
-            hashed_names=hashed_names or {},
-            versions=dict(recorded_versions()),
-            forecast=foreseen,
-            warnings=tuple(warnings),
-            methods=methods,
-            lam_origin=lam_origin,
-            seen=seen,
-            level=level,
             parts=tuple(part.fingerprint for part in manifest.parts),
-            learnt_before=learnt_before,
-            held_out_fingerprint=held_out_fingerprint,
+            versions=dict(recorded_versions()),
+            **own,
+            **others,
         )
 
 

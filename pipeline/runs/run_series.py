@@ -47,15 +47,11 @@ def _names_of(pattern: str, key: str) -> tuple[Folder, list[str]]:
     place, _, first = parts[0].rpartition("/")
     below = Folder(place or ".")
     shape = "".join(PLACEHOLDERS.get(part, re.escape(part)) for part in [first, *parts[1:]])
-    objects = below.list()
-    being_removed = {folder for folder, _, name in map(_parts, objects) if name == REMOVED}
-    names = {folder for folder, _, name in map(_parts, objects) if name == key}
+    objects = [each.rpartition("/") for each in below.list()]
+    being_removed = {folder for folder, _, name in objects if name == REMOVED}
+    names = {folder for folder, _, name in objects if name == key}
     names -= being_removed if key == KEY else set()
     return below, sorted((n for n in names if re.fullmatch(shape, n)), reverse=True)
-
-
-def _parts(key: str) -> tuple[str, str, str]:
-    return key.rpartition("/")
 
 
 def is_finished(run: RunFolder) -> bool:

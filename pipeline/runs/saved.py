@@ -68,16 +68,11 @@ class SnapshotFields:
     cursor: Cursor
     certificate: Certificate | None  # of the weights
     finished: bool
-    choice: Choice | None = None
-    """Of one lam, where there are several or rows were held out."""
-    calibration: Calibration | None = None
-    """From scores to probabilities; None where none was asked for, and before the end."""
-    validation: Validation | None = None
-    """Scores of held-out rows after every epoch; None without early stopping."""
-    source: SourcePosition | None = None
-    """Position in a source that is read once; None for a training on a data set."""
-    groups: tuple[GroupDone, ...] = ()
-    """Groups of classes that are trained; those after the current one have no weights yet."""
+    choice: Choice | None = None  # of one lam, where there are several or rows were held out
+    calibration: Calibration | None = None  # at the end, where it was asked for
+    validation: Validation | None = None  # scores of held-out rows; None without early stopping
+    source: SourcePosition | None = None  # None for a training on a data set
+    groups: tuple[GroupDone, ...] = ()  # those after the current one have no weights yet
 
     def snapshot_fields(self) -> dict[str, Any]:
         """Return these fields alone, by name."""
@@ -95,12 +90,9 @@ class Attributes(SnapshotFields):
     state: str
     streams: Annotated[tuple[dict[str, JsonValue], ...], Field(min_length=1)]
     intercept: float | tuple[float, ...]
-    record: str
-    """Fingerprint of the run's run.json."""
-    best_intercept: float | tuple[float, ...] | None = None
-    """Of the best model so far, whose coefficients are the array best_coef."""
-    trained_intercept: tuple[float, ...] | None = None
-    """Of the models of all lam in groups, whose coefficients are the array trained_coef."""
+    record: str  # fingerprint of the run's run.json
+    best_intercept: float | tuple[float, ...] | None = None  # of best_coef: the best model so far
+    trained_intercept: tuple[float, ...] | None = None  # of trained_coef: all lam, in groups
 
 
 class StoredState(NamedTuple):
@@ -232,7 +224,7 @@ def require_array(snapshot: Snapshot, name: str, shape: tuple[int, ...]) -> NDAr
 def unfit(snapshot: Snapshot, fault: str) -> BadInput:
     """Return the error for a snapshot that was not written by a training of this run."""
     return BadInput(
-        f"{snapshot.address} is not what a training of this run writes: {fault}. "
+        f"{snapshot.address} was not written by this run: {fault}. "
         "Delete it to go on from the one before, or train again."
     )
 

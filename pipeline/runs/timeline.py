@@ -27,10 +27,16 @@ from fewpass.pipeline.runs.events import (
     Switch,
     Work,
 )
-from fewpass.pipeline.runs.pace import NEWEST, Silence, silence
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.timeline_points import Certified, Point, Worker
-from fewpass.pipeline.runs.work_done import WorkDone
+from fewpass.pipeline.runs.timeline_points import (
+    NEWEST,
+    Certified,
+    Point,
+    Silence,
+    WorkDone,
+    Worker,
+    silence,
+)
 
 RECENT_SECONDS = 10.0  # what the speed of a live display looks back on
 REDUCTIONS = -1  # the stream of all reductions
@@ -185,7 +191,7 @@ class Timeline:
         self.loss_sums = self._sums_at[-1] if self._sums_at else {}
 
     def _hear_certificate(self, _event: Event, facts: Certification) -> None:
-        now = Certified(self.passes, facts.objective, facts.gap, self.seconds, facts.relative)
+        now = Certified(self.passes, facts.objective, facts.gap, self.seconds, facts.relative_gap)
         while self.certificates and self.certificates[-1].passes >= now.passes:
             self.certificates.pop()
         self.certificates.append(now)
@@ -253,7 +259,7 @@ class Timeline:
         """The share done, by passes or by digits of the tolerance: whichever is nearer."""
         nearer = 0.0
         if self.proven and self.tol:
-            nearer = digits(self.proven.relative) / digits(self.tol)
+            nearer = digits(self.proven.relative_gap) / digits(self.tol)
         of_group = min(1.0, max((self.passes - self._began) / self._allowed, nearer))
         return min(1.0, (self._trained + of_group) / self._groups)
 

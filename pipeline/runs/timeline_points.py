@@ -1,8 +1,9 @@
-"""What a timeline has of single moments: losses, certificates, workers."""
+"""What a timeline has of single moments: losses, certificates, workers, work done; and silences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import NamedTuple
 
 #: What a gap as large as the objective is: no loss is below 0, which nobody doubts.
@@ -51,3 +52,88 @@ class Worker(NamedTuple):
     rows: int = 0  # of the current pass
     memory: int = 0  # bytes, the most ever
     seconds: float = 0.0  # when it was last heard of
+
+
+SHORTEST_S = 0.5  # that a speed is the mean of
+
+
+class WorkDone(NamedTuple):
+    """Amounts so far; all seconds but the first are added up over the workers."""
+
+    seconds: float = 0.0
+    passes: float = 0.0
+    rows: float = 0  # stepped or added up
+    bytes_read: float = 0
+    working: float = 0.0
+    waiting: float = 0.0
+
+    def since(self, before: WorkDone) -> WorkDone:
+        """Return the amounts between two moments."""
+        return WorkDone(*(now - then for now, then in zip(self, before, strict=True)))
+
+    def per_second(self, amount: float) -> float:
+        """Return an amount per second; 0 of no time."""
+        return amount / self.seconds if self.seconds > 0.0 else 0.0
+
+
+def speeds(marks: Sequence[WorkDone]) -> list[WorkDone]:
+    """Return amounts over intervals of a hundredth of the time, of half a second at least.
+
+    `seconds` of each is its end, the other fields are per second.  A run that is shorter is one
+    interval.
+    """
+    if not marks:
+        return []
+    whole = marks[-1].seconds
+    interval = min(max(SHORTEST_S, whole / 100), whole)
+    before, speeds_so_far = WorkDone(), list[WorkDone]()
+    for mark in marks:
+        took = mark.since(before)
+        if took.seconds >= interval > 0.0:
+            each = (amount / took.seconds for amount in took[1:])
+            speeds_so_far.append(WorkDone(mark.seconds, *each))
+            before = mark
+    return speeds_so_far
+
+
+# -- how long a training may be silent, by its own pace: a stuck one differs from a slow one -------
+
+TIMES = 10.0  # the usual silence
+FLOOR_S = 60.0  # a shorter silence is never too long
+FEWEST = 3  # silences that a usual one is known from
+NEWEST = 50  # that it is the median of
+
+
+class Silence(NamedTuple):
+    """How long a training has been silent, and how long it may be."""
+
+    seconds: float
+    usual: float  # seconds from one sign of progress to the next
+    most: float
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether it has been silent for longer than it may."""
+        return self.seconds > self.most
+
+    def sentence(self) -> str:
+        """Say how long it has been silent, and what is usual."""
+        return f"no progress for {self.seconds:.0f} s, where {self.usual:.1f} s are usual"
+
+
+def silence(before: Sequence[float], seconds: float, floor: float = FLOOR_S) -> Silence | None:
+    """Judge a silence by those before it; None while they are too few.
+
+    Parameters
+    ----------
+    before
+        Seconds between signs of progress, the newest last.
+    seconds
+        Since the last one.
+    floor
+        Seconds that any training may be silent.
+    """
+    if len(before) < FEWEST:
+        return None
+    usual = median(before[-NEWEST:])
+    return Silence(seconds, usual, max(TIMES * usual, floor))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fewpass.pipeline.runs.criterion import criterion_of
 from fewpass.solvers.protocol import Certificate
 
 #: A held-out loss counts as lower where it is so by this share: the last digits always move.
@@ -22,7 +21,7 @@ class ValidationPoint(NamedTuple):
     @property
     def criterion(self) -> float:
         """What points are compared by: the lower the better."""
-        return criterion_of(self.loss, self.cost)
+        return self.loss if self.cost is None else self.cost
 
 
 class Validation(NamedTuple):

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.passes.reduce_span import ReduceReport
+from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.rows.buffers import free_buffers
-from fewpass.pipeline.rows.target_range import clipped
-from fewpass.pipeline.rows.targets import Targeted, TargetRule, label_text
+from fewpass.pipeline.rows.targets import Targeted, TargetRule, clipped, label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.evaluate_classes import (
@@ -87,7 +86,7 @@ def evaluate(
     model: Model,
     dataset: Dataset,
     executor: Executor,
-    on_report: Callable[[ReduceReport], None] = lambda _: None,
+    on_report: Callable[[SpanReport], None] = lambda _: None,
     rules: Matching = BY_NAME,
     asked: AskedMetrics = USUAL,
 ) -> Evaluation:

@@ -10,8 +10,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import reduce
-from fewpass.pipeline.passes.reduce_span import ReduceReport
-from fewpass.pipeline.passes.span import Job
+from fewpass.pipeline.passes.span import Job, SpanReport
 from fewpass.pipeline.planning.column_groups import with_groups
 from fewpass.pipeline.planning.planned_problem import stats_of
 from fewpass.pipeline.planning.problem import loss_word
@@ -33,7 +32,7 @@ def scored(
     dataset: Dataset,
     executor: Executor,
     what: Callable[[TargetRule], Sum],
-    on_report: Callable[[ReduceReport], None] = lambda _: None,
+    on_report: Callable[[SpanReport], None] = lambda _: None,
     rules: Matching = BY_NAME,
 ) -> tuple[Job, Any, Matched]:
     """Evaluate the sum that `what` makes for a rule of targets over a data set.

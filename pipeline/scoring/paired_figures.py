@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.column_groups import with_groups
-from fewpass.pipeline.rows.target_range import clipped
-from fewpass.pipeline.rows.targets import label_text, target_rule
+from fewpass.pipeline.rows.targets import clipped, label_text, target_rule
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts

@@ -13,8 +13,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.problem import loss_of
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
-from fewpass.pipeline.rows.target_range import clipped
-from fewpass.pipeline.rows.targets import label_text
+from fewpass.pipeline.rows.targets import clipped, label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.output_table import OutputTable
 from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT, defused

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.rows.target_range import Bounds
-from fewpass.pipeline.runs.criterion import criterion_of
+from fewpass.pipeline.rows.targets import Bounds
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.losses.wide_loss import WideLoss
@@ -29,7 +28,7 @@ class RowLosses(NamedTuple):
 
     def criterion(self) -> NDArray[np.float64]:
         """Return what models are compared by, (M,): the lower the better."""
-        return criterion_of(self.mean(), self.costs)
+        return self.mean() if self.costs is None else self.costs
 
     def mean(self) -> NDArray[np.float64]:
         """Return the mean loss of every model, (M,)."""

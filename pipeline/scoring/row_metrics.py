@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.target_range import Bounds, clipped
-from fewpass.pipeline.rows.targets import TargetRule
+from fewpass.pipeline.rows.targets import Bounds, TargetRule, clipped
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -116,6 +117,7 @@ def settings(*plans: type[BaseModel]) -> dict[str, Setting]:
     return {name: of[0] for plan in plans for name, of in _by_name(plan).items() if _has_name(of)}
 
 
+@cache
 def _by_name(plan: type[BaseModel]) -> dict[str, list[Setting]]:
     """Return the settings of each name, the outermost first."""
     every: dict[str, list[Setting]] = {}

@@ -107,9 +107,8 @@ class Lam:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            cls.of, serialization=core_schema.plain_serializer_function_ser_schema(_written)
-        )
+        written = core_schema.plain_serializer_function_ser_schema(lambda lam: lam.written)
+        return core_schema.no_info_plain_validator_function(cls.of, serialization=written)
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -127,10 +126,6 @@ def shares_of_path() -> list[float]:
 
 def _value(factor: Factor, of: float) -> float:
     return factor.number / of if factor.unit == "/n" else factor.number * of
-
-
-def _written(lam: Lam) -> float | str:
-    return lam.written
 
 
 def _factor(text: str, written: float | str) -> Factor:

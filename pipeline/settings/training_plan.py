@@ -239,23 +239,23 @@ class TrainingPlan(Described):
             return self
         needs = method_class(self.solver.kind).needs
         only = needs.only_loss.name
-        given = {
-            "loss": self.loss != only,
-            "tol": self.tol is not None,
-            "passes": self.passes != 1,
-            "streams": self.streams != 1,
-            "start_from": self.start_from is not None,
-            "class_weight": self.class_weight is not None,
-            "held_out": self.held_out is not None,
-        }
-        wrong = [name for name, is_wrong in given.items() if is_wrong]
+        wrong = None if self.loss == only else f"loss = {self.loss}"
+        wrong = wrong or self._given(
+            "tol", "passes", "streams", "start_from", "class_weight", "held_out"
+        )
         if wrong:
             raise BadInput(
-                f"{self.solver.kind} cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has "
-                f"the {only} for a loss, one stream, and ends after its own number of steps. "
-                f"Leave it out, or choose {needs.instead}."
+                f"{self.solver.kind} cannot do with {wrong}: it has the {only} for a loss, one "
+                "stream, and ends after its own number of steps. Leave it out, or choose "
+                f"{needs.instead}."
             )
         return self
+
+    def _given(self, *names: str) -> str | None:
+        """Write the first of these settings that is not as usual; None where all are."""
+        fields = type(self).model_fields
+        given = ((name, getattr(self, name)) for name in names)
+        return next((f"{name} = {own}" for name, own in given if own != fields[name].default), None)
 
     @model_validator(mode="after")
     def _charged(self) -> TrainingPlan:
@@ -296,25 +296,17 @@ class TrainingPlan(Described):
         """Refuse what needs rows again where they are read once."""
         if self.source is None:
             return self
-        wrong = {
-            "tol": self.tol is not None,
-            "certify": self.certify,
-            "passes": self.passes != 1,
-            "streams": self.streams != 1,
-            "early_stopping": self.early_stopping,
-            "start_from": self.start_from is not None,
-            "held_out": self.held_out is not None and bool(self.source.test_fraction),
-        }
-        names = [name for name, is_wrong in wrong.items() if is_wrong]
+        again = ("tol", "certify", "passes", "streams", "early_stopping", "start_from")
+        wrong = self._given(*again, *["held_out"] * bool(self.source.test_fraction))
         if self.solver.goal not in (None, "passes"):
             raise BadInput(
                 f"{self.solver.kind} reads rows again and again, and a source is read once. Ingest "
                 "it first (`keep` does), or choose onepass, asgd or sgd."
             )
-        if names:
+        if wrong:
             raise BadInput(
-                f"{names[0]} = {getattr(self, names[0])} needs rows again, and a source is read "
-                "once. Ingest it first (`keep` does), or leave that out."
+                f"{wrong} needs rows again, and a source is read once. Ingest it first (`keep` "
+                "does), or leave that out."
             )
         return self
 

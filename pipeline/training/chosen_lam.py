@@ -18,7 +18,6 @@ taken, which leaves the fewest columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,17 +39,12 @@ LARGEST = 1e7  # of them: where the first is the best, ten times as much is trie
 SHARES = (0.5, 0.2, 0.1, 0.03, 0.01, 0.003)  # of the largest lam, with a penalty of sizes
 
 
-class ChosenLam(NamedTuple):
-    """A plan whose lam is a number, and where that comes from."""
-
-    plan: TrainingPlan
-    origin: LamOrigin | None  # None: it was given, or rows are too few, or too equal, to choose by
-
-
 def with_chosen_lam(
     plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None = None, *, near: bool = True
-) -> ChosenLam:
-    """Return the plan with lam chosen where it is "auto", once it fits into its memory.
+) -> tuple[TrainingPlan, LamOrigin | None]:
+    """Return the plan with lam chosen where it is "auto", once it fits into its memory, and how.
+
+    Nothing is said of a lam that was given, nor where rows are too few, or too equal, to choose by.
 
     Parameters
     ----------
@@ -64,17 +58,17 @@ def with_chosen_lam(
         Whether the training is one of this process, and may use its memory.
     """
     if not plan.lam.is_auto:
-        return ChosenLam(plan, None)
+        return plan, None
     few = dataset.n_rows < LEAST_ROWS or _are_equal(dataset)
     if plan.solver.goal == "steps" or few:
-        return ChosenLam(plan.model_copy(update={"lam": Lam.of("1/n")}), None)
+        return plan.model_copy(update={"lam": Lam.of("1/n")}), None
     require_memory(plan, dataset, near=near)
     with one_blas_thread():
         origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
     lam = Lam.of(origin.written)
     if lam.has("max"):
         lam = Lam.of(best_of([*origin.candidates]).lam)
-    return ChosenLam(plan.model_copy(update={"lam": lam}), origin)
+    return plan.model_copy(update={"lam": lam}), origin
 
 
 def _are_equal(dataset: Dataset) -> bool:
@@ -102,7 +96,9 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
     choice = best_of(candidates, None if plan.l1_share else 1.0 / dataset.n_rows)
     number = numbers[lams.index(choice.lam)]
     ordered = sorted(candidates, key=lambda each: -each.lam)
-    origin = LamOrigin(f"{number:g}{unit}", tuple(ordered), *compared.counts)
+    _, rows, held_out, folds, times = compared
+    written = f"{number:g}{unit}"
+    origin = LamOrigin(written, tuple(ordered), rows, held_out, folds, times)
     # Of shares of the largest lam more than the largest leaves no weight at all.
     ends = {min(numbers): 0.1} | ({max(numbers): 10.0} if unit == "/n" else {})
     return origin._replace(beyond=f"{ends[number] * number:g}{unit}") if number in ends else origin
@@ -110,18 +106,15 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
 
 def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:
     """Return what became of every lam, with the standard errors of the distances to the best."""
-    means = losses.mean()
-    each = zip(
-        lams, means, losses.errors(), losses.standard_errors(int(np.argmin(means))), strict=True
-    )
-    candidates = [
-        Candidate(lam, float(mean), error, standard_error=float(deviation))
-        for lam, mean, error, deviation in each
+    means, costs = losses.mean(), [None] * len(lams)
+    if losses.costs is not None:
+        costs = losses.costs.tolist()
+    deviations = losses.standard_errors(int(np.argmin(means)))
+    each = zip(lams, means, losses.errors(), deviations, costs, strict=True)
+    return [
+        Candidate(lam, float(mean), error, standard_error=float(deviation), cost=cost)
+        for lam, mean, error, deviation, cost in each
     ]
-    if losses.costs is None:
-        return candidates
-    pairs = zip(candidates, losses.costs.tolist(), strict=True)
-    return [one._replace(cost=cost) for one, cost in pairs]
 
 
 def between_best(tried: Sequence[float], means: NDArray[np.float64]) -> float:

@@ -29,6 +29,7 @@ from fewpass.pipeline.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.buffers import rows_taken
 from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.grid import certificate_of, weights_of
 from fewpass.pipeline.runs.model import stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
@@ -37,7 +38,7 @@ from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.regularisation import Lam
-from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.settings.training_plan import MetricName, TrainingPlan
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.training.prepared import Prepared, prepare
 from fewpass.pipeline.training.prepared import no_source as without_source
@@ -48,6 +49,11 @@ from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 
 MOST_FOLDS = 50
+#: Figures of all folds, as far as every fold has them.
+METRICS: tuple[MetricName, ...] = (
+    "loss", "error", "auc", "f1", "balanced_accuracy", "log_loss", "brier", "mse", "rmse", "mae",
+    "mape", "r2", "deviance", "d2",
+)  # fmt: skip
 
 
 class Fold(NamedTuple):
@@ -184,8 +190,9 @@ def _of_lams(
     training = TrainingRun(begins, executor)
     one = begins.plan.model_copy(update={"lam": lams[0]})
     dataset = begins.dataset
+    level, columns = training.problem.level, dataset.schema
     record = RunRecord.of(
-        one, dataset.manifest, None, begins.methods, dataset.schema, level=training.problem.level
+        one, dataset.manifest, methods=begins.methods, columns=columns, level=level
     )
     training.run.begin(record)
     for event in training:
@@ -193,9 +200,10 @@ def _of_lams(
     result, saved = training.result, training.newest
     assert saved is not None, "it has come to its end"
     count = len(lams) * n_folds
-    models, fold_rows = _models(saved.weights, count), begins.planner.problem.rule.fold_rows
-    totals = _scored(record, dataset, models, fold_rows, executor)
+    models = [weights_of(saved.weights, count, k) for k in range(count)]
     problem, numbers = begins.planner.problem, begins.plan.lam.values(dataset.n_rows)
+    fold_rows = problem.rule.fold_rows
+    totals = _scored(record, dataset, models, fold_rows, executor)
     for first, lam in zip(range(0, count, n_folds), numbers, strict=True):
         own, at_lam = range(first, first + n_folds), Task(lam=lam).problem(problem.problem)
         figures = [full_figures(at_lam, record, models[k], totals[k]) for k in own]
@@ -229,7 +237,7 @@ def _scored(
 def _prepared(
     plan: TrainingPlan, lams: Sequence[Lam], url: str, executor: Executor, n_folds: int
 ) -> tuple[Prepared, Sequence[Lam]]:
-    """Make ready a training of all folds' models with as many lam as fit; return it and these."""
+    """Prepare one training of all folds, with as many values of lam as fit; return both."""
     first = plan.model_copy(update={"lam": lams[0]})
     begins = prepare(first, url, None, without_source, near=executor.near)
     lams = (begins.plan.lam, *lams[1:])  # where it was open, it is chosen now
@@ -253,52 +261,27 @@ def _planner(
     return FoldPlanner(with_memory(planner), begins.dataset, n_folds)
 
 
-def _models(weights: Weights, count: int) -> list[Weights]:
-    """Return `count` models, each of one score or of all classes."""
-    size = len(weights.coef) // count
-    if size == 1:
-        each = zip(weights.coef, weights.intercept, strict=True)
-        return [Weights(w, float(b)) for w, b in each]
-    return [
-        Weights(weights.coef[k : k + size], weights.intercept[k : k + size])
-        for k in range(0, count * size, size)
-    ]
-
-
 def _stored(models: Sequence[Weights], dataset: Dataset) -> tuple[Weights, ...]:
     return tuple(stored_weights(one, dataset) for one in models)
 
 
 def _proven(certified: Certificate | None, count: int, k: int) -> tuple[float, float, float]:
     """Return objective, gap and relative gap of model k: of classes the mean and the largest."""
-    assert certified is not None, "a tolerance was asked for"
-    size = len(certified.models) // count
-    own = certified.each[k * size : (k + 1) * size]
-    objective = float(np.mean([one.objective for one in own]))
-    return objective, max(one.gap for one in own), max(one.relative for one in own)
+    own = certificate_of(certified, count, k)
+    assert own is not None, "a tolerance was asked for"
+    return own.objective, own.gap, own.relative
 
 
 def _means(figures: Sequence[Evaluation]) -> tuple[FoldMean, ...]:
     """Return means and standard errors over folds of all figures that every fold has."""
     means = []
-    for name in _METRICS:
-        each = [_figure(one, name) for one in figures]
+    for name in METRICS:
+        each = [Metric(name).figure(one) for one in figures]
         if all(value is not None for value in each):
             values = np.array(each, np.float64)
             error = float(values.std(ddof=1) / np.sqrt(len(values)))
             means.append(FoldMean(name, float(values.mean()), error))
     return tuple(means)
-
-
-_METRICS = (
-    "loss", "error", "auc", "f1", "balanced_accuracy", "log_loss", "brier", "mse", "rmse", "mae",
-    "mape", "r2", "deviance", "d2",
-)  # fmt: skip
-
-
-def _figure(evaluation: Evaluation, name: str) -> float | None:
-    metric = Metric(name)  # type: ignore[arg-type]
-    return metric.figure(evaluation)
 
 
 # -- sums over rows of which every fold has its own ------------------------------------------------

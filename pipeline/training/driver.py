@@ -12,7 +12,7 @@ from contextlib import nullcontext
 
 from fewpass.pipeline.planning.advice import warnings
 from fewpass.pipeline.planning.falling_back import far_behind
-from fewpass.pipeline.planning.forecast import Forecast, forecast
+from fewpass.pipeline.planning.forecast import Forecast
 from fewpass.pipeline.planning.source_job import source_warnings
 from fewpass.pipeline.runs.events import Event, GroupTrained, Learners, Restart, Switch, Warned
 from fewpass.pipeline.runs.model import stored_weights, weights_to_start_at
@@ -20,6 +20,7 @@ from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.against_constant import worse_by_certificate
 from fewpass.pipeline.training.engine import Training
+from fewpass.pipeline.training.method_at_work import MethodAtWork
 from fewpass.pipeline.training.training_states import TrainingStates
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
@@ -29,7 +30,6 @@ from fewpass.solvers.protocol import (
     Outgrown,
     ProblemStats,
     Reduce,
-    Solver,
     Sweep,
     Walk,
     Weights,
@@ -39,13 +39,8 @@ from fewpass.storage.snapshot import Snapshot
 MOST_RESTARTS = 30  # of every model
 
 
-def n_models_of(solver: Solver) -> int:
-    """Count the models that are trained together."""
-    return len(solver.tasks) if isinstance(solver, MultiModel) else 1
-
-
 class Driver:
-    """An engine whose unit of work is a walk or a reduction over windows; see `engine.Engine`."""
+    """An engine whose unit of work is a walk or a reduction over windows."""
 
     features = None
 
@@ -54,14 +49,14 @@ class Driver:
         self._progress, self._checkpoints = training.progress, training.checkpoints
         self._states = TrainingStates(training)
         self._is_new = False  # the state is the method's first one
-        self._beginning = False  # a method at given weights: no snapshot can stand for that yet
+        self._beginning = False  # a warm start that has no snapshot yet
 
     # -- what is trained -------------------------------------------------------------------------
 
     @property
     def plan(self) -> TrainingPlan:
         """As asked for, with the current method."""
-        return self._states.plan
+        return self._work.plan
 
     @property
     def problem(self) -> Problem:
@@ -82,7 +77,7 @@ class Driver:
     @property
     def forecast(self) -> Forecast | None:
         """What the training is going to take; None where a source is read once."""
-        return None if self._states.once else forecast(self.plan, self._states.job)
+        return None if self._work.reading else self._work.forecast
 
     @property
     def warnings(self) -> list[str]:
@@ -90,14 +85,14 @@ class Driver:
         training, job = self._training, self._states.job
         if training.source is not None:
             return source_warnings(self.plan, job, training.source)
-        return warnings(training.planner, self.plan, job, forecast(self.plan, job))
+        return warnings(training.planner, self.plan, job, self._work.forecast)
 
     # -- beginning, going on, resting ------------------------------------------------------------
 
     def begin(self) -> None:
         """Take the method's first state."""
         self._progress.since_sweep()  # preparing is no sweep's time
-        self._states.sweeps.begin()
+        self._work.sweeps.begin()
         self._is_new = True
 
     def restore(self, snapshot: Snapshot, saved: Saved) -> None:
@@ -106,7 +101,7 @@ class Driver:
 
     def go_on(self) -> Iterator[Event]:
         """Train until the last snapshot is taken, or until the run is to stop."""
-        with self._states.job.once or nullcontext():  # a source is read on until here
+        with self._states.job.source_rows or nullcontext():  # a source is read on until here
             yield from self._train()
         while self._states.are_trained and not self._checkpoints.finished:
             self._states.take_next_group()
@@ -119,7 +114,7 @@ class Driver:
             yield from self._begin()
         self._is_new = False
         while not (self._states.are_trained or self._training.is_stopping()):
-            program = self._states.solver.program(self._cursor.epoch)
+            program = self._work.solver.program(self._cursor.epoch)
             if self._cursor.sweep == len(program):
                 yield from self._close_epoch()
                 continue
@@ -133,7 +128,7 @@ class Driver:
     def _start(self) -> tuple[Weights, int] | None:
         """Return the model to start from, if there is one, and the rows that it learnt from."""
         groups = self._states.groups
-        if groups and self._states.solver.warm_start_pass is None:
+        if groups and self._work.solver.warm_start_pass is None:
             before = groups.before()
             if before is not None:
                 return stored_weights(before, self._training.dataset), self._cursor.rows_before
@@ -156,11 +151,11 @@ class Driver:
         if self.problem.intercept == 0.0:
             weights = weights._replace(intercept=0.0 * weights.intercept)
         self._beginning = True
-        self._states.sweeps.begin_at(weights, self._cursor.rows_before)
+        self._work.sweeps.begin_at(weights, self._cursor.rows_before)
 
     def _begin(self) -> Iterator[Event]:
         """Begin with the method's first epoch, now that it has its state at given weights."""
-        certified, cursor, solver = None, self._cursor, self._states.solver
+        certified, cursor, solver = None, self._cursor, self._work.solver
         if solver.warm_start_pass is not None:
             certified = self._absorb(solver.warm_start_pass)
             self._progress.advance(passes=cursor.passes + 1.0, sweeps=cursor.sweeps + 1)
@@ -169,16 +164,16 @@ class Driver:
         self._beginning = False
         yield self._save(certified, finished=self._states.is_enough(certified))
         if certified:
-            yield self._states.certifier.event(certified)
+            yield self._work.event(certified)
 
     def _close_epoch(self) -> Iterator[Event]:
         """Certify if that is due; then begin the next epoch or mark the run finished.
 
         A method whose program certifies by itself goes on until it does, beyond the last pass.
         """
-        program, early = self._states.solver.program(self._cursor.epoch), self._states.early
+        program, early = self._work.solver.program(self._cursor.epoch), self._states.early
         if early:
-            if event := early.judge(self._states.sweeps):
+            if event := early.judge(self._work.sweeps):
                 yield event
             if early.is_over:
                 yield self._save(finished=True)
@@ -192,19 +187,19 @@ class Driver:
 
     def _judge(self) -> Iterator[Event]:
         states, is_spent = self._states, self._states.is_spent
-        certified = states.certifier.proof(self._absorb, spent=is_spent)
+        certified = self._work.proof(self._absorb, spent=is_spent)
         states.note(certified)
         if certified:
-            yield states.certifier.event(certified)
+            yield self._work.event(certified)
         if is_spent or states.is_enough(certified):
             yield from self._finish(certified)
 
     def _finish(self, certified: Certificate | None) -> Iterator[Event]:
         """Take the last snapshot of these models, and report what is known only now."""
-        if learners := self._states.sweeps.learners():
+        if learners := self._work.sweeps.learners():
             yield self._progress.event(Learners([learner._asdict() for learner in learners]))
-        once = self._states.once
-        if once is not None and (left_out := once.finish()):
+        reading = self._work.reading
+        if reading is not None and (left_out := reading.finish()):
             yield self._progress.event(left_out)
         yield self._save(certified, finished=True)
         if worse := self._worse_than_constant(certified):
@@ -212,10 +207,10 @@ class Driver:
 
     def _worse_than_constant(self, certified: Certificate | None) -> Warned | None:
         """Warn of a model that a constant would have been better than."""
-        newest, once = self._checkpoints.newest, self._states.once
-        if once is None or newest is None:
+        newest, reading = self._checkpoints.newest, self._work.reading
+        if reading is None or newest is None:
             return worse_by_certificate(certified)
-        return once.worse_than_constant(self._states.job, newest.weights)
+        return reading.worse_than_constant(self._states.job, newest.weights)
 
     # -- another method --------------------------------------------------------------------------
 
@@ -235,12 +230,12 @@ class Driver:
 
     def _fall_back(self, why: str) -> Iterator[Event]:
         """Go on with the other method, from the best weights."""
-        at = self._states.sweeps.weights()
+        at = self._work.sweeps.weights()
         self._progress.advance(method=self._cursor.method + 1, marks=())
         self._states.take_method(self._cursor.method)
         self._take_weights(at)
         del at  # the state has them
-        yield self._progress.event(Switch(self._states.solver.kind, why))
+        yield self._progress.event(Switch(self._work.solver.kind, why))
         yield from self._begin()
 
     # -- sweeps ----------------------------------------------------------------------------------
@@ -249,14 +244,14 @@ class Driver:
         """Do one sweep of the method's program."""
         if isinstance(sweep, Reduce):
             yield from self._reduction(sweep)
-        elif not self._cursor.windows and self._states.sweeps.skips(sweep):
+        elif not self._cursor.windows and self._work.sweeps.skips(sweep):
             self._progress.advance(sweep=self._cursor.sweep + 1)
         else:
             yield from self._walk(sweep)
 
     def _walk(self, walk: Walk) -> Iterator[Event]:
         """Do a walk, from where it rests on."""
-        sweeps = self._states.sweeps
+        sweeps = self._work.sweeps
         while (end := (yield from sweeps.walk(walk, self._is_rest_due))) == "resting":
             if self._training.is_stopping():
                 return
@@ -264,7 +259,7 @@ class Driver:
         if end == "diverged":
             yield self._restart(walk)
         else:
-            passes = 1.0 if self._states.once else self._cursor.rows_in_sweep / self.stats.n
+            passes = 1.0 if self._work.reading else self._cursor.rows_in_sweep / self.stats.n
             yield from self._end_sweep(passes)
 
     def _reduction(self, sweep: Reduce) -> Iterator[Event]:
@@ -275,18 +270,18 @@ class Driver:
         except Outgrown as grown:  # which has the sum and the state, so it goes first
             if not self._has_another:
                 raise
-            why = f"{self._states.solver.kind} cannot go on. {grown}"
+            why = f"{self._work.solver.kind} cannot go on. {grown}"
         if why:
             yield from self._fall_back(why)
             return
         yield from self._end_sweep(1.0, certified)
         if certified:
-            yield self._states.certifier.event(certified)
+            yield self._work.event(certified)
 
     def _absorb(self, sweep: Reduce) -> Certificate | None:
         """Do a reduction; where its sum is beyond all bounds, the state from before is saved."""
         try:
-            return self._states.sweeps.absorb(sweep)
+            return self._work.sweeps.absorb(sweep)
         except Diverged:
             self._save()
             raise
@@ -309,13 +304,15 @@ class Driver:
     def _restart(self, walk: Walk) -> Event:
         """Begin again from the state that the method gives after an explosion."""
         cursor, states = self._cursor, self._states
-        if cursor.restarts >= MOST_RESTARTS * n_models_of(states.solver):
+        solver = self._work.solver
+        models = len(solver.tasks) if isinstance(solver, MultiModel) else 1
+        if cursor.restarts >= MOST_RESTARTS * models:
             raise Diverged(
                 f"The loss of {self._training.run.url} exploded {cursor.restarts + 1} times, the "
                 f"last time after {cursor.rows_seen} rows. Scale the features (`scale` of an "
                 "ingest), or raise `lam`."
             )
-        metrics = states.sweeps.recover(walk)
+        metrics = self._work.sweeps.recover(walk)
         if states.early:
             states.early.begin_again()
         self._progress.advance(
@@ -330,6 +327,10 @@ class Driver:
     @property
     def _cursor(self) -> Cursor:
         return self._progress.cursor
+
+    @property
+    def _work(self) -> MethodAtWork:
+        return self._states.work
 
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
         """Take a snapshot; where a group of models but the last one is finished, count it alone."""

@@ -38,7 +38,7 @@ class EarlyStopping:
         self.validation, self.best = saved.validation, saved.best
 
     def begin_again(self) -> None:
-        """Wait as long as at first: the method begins again with smaller steps."""
+        """Reset the patience after a restart."""
         if self.validation is not None:
             self.validation = self.validation._replace(waited=0)
 
@@ -85,8 +85,5 @@ class EarlyStopping:
             certified = sweeps.certify(stored_weights(best, dataset))
         proven = (certified.objective, certified.gap) if certified else ()
         at = validation.best
-        return (
-            best,
-            certified,
-            Choice(lam, (Candidate(lam, at.loss, at.error, *proven)._replace(cost=at.cost),)),
-        )
+        score = Candidate(lam, at.loss, at.error, *proven)._replace(cost=at.cost)
+        return best, certified, Choice(lam, (score,))

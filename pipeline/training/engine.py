@@ -1,4 +1,7 @@
-"""What a training consists of: an engine that trains, a store that it writes to, and snapshots.
+"""What an engine trains with: a store that it writes to, and snapshots.
+
+An engine is the driver (driver.py), or makes single steps (feature_steps.py): `begin` and `restore`
+take the first state or a snapshot's, `go_on` trains and yields events, `rest` takes a snapshot.
 
 A run's folder stores snapshots, numbers per row and events (run_snapshots.py: `TrainedFolder`); a
 training of rows in memory has a store that retains the model alone (training/in_memory.py).  An
@@ -8,12 +11,11 @@ engine does not know which: it carries states over the data, and asks when a sna
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.planning.forecast import Forecast
 from fewpass.pipeline.planning.method_choice import MethodChoice
 from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.from_source import OpenedSource
@@ -36,7 +38,7 @@ class Stopped(Exception):  # noqa: N818  it goes no further than the run
 
 
 class RunStore(Protocol):
-    """Where the snapshots, numbers per row and events of a training go."""
+    """Where the snapshots and numbers per row of a training go."""
 
     snapshots: Any  # where these are written; None where the newest states alone are retained
     row_state: Any  # reads and writes numbers per row, version by version
@@ -47,9 +49,6 @@ class RunStore(Protocol):
 
     def record(self) -> RunRecord:
         """Return the plan, and the layout, columns and targets of the data."""
-
-    def log(self, event: str, **facts: Any) -> None:
-        """Append an event to the log, if there is one."""
 
     def save(self, dataset: Dataset, new: Saved) -> Saved:
         """Write a snapshot; return the part of it that is retained in memory."""
@@ -77,53 +76,6 @@ class Restorable(Protocol):
 
     def go_on_from(self, saved: Saved) -> None:
         """Take the states of a snapshot, read from the store."""
-
-
-class Engine(Protocol):
-    """Carries a method's states over the data."""
-
-    @property
-    def plan(self) -> TrainingPlan:
-        """As asked for, with the current method."""
-
-    @property
-    def problem(self) -> Problem:
-        """Loss, lam and intercept."""
-
-    @property
-    def stats(self) -> ProblemStats:
-        """The data in numbers."""
-
-    @property
-    def classes(self) -> int | None:
-        """Number of classes with a model of their own; None for two classes, and for numbers."""
-
-    @property
-    def forecast(self) -> Forecast | None:
-        """Expected passes, seconds and memory, where they can be estimated."""
-
-    @property
-    def warnings(self) -> list[str]:
-        """Reasons why it may not come to its end, in sentences."""
-
-    def begin(self) -> None:
-        """Take the method's first state."""
-
-    def restore(self, snapshot: Snapshot, saved: Saved) -> None:
-        """Take the states of another session; BadInput unless they are such of this plan."""
-
-    def go_on(self) -> Iterator[Event]:
-        """Train until the last snapshot is taken, or until the run is to stop.
-
-        Raises Stopped where work was given up for that.
-        """
-
-    def rest(self) -> Iterator[Event]:
-        """Take a snapshot of where the training stands, if it stands where one can be taken."""
-
-    @property
-    def features(self) -> dict[str, Any] | None:
-        """Results of a method that reads single features; None for all others."""
 
 
 class Checkpoints:
@@ -161,7 +113,11 @@ class Checkpoints:
         return late or versions >= MOST_VERSIONS
 
     def save(
-        self, states: Restorable, certified: Certificate | None = None, *, finished: bool = False
+        self,
+        states: Restorable,
+        certified: Certificate | None = None,
+        *,
+        finished: bool = False,
     ) -> Event:
         """Take a snapshot, and go on from it unless it is the last one."""
         if self.lease is not None:

@@ -12,8 +12,7 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.best_constant import levelled
 from fewpass.pipeline.planning.planned_problem import stats_of
-from fewpass.pipeline.planning.problem import problem_of
-from fewpass.pipeline.rows.targets import target_rule, with_offsets
+from fewpass.pipeline.planning.problem import problem_of, training_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.solvers.drive import NO_ROW_STATE, sweeps
@@ -69,8 +68,7 @@ def feature_data(plan: TrainingPlan, dataset: Dataset) -> FeatureData:
     """
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
-    rule = target_rule(manifest, problem.loss, plan.positive)
-    rule = with_offsets(rule, manifest.offsets, problem.loss)
+    rule = training_rule(plan, manifest, problem.loss)
     if rule.n_classes:
         raise BadInput(
             f"simba tells two classes apart, but {dataset.folder.url} has {rule.n_classes} labels. "

@@ -50,7 +50,7 @@ CERTIFIED_SHARE = 0.1  # of the time at most: large data are certified less ofte
 
 
 class FeatureSteps:
-    """An engine whose unit of work is a slice of steps; see `engine.Engine`.
+    """An engine whose unit of work is a slice of steps.
 
     Raises BadInput where tasks do not run in this process, and as `feature_data` does.
     """
@@ -194,10 +194,9 @@ class FeatureSteps:
         worth = self._certified()
         self.least_wait = (time.perf_counter() - began) / CERTIFIED_SHARE
         self._count(CERTIFYING * self._data.values)
-        objective, gap = worth.certificate[:2]
-        relative = worth.certificate.relative
+        objective, gap, relative = *worth.certificate[:2], worth.certificate.relative
         yield self._progress.event(
-            Certification(objective, gap, None, worth.gamma, worth.bound, relative)
+            Certification(objective, gap, relative, None, worth.gamma, worth.bound)
         )
         yield self._checkpoints.save(self, finished=finished)
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from fewpass.pipeline.passes.calling_thread import CallingThread
+from fewpass.pipeline.passes.threads import CallingThread
 from fewpass.pipeline.planning.auto import FEW_COLUMNS
 from fewpass.pipeline.planning.best_constant import levelled, rows_for_constants
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.planning.planner import Planner
-from fewpass.pipeline.planning.problem import problem_of
+from fewpass.pipeline.planning.problem import problem_of, training_rule
 from fewpass.pipeline.rows.buffers import dataset_block
-from fewpass.pipeline.rows.targets import target_rule, with_offsets
-from fewpass.pipeline.runs.events import Event, Finish, Start
+from fewpass.pipeline.runs.events import Certification, Event, Finish, Start
 from fewpass.pipeline.runs.outcome import Convergence, Trained
 from fewpass.pipeline.runs.run_progress import Progress
-from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.runs.saved import Cursor, Saved
+from fewpass.pipeline.runs.run_record import OF_DATA_SET, RunRecord
+from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.driver import Driver
 from fewpass.pipeline.training.engine import Checkpoints, Training
@@ -37,6 +35,7 @@ from fewpass.storage.manifest import Labels
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table, take
 
+GIVEN_UP = "The training was given up before its end."
 NO_MEMORY_LIMIT = 1 << 62  # rows in memory are the caller's, and the state is what it is
 
 
@@ -78,7 +77,7 @@ def train_in_memory(
         return trained
     plan = plan.model_copy(update={"memory": NO_MEMORY_LIMIT})
     store = MemoryStore(plan, dataset)
-    progress = Progress(store)
+    progress = Progress(no_log)
     checkpoints = Checkpoints(store, dataset, progress, math.inf)
     planner = Planner(plan, dataset)
     engine = Driver(
@@ -94,7 +93,7 @@ def train_in_memory(
     on_event(progress.event(Finish()))
     saved = checkpoints.newest
     if saved is None or not saved.finished:
-        raise InterruptedError("The training was given up before its end.")
+        raise InterruptedError(GIVEN_UP)
     return Trained.of(saved, engine.plan, engine.problem)
 
 
@@ -113,12 +112,8 @@ class MemoryStore:
         """Return the record by which held-out rows are read."""
         data = self._manifest
         return RunRecord.model_construct(
-            plan=self._plan, layout=data.layout, n_rows=data.n_rows, n_features=data.n_features,
-            targets=data.targets, scaling=data.scaling, columns=None, offsets=data.offsets,
-        )  # fmt: skip
-
-    def log(self, event: str, **facts: Any) -> None:
-        """Keep no log."""
+            plan=self._plan, columns=None, **{name: getattr(data, name) for name in OF_DATA_SET}
+        )
 
     def save(self, _dataset: Dataset, new: Saved) -> Saved:
         """Retain the states."""
@@ -158,8 +153,7 @@ def train_at_once(
     if tol is None or not _is_for_one_model(plan):
         return None
     manifest, problem = dataset.manifest, problem_of(plan, dataset.manifest)
-    rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
-    rule = with_offsets(rule, manifest.offsets, problem.loss)
+    rule = training_rule(plan, manifest, problem.loss)
     start, before = start_at or (None, 0)
     word = None if rule.n_classes else _method(plan, problem, dataset, start)
     if word is None:
@@ -169,51 +163,41 @@ def train_at_once(
     problem, constants = levelled(problem, rule, dataset, _sample(problem, dataset))
     sizes = Sizes(dataset.table.n_rows, dataset.n_features, constants)
     block = dataset_block(dataset.table, dataset, rule)
-    reports = _Reports(on_event, is_stopping, sizes, before)
-    reports.report("start", 0.0, n_rows=sizes.n, method=word)
-    weights, certified, passes = _fitted(
-        word, plan, problem, sizes, block, start, reports.after_reading
-    )
+    progress = Progress(no_log)
+    progress.advance(rows_before=before)
+    on_event(progress.event(Start(sizes.n, word)))
+    count = _counting(progress, sizes, is_stopping, on_event)
+    weights, certified, passes = _fitted(word, plan, problem, sizes, block, start, count)
     if not certified.relative <= tol:
         return None
-    reports.report("finish", passes)
+    progress.advance(passes=passes, rows_seen=round(passes * sizes.n))
+    on_event(progress.event(Finish()))
     return Trained(
-        weights, Cursor(passes=passes, rows_before=before), word, problem.loss.name,
-        problem.lam, None, None, certified, Convergence.of(tol, certified, finished=True).converged,
+        weights, progress.cursor, word, problem.loss.name, problem.lam, None, None, certified,
+        Convergence.of(tol, certified, finished=True).converged,
     )  # fmt: skip
 
 
-class _Reports:
-    """Events of a fit at once, from now on; whoever is to stop it is asked between readings."""
+def _counting(
+    progress: Progress, sizes: Sizes, is_stopping: Callable[[], bool],
+    on_event: Callable[[Event], None],
+) -> AfterReading:  # fmt: skip
+    """Return what counts a reading of the rows, reports what it proved, and stops where asked."""
 
-    def __init__(
-        self,
-        on_event: Callable[[Event], None],
-        is_stopping: Callable[[], bool],
-        sizes: Sizes,
-        rows_before: int,
-    ) -> None:
-        self._on_event, self._is_stopping = on_event, is_stopping
-        self._sizes, self._rows_before = sizes, rows_before
-        self._began = time.perf_counter()
-
-    def report(self, kind: str, passes: float, **facts: object) -> None:
-        seconds = time.perf_counter() - self._began
-        cursor = Cursor(
-            passes=passes, rows_seen=round(passes * self._sizes.n), seconds=seconds,
-            rows_before=self._rows_before,
-        )  # fmt: skip
-        self._on_event(Event.of(kind, cursor, **facts))
-
-    def after_reading(self, passes: float, certified: Certificate | None) -> None:
-        if self._is_stopping():
-            raise InterruptedError("The training was given up before its end.")
+    def count(passes: float, certified: Certificate | None) -> None:
+        if is_stopping():
+            raise InterruptedError(GIVEN_UP)
+        progress.advance(passes=passes, rows_seen=round(passes * sizes.n))
         if certified:
-            relative = certified.with_constants(self._sizes.constants).relative
-            self.report(
-                "certificate", passes, objective=certified.objective, gap=certified.gap,
-                relative_gap=relative, left_passes=None,
-            )  # fmt: skip
+            relative = certified.with_constants(sizes.constants).relative
+            facts = Certification(certified.objective, certified.gap, relative)
+            on_event(progress.event(facts))
+
+    return count
+
+
+def no_log(_event: str, **_facts: Any) -> None:
+    """Keep no log."""
 
 
 def _fitted(

@@ -1,14 +1,25 @@
-"""What several lam come to on rows that their models did not learn from."""
+"""What several lam come to on rows that their models did not learn from.
+
+Models are only good to a percent: enough to choose among them.  Few columns are minimised by
+Newton's method, from the largest lam down, each from the one before; any others by dual ascent,
+side by side as far as the memory goes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fewpass.pipeline.planning.auto import FEW_COLUMNS
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
+from fewpass.pipeline.planning.method_choice import method
+from fewpass.pipeline.planning.planned_problem import PlannedProblem
+from fewpass.pipeline.planning.special_methods import has_few_weights
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import Targeted, TargetRule
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
@@ -23,15 +34,21 @@ from fewpass.pipeline.scoring.row_losses import (
     row_losses,
 )
 from fewpass.pipeline.scoring.row_metrics import Measured
+from fewpass.pipeline.settings.method_kinds import Method
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_sample import in_memory, sample_of
-from fewpass.pipeline.training.models_by_lam import ModelsByLam, models_by_lam
+from fewpass.solvers.batch.newton_in_memory import minimise
+from fewpass.solvers.drive import models_within
+from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Weights
+from fewpass.solvers.penalties import L2
+from fewpass.solvers.protocol import Block, Weights, as_sides
+from fewpass.solvers.registry import DUAL, SECOND_ORDER, fit_for, method_class
+from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.memory_dataset import MemoryDataset
-from fewpass.storage.table import Table, take
+from fewpass.storage.table import DenseTable, Table, take
 
 FEW_ROWS, FOLDS = 10_000, 5
 VERY_FEW_ROWS, TIMES = 500, 4  # are held out so many times, as the folds decide much
@@ -47,11 +64,6 @@ class LamComparison(NamedTuple):
     held_out_rows: int
     folds: int = 1
     times: int = 1
-
-    @property
-    def counts(self) -> tuple[int, int, int, int]:
-        """The numbers of it."""
-        return self.rows, self.held_out_rows, self.folds, self.times
 
     @classmethod
     def on(cls, plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None) -> LamComparison:
@@ -93,10 +105,10 @@ def _on_parts(
     for part in parts:
         others = np.setdiff1d(np.arange(table.n_rows), part, assume_unique=True)
         rows = in_memory(dataset, take(table, others))
-        trained = _trained(plan, rows)
-        block = dataset_block(take(table, part), rows, trained.planned.rule)
-        problem, rule = trained.planned.problem, trained.planned.rule
-        scored.append(_scored(plan, dataset.manifest, problem, rule, block, trained.models))
+        planned, models = models_by_lam(plan, rows)
+        block = dataset_block(take(table, part), rows, planned.rule)
+        problem, rule = planned.problem, planned.rule
+        scored.append(_scored(plan, dataset.manifest, problem, rule, block, models))
     return losses_of_all_rows(scored)
 
 
@@ -104,19 +116,17 @@ def _on_given(
     plan: TrainingPlan, dataset: Dataset, table: Table, others: Dataset, rest: Table
 ) -> RowLosses:
     """Learn from rows of one data set, and compare on those of another."""
-    trained = _trained(plan, in_memory(dataset, table))
+    planned, models = models_by_lam(plan, in_memory(dataset, table))
+    problem, rule = planned.problem, planned.rule
     if isinstance(others, MemoryDataset):  # made of the same rows
-        block = dataset_block(rest, others, trained.planned.rule)
-        planned = trained.planned
-        return _scored(plan, dataset.manifest, planned.problem, planned.rule, block, trained.models)
+        block = dataset_block(rest, others, rule)
+        return _scored(plan, dataset.manifest, problem, rule, block, models)
     one = plan.model_copy(update={"lam": Lam.of("1/n")})
-    level = trained.planned.problem.level
-    record = RunRecord.of(one, dataset.manifest, None, None, dataset.schema, level=level)
+    level = problem.level
+    record = RunRecord.of(one, dataset.manifest, columns=dataset.schema, level=level)
     matched = require_same_columns(record, others)
     job = evaluation_job(record, others)
-    models = (
-        stored_weights(sourced_weights(one, dataset), others, matched) for one in trained.models
-    )
+    models = (stored_weights(sourced_weights(one, dataset), others, matched) for one in models)
     block = dataset_block(rest, others, job.rule)
     return _scored(plan, dataset.manifest, job.problem, job.rule, block, models)
 
@@ -146,5 +156,119 @@ def _scored(
     return losses._replace(costs=np.array(costs))
 
 
-def _trained(plan: TrainingPlan, rows: MemoryDataset) -> ModelsByLam:
-    return models_by_lam(with_largest_lam(plan, rows), rows)
+# -- models of several lam -------------------------------------------------------------------------
+
+COARSE = 1e-2  # relative gap that is enough to choose by
+MOST_PASSES = 20.0  # and of few values as many as are quick, as little lam takes hundreds
+VALUES, ALL_PASSES = 5_000_000, 500.0
+WORK = 2e7  # rows times squared weights: one model of all classes by Newton's method
+MOST_LANES = 64  # models at once
+
+
+def models_by_lam(
+    plan: TrainingPlan, dataset: MemoryDataset
+) -> tuple[PlannedProblem, Iterator[Weights]]:
+    """Return a problem, and the model of every lam of a plan: (d,), or (K, d) of several classes.
+
+    Each is made when it is asked for, and once.
+    """
+    plan = with_largest_lam(plan, dataset)
+    present, narrow = with_columns_present(dataset)
+    one_stream = plan.model_copy(update={"streams": 1})  # rows in memory are walked by this thread
+    planned = PlannedProblem.of(one_stream, narrow)
+    block = dataset_block(narrow.table, narrow, planned.rule)
+    by_columns = (
+        planned.stats.d <= FEW_COLUMNS
+        and isinstance(planned.problem.penalty, L2)
+        and planned.problem.loss.is_smooth
+        and not planned.problem.loss.is_wide
+        and conditioning(planned.problem, planned.stats) is not None
+    )
+    trained = _by_newton(planned, block) if by_columns else _side_by_side(plan, planned, block)
+    classes = planned.rule.n_classes if planned.rule.width == 1 else 0
+    models = _stacked(trained, classes)
+    whole = (_with_all_columns(one, present, dataset.n_features) for one in models)
+    return planned, whole
+
+
+def with_columns_present(
+    dataset: MemoryDataset,
+) -> tuple[NDArray[np.int64] | None, MemoryDataset]:
+    """Return the columns that rows have, and the rows with these alone; None: all are there."""
+    table = dataset.table
+    if isinstance(table, DenseTable):
+        return None, dataset
+    counts = np.bincount(table.indices, minlength=dataset.n_features)
+    present = np.flatnonzero(counts)
+    places = np.cumsum(counts > 0) - 1
+    fewer = table._replace(indices=places[table.indices].astype(table.indices.dtype))
+    width = max(1, len(present))
+    groups = dataset.feature_groups
+    groups = None if groups is None else groups[present]
+    return present, MemoryDataset(fewer, width, dataset.manifest.targets, groups)
+
+
+def _with_all_columns(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
+    """Return a model of all d columns: those that no row has weigh nothing."""
+    if present is None:
+        return model
+    coef = np.zeros((*model.coef.shape[:-1], d))
+    coef[..., present] = model.coef[..., : len(present)]
+    return model._replace(coef=coef)
+
+
+def _stacked(trained: Iterator[Weights], classes: int) -> Iterator[Weights]:
+    """Yield one model of all classes for each lam."""
+    if not classes:
+        yield from trained
+        return
+    while models := list(islice(trained, classes)):
+        intercepts = np.array([one.intercept for one in models])
+        yield Weights(np.array([one.coef for one in models]), intercepts)
+
+
+def _by_newton(planned: PlannedProblem, block: Block) -> Iterator[Weights]:
+    """Return every task's model: of each class from the largest lam down."""
+    result: dict[Task, Weights] = {}
+    last: dict[int, Weights] = {}
+    for task in sorted(planned.tasks, key=lambda task: -task.lam):
+        own = block._replace(y=as_sides(block.y, task.label))
+        stats = planned.stats._replace(constants=(task.constant,))
+        problem, start = task.problem(planned.problem), last.get(task.label)
+        minimum = minimise(problem, stats, own, COARSE, MOST_PASSES, start)
+        result[task] = last[task.label] = minimum.weights
+    return (result[task] for task in planned.tasks)
+
+
+def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> Iterator[Weights]:
+    """Yield every task's model, as many in the same passes as the memory has space for."""
+    width = planned.rule.width
+    solver = fit_for(_solver(planned), width, smooth=planned.problem.penalty.is_smooth)
+    stats = planned.stats
+    each = max(1, solver.state_bytes(planned.tasks[0].problem(planned.problem), stats))
+    each += 8 * solver.row_state_size(stats) * stats.n
+    at_once = int(np.clip(plan.budget.lam_states // each, 1, MOST_LANES)) if width == 1 else 1
+    tasks, most = planned.tasks, _most_passes(block)
+    for first in range(0, len(tasks), at_once):
+        group, problem = tasks[first : first + at_once], planned.problem
+        yield from models_within(solver, group, problem, stats, block, COARSE, most)
+
+
+def _solver(planned: PlannedProblem) -> Method:
+    """Return Newton's method for one model of all classes with little work, else dual ascent.
+
+    Penalties of several columns together are Newton's, too.
+    """
+    problem, stats = planned.problem, planned.stats
+    if not problem.penalty.by_column:
+        return method(SECOND_ORDER)
+    if has_few_weights(problem, stats):
+        weights = problem.loss.width * (stats.d + 1)
+        if stats.n * weights**2 <= WORK:
+            return method(SECOND_ORDER)
+    return method(DUAL, **method_class(DUAL).better.get(problem.loss.name, {}))
+
+
+def _most_passes(block: Block) -> float:
+    values = max(1, sum(part.nbytes for part in block.rows[:1]) // 4)
+    return float(np.clip(VALUES / values, MOST_PASSES, ALL_PASSES))

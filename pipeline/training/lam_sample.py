@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.rows.windows import chunk_bytes
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.registry import LOSS_OF_CLASSES
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Manifest
 from fewpass.storage.memory_dataset import MemoryDataset
-from fewpass.storage.table import Table, concatenate, take
+from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 LEAST, TENTH = 100_000, 10  # rows at least, and the part of all at least
-PER_CLASS = 24  # bytes of a row: its dual variable, score and loss
 LEAST_ROWS = 30  # fewer tell nothing
 SAMPLED = 43  # what a random generator is for
 
@@ -28,13 +28,13 @@ def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
     """
     wanted, most = wanted_rows(plan, dataset), plan.budget.lam_rows
     if isinstance(dataset, MemoryDataset):
-        fit = dataset.n_rows * most // max(1, bytes_of(dataset.table))
+        fit = dataset.n_rows * most // max(1, n_bytes(dataset.table))
         return _some(plan, dataset.table, min(wanted, max(LEAST_ROWS, fit)))
     tables: list[Table] = []
     taken, rows = 0, 0
     for table in _read(plan, dataset, wanted):
         tables.append(table)
-        taken, rows = taken + bytes_of(table), rows + table.n_rows
+        taken, rows = taken + n_bytes(table), rows + table.n_rows
         if taken >= most or rows >= wanted:
             break
     return _some(plan, concatenate(tables), wanted)
@@ -47,12 +47,8 @@ def wanted_rows(plan: TrainingPlan, dataset: Dataset) -> int:
     together = plan.is_multinomial or plan.loss == LOSS_OF_CLASSES
     if not together or not isinstance(targets, Labels):
         return wanted
-    return max(LEAST_ROWS, min(wanted, plan.budget.lam_rows // (PER_CLASS * len(targets.labels))))
-
-
-def bytes_of(table: Table) -> int:
-    """Return the bytes of a table's arrays."""
-    return sum(array.nbytes for array in table if array is not None)
+    most = plan.budget.lam_rows // (Budget.lam_class * len(targets.labels))
+    return max(LEAST_ROWS, min(wanted, most))
 
 
 def _read(plan: TrainingPlan, dataset: Dataset, wanted: int) -> Iterator[Table]:

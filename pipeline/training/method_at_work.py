@@ -2,49 +2,111 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 from fewpass.pipeline.cores import usable_cores
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.span import Job
+from fewpass.pipeline.planning.forecast import Forecast, forecast
 from fewpass.pipeline.planning.job import (
     require_processes,
     solver_of_job,
     training_memory,
 )
+from fewpass.pipeline.planning.rate import Mark, left_passes, noted
 from fewpass.pipeline.planning.source_job import source_job
 from fewpass.pipeline.rows.resident import rows_in_memory
 from fewpass.pipeline.rows.row_state import RowStateInMemory
+from fewpass.pipeline.runs.events import Certification, Event
+from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.engine import Training
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.pipeline.training.trained_models import TrainedModels
-from fewpass.solvers.protocol import Solver
+from fewpass.solvers.protocol import Certificate, Reduce, Solver
 from fewpass.storage.row_state_store import ITEM_BYTES, RowStateStore
 
 
-class MethodAtWork(NamedTuple):
+@dataclass(frozen=True)
+class MethodAtWork:
     """One of the methods that were chosen for a training, or the plan's own."""
 
     plan: TrainingPlan  # as asked for, with this method
     solver: Solver
     sweeps: Sweeps
     models: TrainedModels
-    once: OneReading | None  # where a source is read
+    reading: OneReading | None  # where a source is read
+    progress: Progress
 
     @classmethod
     def of(cls, training: Training, number: int, group: int) -> MethodAtWork:
         """Take the method of a number to the models of a group; BadInput where it cannot be."""
         methods = training.methods
         plan = methods.plan(training.plan, number) if methods else training.plan
-        job, solver, once = (_on_source if training.source else _on_data_set)(training, plan, group)
+        made = _on_source if training.source else _on_data_set
+        job, solver, reading = made(training, plan, group)
         sweeps = Sweeps(
-            training.executor, training.progress, job, solver, training.is_stopping, once
+            training.executor, training.progress, job, solver, training.is_stopping, reading
         )
-        return cls(plan, solver, sweeps, TrainedModels(training, plan, sweeps, once), once)
+        return cls(
+            plan,
+            solver,
+            sweeps,
+            TrainedModels(training, plan, sweeps, reading),
+            reading,
+            training.progress,
+        )
+
+    @cached_property
+    def forecast(self) -> Forecast:
+        """What the training is going to take, on a data set."""
+        return forecast(self.plan, self.sweeps.job)
+
+    def proof(
+        self, absorb: Callable[[Reduce], Certificate | None], *, spent: bool
+    ) -> Certificate | None:
+        """Certify the newest weights, if that is due after this epoch.
+
+        Parameters
+        ----------
+        absorb
+            Does a reduction of the method.
+        spent
+            Whether this was the last epoch.
+        """
+        if self.reading is not None:
+            return None  # its rows do not come again
+        if self.solver.certify_pass is not None:
+            certified = self.sweeps.proven()
+            if spent and not self.is_reached(certified):
+                certified = absorb(self.solver.certify_pass)
+            return certified
+        if self.plan.tol is not None or (self.plan.certify and spent):
+            return self.sweeps.certify()
+        return None
+
+    def is_reached(self, certified: Certificate | None) -> bool:
+        """Whether the tolerance is certified."""
+        wanted = self.plan.tol
+        return wanted is not None and certified is not None and certified.relative <= wanted
+
+    def note(self, certified: Certificate | None, passes: float) -> None:
+        """Remember a certificate with its passes, for the rate at which it falls."""
+        if certified:
+            now = Mark.of(passes, certified)
+            self.progress.advance(marks=noted(self.progress.cursor.marks, now))
+
+    def event(self, certified: Certificate) -> Event:
+        """Return a certificate as an event, with the passes that are left at this rate."""
+        tol = self.plan.tol
+        left = None if tol is None else left_passes(self.progress.cursor.marks, tol)
+        facts = Certification(certified.objective, certified.gap, certified.relative, left)
+        return self.progress.event(facts)
 
 
 def _on_source(
@@ -58,8 +120,8 @@ def _on_source(
             "`workers` out, or train on a data set (`keep`)."
         )
     job, solver = source_job(plan, training.source)
-    assert job.once is not None, "the rows of a source come once"
-    return job, solver, OneReading(training, job.once, solver)
+    assert job.source_rows is not None, "the rows of a source come once"
+    return job, solver, OneReading(training, job.source_rows, solver)
 
 
 def _on_data_set(

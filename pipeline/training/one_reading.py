@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from fewpass.pipeline.passes.span import Job
-from fewpass.pipeline.passes.walk_spans import SpanReport
+from fewpass.pipeline.passes.span import Job, SpanReport
 from fewpass.pipeline.rows.from_source import SourceRows
 from fewpass.pipeline.rows.source_order import LossDrift, drift_sentence, sorted_sentence
 from fewpass.pipeline.rows.source_position import SourcePosition
@@ -25,13 +24,6 @@ from fewpass.solvers.protocol import Solver, State, Weights
 from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.snapshot import Snapshot
-
-
-class SourceWarning(NamedTuple):
-    """A warning, and a word for its kind: each is given once."""
-
-    what: str
-    sentence: str
 
 
 class OneReading:
@@ -72,7 +64,7 @@ class OneReading:
         self.position = at
         self.rows.start_at(at, sums)
 
-    def follow(self, report: SpanReport) -> Iterator[SourceWarning]:
+    def follow(self, report: SpanReport) -> Iterator[Warned]:
         """Note the position after a span; yield warnings where buffers differ, each kind once."""
         assert report.arrival is not None, "the span had rows"
         drift, seen = self.position.drift, self.position.rows
@@ -88,10 +80,10 @@ class OneReading:
         if (group_sums := self.position.of_windows).sorted:
             yield from self._once("sorted", sorted_sentence(group_sums, memory))
 
-    def _once(self, what: str, sentence: str) -> Iterator[SourceWarning]:
+    def _once(self, what: str, sentence: str) -> Iterator[Warned]:
         if what not in self._warned:
             self._warned.add(what)
-            yield SourceWarning(what, sentence)
+            yield Warned(what, sentence)
 
     def finish(self) -> Skipped | None:
         """Read to the end; return the facts of rows that were left out, None of none."""

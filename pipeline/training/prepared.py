@@ -5,7 +5,8 @@ Open settings are chosen here, and misfits are refused before anything is writte
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 from fewpass.pipeline.cores import usable_cores
 from fewpass.pipeline.errors import BadInput
@@ -17,7 +18,7 @@ from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.planning.problem import problem_of
 from fewpass.pipeline.planning.source_job import choose_for_source, planned_for_source
 from fewpass.pipeline.rows.from_source import OpenedSource
-from fewpass.pipeline.rows.target_range import Bounds, range_of, union_of
+from fewpass.pipeline.rows.targets import Bounds, range_of, union_of
 from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.model import load_model, weights_to_start_at
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -39,11 +40,8 @@ from fewpass.storage.redaction import without_secrets
 FOR_EACH_CLASS = "a model for each class, as the memory is too short for one of all"
 
 
-class OpenSource(Protocol):
-    """Opens the source of a plan."""
-
-    def __call__(self, plan: TrainingPlan, *, again: bool) -> OpenedSource:
-        """Return it with its first rows read; `again` says that another session read it before."""
+#: Opens the source of a plan, and reads its first rows; `again`: another session read it before.
+OpenSource = Callable[..., OpenedSource]
 
 
 def no_source(plan: TrainingPlan, *, again: bool) -> OpenedSource:  # noqa: ARG001
@@ -97,8 +95,10 @@ def prepare(
     if plan.source is not None:
         return _on_source(plan, run, open_source)
     dataset = Dataset.open(plan.dataset, storage_options)
-    held_out = _held_out_dataset(plan, storage_options, dataset)
-    places = {"dataset": dataset.folder.url, "held_out": held_out.folder.url if held_out else None}
+    places, held_out = {"dataset": dataset.folder.url}, None
+    if plan.held_out is not None:
+        held_out = Dataset.open(plan.held_out, storage_options, like=dataset.folder.url)
+        places["held_out"] = held_out.folder.url
     plan = plan.model_copy(update=places)  # independent of the working directory
     asked = plan
     if run.exists():
@@ -124,14 +124,6 @@ def target_bounds(begins: Prepared) -> Bounds | None:
     if own is None or plan.start_from is None:
         return own
     return union_of(load_model(RunFolder(plan.start_from)).seen, own)
-
-
-def _held_out_dataset(
-    plan: TrainingPlan, storage_options: StorageOptions, dataset: Dataset
-) -> Dataset | None:
-    if plan.held_out is None:
-        return None
-    return Dataset.open(plan.held_out, storage_options, like=dataset.folder.url)
 
 
 def _require_place(run: RunFolder) -> None:
@@ -194,18 +186,10 @@ def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource)
     return Prepared(run, plan, dataset, Planner(plan, dataset), methods, source)
 
 
-class Planned(NamedTuple):
-    """A plan with lam and memory as numbers, and who works out the rest."""
-
-    planner: Planner
-    plan: TrainingPlan
-    lam_origin: LamOrigin | None
-
-
 def planned(
     plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None, *, near: bool
-) -> Planned:
-    """Fill in lam and memory where a plan for a data set leaves them open.
+) -> tuple[Planner, TrainingPlan, LamOrigin | None]:
+    """Return the planner, the plan with lam and memory as numbers, and where its lam comes from.
 
     Several lam that one pass tries are those of several learners: where the memory is too short for
     these, one lam is chosen before.
@@ -216,18 +200,18 @@ def planned(
         planner = Planner(tried, dataset)
         tried = with_memory(planner) if near else tried
         if planner.method(tried.memory).kind == SEVERAL_LEARNERS:
-            return Planned(planner, tried, None)
+            return planner, tried, None
     origin = None
     if plan.lam.is_auto:
         from fewpass.pipeline.training.chosen_lam import with_chosen_lam  # noqa: PLC0415 - SciPy
 
         plan, origin = with_chosen_lam(plan, dataset, held_out, near=near)
     planner = Planner(plan, dataset, distributed=not near, cores=usable_cores())
-    return Planned(planner, with_memory(planner) if near else plan, origin)
+    return planner, with_memory(planner) if near else plan, origin
 
 
 def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -> TrainingPlan:
-    """Return the plan with a model for each class where the memory is too short for one of all.
+    """Fall back to one-vs-rest where the multinomial model does not fit in memory.
 
     Models of single classes are trained in groups; only a plan that leaves `classes` open changes.
     """

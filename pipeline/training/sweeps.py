@@ -7,24 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import absorb_sum, reduce
-from fewpass.pipeline.passes.reduce_span import ReduceReport
-from fewpass.pipeline.passes.span import Job, logged
-from fewpass.pipeline.passes.walk_spans import SpanReport
+from fewpass.pipeline.passes.span import Job, SpanReport
 from fewpass.pipeline.rows.row_state import RowStateInMemory
-from fewpass.pipeline.runs.events import Event, Restart, Span, Summed, SweepEnd, Warned
+from fewpass.pipeline.runs.events import Event, Restart, Span, Summed, SweepEnd
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.runs.run_snapshots import write_state
 from fewpass.pipeline.runs.saved import StoredState
 from fewpass.pipeline.training.engine import RunStore, Stopped
 from fewpass.pipeline.training.one_reading import OneReading
-from fewpass.pipeline.training.stream_joins import joined
-from fewpass.pipeline.training.walk import StreamPosition, WalkDriver
+from fewpass.pipeline.training.walk import StreamPosition, WalkDriver, joined
 from fewpass.solvers.multi_model import appraisal, constants_of
 from fewpass.solvers.protocol import (
     Certificate,
@@ -42,6 +39,7 @@ from fewpass.solvers.protocol import (
 from fewpass.storage.row_state_store import NOTHING_YET, Records, RowRecords
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
 
+T = TypeVar("T")
 #: How a walk came to rest: with all rows visited, before that, or because the loss exploded.
 End = Literal["whole", "resting", "diverged"]
 
@@ -74,7 +72,7 @@ class Sweeps:
         self, executor: Executor, progress: Progress, job: Job, solver: Solver,
         is_stopping: Callable[[], bool], reading: OneReading | None = None,
     ) -> None:  # fmt: skip
-        self.job, self.solver, self._reading_once = job, solver, reading
+        self.job, self.solver, self._source_reading = job, solver, reading
         self._is_stopping = is_stopping
         self.executor, self._progress = executor, progress
         self.heads: list[Any] = []
@@ -134,9 +132,10 @@ class Sweeps:
         submit = partial(self.executor.submit, "snapshot", write_state, snapshots, name)
         return [self.executor.result(w) for w in [submit(k, h) for k, h in enumerate(self.heads)]]
 
-    def ask(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    def ask(self, name: str, function: Callable[..., T], *args: Any) -> T:
         """Return function(*args) of handles, worked out on a worker."""
-        return self.executor.result(self.executor.submit_small(name, function, *args))
+        answer: T = self.executor.result(self._do(name, function, *args))
+        return answer
 
     def _do(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return a handle on function(*args) of handles."""
@@ -144,8 +143,7 @@ class Sweeps:
 
     def weights(self) -> Weights:
         """Read the model out of the state after a sweep."""
-        weights: Weights = self.ask("weights", self.solver.weights, self.heads[0])
-        return weights
+        return self.ask("weights", self.solver.weights, self.heads[0])
 
     def weights_of(self, states: list[State]) -> Weights:
         """Read the model out of the newest state, or of several inside a walk as if it ended there.
@@ -158,8 +156,7 @@ class Sweeps:
         walk = self.solver.program(cursor.epoch)[cursor.sweep]
         assert isinstance(walk, Walk), "only a walk has several states"
         one = joined(self.executor, self.job, walk, NOTHING_YET, self.heads, are_over=False)
-        weights: Weights = self.ask("weights", self.solver.weights, one)
-        return weights
+        return self.ask("weights", self.solver.weights, one)
 
     # -- walks -----------------------------------------------------------------------------------
 
@@ -179,7 +176,7 @@ class Sweeps:
         for report in driver:
             self.job = driver.job
             self.records.note(number, report.row_state)
-            if report.windows or self._reading_once is None:
+            if report.windows or self._source_reading is None:
                 yield from self._counted(report)
             if report.diverged:
                 self._take([driver.positions[report.stream].state])
@@ -194,8 +191,7 @@ class Sweeps:
             return "resting"
         version = number if walk.row_state == "update" else NOTHING_YET
         versions = self._versions if version == NOTHING_YET else (version,)
-        one = joined(self.executor, self.job, walk, version, self.heads)
-        self._take([one], versions)
+        self._take([joined(self.executor, self.job, walk, version, self.heads)], versions)
         self._drop_numbers()
         self._log_sweep(walk.name)
         return "whole"
@@ -221,10 +217,10 @@ class Sweeps:
         )
         for metrics in report.restarts:
             yield self._progress.event(Restart(metrics))
-        yield self._progress.event(Span(**logged(report)))
-        if self._reading_once is not None:
-            for warned in self._reading_once.follow(report):
-                yield self._progress.event(Warned(*warned))
+        yield self._progress.event(Span.of(report))
+        if self._source_reading is not None:
+            for warned in self._source_reading.follow(report):
+                yield self._progress.event(warned)
 
     def recover(self, walk: Walk) -> dict[str, float]:
         """Take the state that the method gives after an explosion; return its metrics."""
@@ -245,7 +241,8 @@ class Sweeps:
         head = self.heads[0]
         total = self._add_up(sweep.sum, submit("weights", sweep.at, head))
         absorbed = submit("absorb", absorb_sum, self.job, sweep, head, total, number)
-        certified = self._asked_certificate(absorbed)
+        certified = self._certificate_of(absorbed)
+        require_finite(certified)
         self._take([absorbed])
         self._drop_numbers()
         self._log_sweep(sweep.sum.name)
@@ -253,26 +250,21 @@ class Sweeps:
 
     def proven(self) -> Certificate | None:
         """Return the certificate of the method itself, if it has one."""
-        return self._asked_certificate(self.heads[0])
-
-    def own_certificate(self) -> Certificate | None:
-        """Return the method's certificate of the first state, finite or not."""
-        return self._with_constants(self.ask("certificate", self.solver.certificate, self.heads[0]))
-
-    def _asked_certificate(self, head: Any) -> Certificate | None:
-        certified = self._with_constants(self.ask("certificate", self.solver.certificate, head))
+        certified = self.own_certificate()
         require_finite(certified)
         return certified
 
-    def _with_constants(self, certified: Certificate | None) -> Certificate | None:
+    def own_certificate(self) -> Certificate | None:
+        """Return the method's certificate of the first state, finite or not."""
+        return self._certificate_of(self.heads[0])
+
+    def _certificate_of(self, head: Any) -> Certificate | None:
+        certified = self.ask("certificate", self.solver.certificate, head)
         return certified and certified.with_constants(constants_of(self.solver, self.job.stats))
 
     def learners(self) -> tuple[ChosenLearner, ...]:
         """Return the learners chosen by a method that runs several."""
-        chosen: tuple[ChosenLearner, ...] = self.ask(
-            "learners", self.solver.learners, self.heads[0]
-        )
-        return chosen
+        return self.ask("learners", self.solver.learners, self.heads[0])
 
     def certify(self, weights: Weights | None = None) -> Certificate:
         """Pay a reduction for objective and certificate: of the newest weights, or of these.
@@ -334,9 +326,9 @@ class Sweeps:
             what = what._replace(telling=None)
         versions = self._versions_read() if what.row_state == "read" else ()
 
-        def count(report: ReduceReport) -> None:
+        def count(report: SpanReport) -> None:
             self._progress.count(report)
-            self._progress.on_reduce(self._progress.event(Summed(counts=counts, **logged(report))))
+            self._progress.on_reduce(self._progress.event(Summed.of(report, counts=counts)))
             self.records.note(number, report.row_state)
 
         def check() -> None:

@@ -42,9 +42,9 @@ class TrainedModels:
     """
 
     def __init__(
-        self, training: Training, plan: TrainingPlan, sweeps: Sweeps, once: OneReading | None
+        self, training: Training, plan: TrainingPlan, sweeps: Sweeps, reading: OneReading | None
     ) -> None:
-        self._training, self._plan, self._sweeps, self._once = training, plan, sweeps, once
+        self._training, self._plan, self._sweeps, self._reading = training, plan, sweeps, reading
         lams = training.plan.lam.values(training.dataset.n_rows)
         #: Of folds the models of all lam are handed on, and whoever asked tells them apart.
         self._lams = lams[:1] if training.planner.problem.rule.fold_rows else lams
@@ -91,11 +91,9 @@ class TrainedModels:
         """Return the models of all groups; at the end held-out rows are read, and choose a lam."""
         groups.put(self.all_weights(states))
         weights, lams, model = groups.weights(), len(self._lams), {"groups": groups.done}
-        if not finished and lams == 1:
-            return model | {"weights": weights, "certificate": None}
         if not finished:
-            first = weights_of(weights, lams, 0)
-            return model | {"weights": first, "certificate": None, "trained": weights}
+            first, trained = weights_of(weights, lams, 0), weights if lams > 1 else None
+            return model | {"weights": first, "certificate": None, "trained": trained}
         certified, held_out = groups.certificate(), self._scored_rows()
         choice = self._scores(weights, certified, held_out)
         k = self._lams.index(choice.lam) if choice and lams > 1 else 0
@@ -117,9 +115,9 @@ class TrainedModels:
             "weights": weights, "certificate": certificate_of(certified, len(lams), k),
             "choice": choice, "calibration": self._calibrate(weights, held_out),
         }  # fmt: skip
-        if self._once is None:
+        if self._reading is None:
             return model
-        return model | {"source": self._once.position, "moments": self._once.rows.sums}
+        return model | {"source": self._reading.position, "moments": self._reading.rows.sums}
 
     def all_weights(self, states: list[State]) -> Weights:
         """Read all models out of the states, in the order of the source."""
@@ -133,17 +131,17 @@ class TrainedModels:
         else:
             newest = self._sweeps.weights_of(states)
             weights = sourced_weights(weights_of(newest, len(self._lams), k), dataset)
-        return self._once.narrowed(weights) if self._once else weights
+        return self._reading.narrowed(weights) if self._reading else weights
 
     @property
     def _record(self) -> RunRecord:
         """The record by which held-out rows are read."""
-        return self._once.record if self._once else self._training.run.record()
+        return self._reading.record if self._reading else self._training.run.record()
 
     def _scored_rows(self) -> Dataset | None:
         """Return the held-out rows, if there are any, which are read from now on."""
         if self._training.plan.held_out is None:
-            return self._once.held_out() if self._once else None
+            return self._reading.held_out() if self._reading else None
         self._training.executor.everywhere(free_rows)  # other rows are read, within the same budget
         return held_out_rows(self._training)
 
@@ -158,8 +156,8 @@ class TrainedModels:
             return Choice(lams[0]) if len(lams) > 1 else None
         head, trained = self._sweeps.heads[0], training.dataset
         reads: ReadsWeights = self._sweeps.solver
-        if self._once is not None:  # weights of the columns that there are, in their order
-            head, trained, reads = self._once.head(self._sweeps.solver, head), held_out, AsRead()
+        if self._reading is not None:  # weights of the columns that there are, in their order
+            head, trained, reads = self._reading.head(self._sweeps.solver, head), held_out, AsRead()
         models = ModelsToScore(self._record, trained, held_out, reads, head)
         return choose_lam(models, lams, certified, training.executor)
 

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.driver import Driver
-from fewpass.pipeline.training.engine import Checkpoints, Engine, Stopped, Training
+from fewpass.pipeline.training.engine import Checkpoints, Stopped, Training
 from fewpass.pipeline.training.prepared import (
     OpenSource,
     Prepared,
@@ -42,11 +42,14 @@ from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
 
+if TYPE_CHECKING:
+    from fewpass.pipeline.training.feature_steps import FeatureSteps
+
 logger = logging.getLogger(__name__)
 COMPILING = "Compiling kernels for %s: once per machine."
 
 
-def engine_of(training: Training) -> Engine:
+def engine_of(training: Training) -> Driver | FeatureSteps:
     """Return the engine for the plan's method."""
     if training.plan.solver.goal == "steps":
         from fewpass.pipeline.training.feature_steps import FeatureSteps  # noqa: PLC0415 - kernels that others do without
@@ -55,7 +58,7 @@ def engine_of(training: Training) -> Engine:
     return Driver(training)
 
 
-def zeros_of(problem: Problem, saved: Saved) -> dict[str, int | None]:
+def zeros_of(problem: Problem, saved: Saved) -> dict[str, Any]:
     """Return how many weights are not 0, and how many are proven to be, where a penalty asks."""
     if problem.penalty.is_smooth:
         return {"nonzeros": None, "proven_zeros": None}
@@ -99,7 +102,7 @@ class TrainingRun:
         run, plan, dataset, planner, methods, source, _, origin = begins
         self.run, self.methods, self._source, self.lam_origin = run, methods, source, origin
         self._executor, self._stop_request, self._dataset = executor, StopRequest(), dataset
-        self._progress = Progress(run)
+        self._progress = Progress(run.log)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         self._training = Training(
             run, plan, dataset, planner, executor, methods, storage_options, self._progress,
@@ -129,15 +132,21 @@ class TrainingRun:
         begins = prepare(plan, url, storage_options, open_source, near=executor.near)
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
-            begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
-            made.warnings, dataset.hashed_names, begins.lam_origin, target_bounds(begins),
-            made.problem.level,
-            () if begins.run.exists() else learnt_by(begins.plan.start_from),
-            begins.held_out.manifest.fingerprint if begins.held_out else None,
-        )  # fmt: skip
+            begins.plan,
+            dataset.manifest,
+            forecast=made.forecast,
+            warnings=made.warnings,
+            methods=made.methods,
+            columns=dataset.schema,
+            hashed_names=dataset.hashed_names,
+            lam_origin=begins.lam_origin,
+            seen=target_bounds(begins),
+            level=made.problem.level,
+            learnt_before=() if begins.run.exists() else learnt_by(begins.plan.start_from),
+            held_out_fingerprint=begins.held_out.manifest.fingerprint if begins.held_out else None,
+        )
         begins.require_fit(record)
-        made.run.begin(record, dataset.manifest)
-        begun = made.run.record().methods  # an older version may have chosen otherwise
+        begun = made.run.begin(record, dataset.manifest).methods
         if begun == begins.methods:
             return made
         return cls(begins._replace(methods=begun), executor, storage_options, start_at)
@@ -314,30 +323,30 @@ class TrainingRun:
         """What came out; the run must be finished."""
         saved, cursor = self._saved, self.cursor
         choice, seen = saved.choice, saved.validation
-        shared: dict[str, Any] = {
-            "run": self.run.url,
-            "snapshot": saved.name,
-            "solver": self.plan.solver.kind,
-            "loss": self.problem.loss.name,
-            "lam": choice.lam if choice else self.problem.penalty.total,
-            "penalty": self.problem.penalty.name,
+        return TrainingResult(
+            run=self.run.url,
+            snapshot=saved.name,
+            solver=self.plan.solver.kind,
+            loss=self.problem.loss.name,
+            lam=choice.lam if choice else self.problem.penalty.total,
+            penalty=self.problem.penalty.name,
             **zeros_of(self.problem, saved),
-            "classes": self._engine.classes,
-            "candidates": [each._asdict() for each in choice.candidates] if choice else [],
-            "lam_origin": self.lam_origin.as_facts() if self.lam_origin else None,
-            "calibration": saved.calibration._asdict() if saved.calibration else None,
-            "stopped_early": seen and seen.is_over(self.plan.n_iter_no_change),
-            "passes_of_model": seen and seen.best.passes,
-            "passes": cursor.passes,
-            "rows_seen": cursor.rows_seen,
-            "seconds": cursor.seconds,
-            "bytes_read": cursor.bytes_read,
-            "peak_memory_bytes": self._progress.peak_memory,
-            "encoded": self._source.encoded() if self._source else {},
-            "notes": self.notes,
-            "features": self._engine.features,
-        }
-        return TrainingResult(**shared, **self._outcome())
+            classes=self._engine.classes,
+            candidates=[each._asdict() for each in choice.candidates] if choice else [],
+            lam_origin=self.lam_origin.as_facts() if self.lam_origin else None,
+            calibration=saved.calibration._asdict() if saved.calibration else None,
+            stopped_early=seen and seen.is_over(self.plan.n_iter_no_change),
+            passes_of_model=seen and seen.best.passes,
+            passes=cursor.passes,
+            rows_seen=cursor.rows_seen,
+            seconds=cursor.seconds,
+            bytes_read=cursor.bytes_read,
+            peak_memory_bytes=self._progress.peak_memory,
+            encoded=self._source.encoded() if self._source else {},
+            notes=self.notes,
+            features=self._engine.features,
+            **self._outcome(),
+        )
 
     @property
     def _saved(self) -> Saved:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
-from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_folder import RunFolder, changed_settings
 from fewpass.pipeline.runs.run_series import is_finished, runs_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.prepared import as_in_run
@@ -54,5 +54,4 @@ def _repeats(plan: TrainingPlan, run: RunFolder) -> bool:
     held_out = None if plan.held_out is None else Folder(plan.held_out).url
     placed = plan.model_copy(update={"dataset": dataset.folder.url, "held_out": held_out})
     again = with_largest_lam(as_in_run(placed, run), dataset)
-    names = (name for name in TrainingPlan.model_fields if name != "snapshot_every")
-    return all(getattr(again, name) == getattr(record.plan, name) for name in names)
+    return not changed_settings(record.plan, again)

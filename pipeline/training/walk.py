@@ -13,15 +13,22 @@ from fewpass.pipeline.passes.awaited_spans import (
     SpanUnderWay,
 )
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.passes.span import Job, is_small
+from fewpass.pipeline.passes.reduce_on_cluster import tree_of
+from fewpass.pipeline.passes.span import Job, SpanReport, is_small
+from fewpass.pipeline.passes.sum_tree import SumTree
+from fewpass.pipeline.passes.together import Task, Together
 from fewpass.pipeline.passes.walk_spans import (
-    SpanReport,
+    added_stream_parts,
     arrival_span,
+    join_own_streams,
+    join_parts,
+    join_streams,
     legal_order,
+    stream_part,
     walk_span,
 )
 from fewpass.pipeline.rows.windows import windows_between, windows_per_turn
-from fewpass.solvers.protocol import Walk, same
+from fewpass.solvers.protocol import Walk, add_parts, same
 from fewpass.storage.row_state_store import NO_RECORDS, Records
 
 SPAN_SECONDS = 1.0  # of a span: a thousand times Dask's cost of a task
@@ -67,7 +74,7 @@ class SpanTasks:
     def __call__(self, stream: int, first: int, stop: int, head: Any) -> tuple[Any, ...]:
         """Return the function of windows first <= k < stop of a stream, and its arguments."""
         job, walk = self.job, self._walk
-        if job.once is None:
+        if job.source_rows is None:
             records = self._records(stream, first, stop)
             return walk_span, job, walk, self._sweep, stream, first, stop, head, records
         # from the second span on the state is this walk's own
@@ -106,12 +113,13 @@ class WalkDriver:
     ) -> None:  # fmt: skip
         self._executor, self._walk, self._sweep = executor, walk, sweep
         self._tasks = SpanTasks(job, walk, sweep, positions[0].windows, records_of)
-        counted = walk.rows is None and job.once is None
+        self._is_stored = job.source_rows is None  # and not those of a source
+        counted = walk.rows is None and self._is_stored
         self._lengths = [
             windows_per_turn(job.windows, stream) if counted else ENDLESS
             for stream in range(len(positions))
         ]
-        self._ahead = SPANS_SUBMITTED if job.once is None else 1
+        self._ahead = SPANS_SUBMITTED if self._is_stored else 1
         self.positions = [
             p._replace(arrived=p.windows == length)
             for p, length in zip(positions, self._lengths, strict=True)
@@ -132,7 +140,7 @@ class WalkDriver:
         """Return what waits for spans."""
         if self._executor.together is not None:
             return SpansOnCluster(self._executor, self._tasks)
-        small = is_small(self.job) and self.job.once is None
+        small = is_small(self.job) and self._is_stored
         submit = self._executor.submit_small if small else self._executor.submit
         return SpansInTurn(self._executor, submit, self._tasks)
 
@@ -156,10 +164,10 @@ class WalkDriver:
                 self._tasks.job = self.job.with_columns(report.arrival.position.room_for)
             if report.diverged:
                 self._resting = True
-            if self.job.once is None:
+            if self._is_stored:
                 self._go_on()
             yield report
-            if self.job.once is not None:  # a training that is to stop waits for no more rows
+            if not self._is_stored:  # a training that is to stop waits for no more rows
                 self._go_on()
 
     def _go_on(self) -> None:
@@ -176,7 +184,7 @@ class WalkDriver:
         return all(p.arrived for p in self.positions)
 
     def _adapt(self, report: SpanReport) -> None:
-        if report.windows and self.job.once is None:
+        if report.windows and self._is_stored:
             wanted = int(SPAN_SECONDS * report.windows / max(report.seconds, 1e-6))
             self.span_windows = min(max(1, wanted), FASTER * self.span_windows)
 
@@ -217,3 +225,56 @@ class WalkDriver:
         length, done = self._lengths[stream], self._submitted[stream]
         share = "" if length == ENDLESS else f" at {done * 10 // length * 10} %"
         return f"pass {self._sweep + 1}{share}, {self._walk.name}"
+
+
+# -- the end of a walk ----------------------------------------------------------------------------
+#
+# The states of its streams become one.  Few of them come together on a worker.  Of many each makes
+# a part where it is, and parts are added in the tree of a reduction, pair by pair: no process holds
+# all states.
+
+MOST_JOINED = 16  # streams whose states come together
+PARTS_ADDED = 4  # by one task of a cluster
+
+
+def joined(
+    executor: Executor, job: Job, walk: Walk, version: int, heads: list[Any], *,
+    are_over: bool = True,
+) -> Any:  # fmt: skip
+    """Return a handle on the state that several streams' states make.
+
+    Parameters
+    ----------
+    version
+        Of the numbers per row that it goes with, if any.
+    heads
+        Handles on the streams' states.
+    are_over
+        Whether nobody needs these states any more; else they stay as they are.
+    """
+    if walk.pairs is None or len(heads) <= MOST_JOINED:
+        # in this process a task runs once, and no other task has these states
+        join = join_own_streams if executor.near and are_over else join_streams
+        return executor.submit_small("join", join, job, walk, version, *heads)
+    add = _added_here if executor.together is None else _added_on_cluster
+    total = add(executor, job, walk, heads)
+    streams = len(heads)
+    return executor.submit_small("join", join_parts, job, walk, version, heads[0], total, streams)
+
+
+def _added_here(executor: Executor, job: Job, walk: Walk, heads: list[Any]) -> Any:
+    """Return a handle on the sum of the streams' parts."""
+    tree = SumTree(partial(executor.submit_small, "add", add_parts))
+    for head in heads:
+        tree.push(executor.submit_small("part", stream_part, job, walk, head))
+    return tree.total()
+
+
+def _added_on_cluster(executor: Executor, job: Job, walk: Walk, heads: list[Any]) -> Any:
+    """Return a handle on the same sum, of one graph."""
+    together = executor.together
+    assert isinstance(together, Together), "a cluster takes graphs"
+    parts: list[Task] = [(stream_part, job, walk, head) for head in heads]
+    tree = tree_of(together.named("join"), parts, PARTS_ADDED, added_stream_parts)
+    (total,) = together.submit(tree.tasks, [tree.root])
+    return total

@@ -13,9 +13,9 @@ import pytest
 
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.lease import KEY, Holder, Lease
-from fewpass.pipeline.runs.pace import FLOOR_S, TIMES, silence
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.runs.timeline_points import FLOOR_S, TIMES, silence
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.seal import seal

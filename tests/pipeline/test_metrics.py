@@ -23,7 +23,7 @@ from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.runs.work_done import speeds
+from fewpass.pipeline.runs.timeline_points import speeds
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.folder import Folder

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.batch.newton_in_memory import minimise
-from fewpass.solvers.drive import stats_of, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS
@@ -20,6 +20,7 @@ from fewpass.solvers.needs import takes_loss
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Weights
 from fewpass.solvers.registry import METHODS, WIDE_METHODS, fit_for, method_class
+from testing.blocks import stats_of
 from testing.dual_runs import Run, data
 from testing.oracles import block, dense_rows, problem_of, rows_of
 

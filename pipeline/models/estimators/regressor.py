@@ -189,7 +189,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     def _see(self, targets: Values, *, more: bool) -> None:
         """Note the range of targets, of those learnt from before as well if there are `more`."""
-        from fewpass.pipeline.rows.target_range import union_of
+        from fewpass.pipeline.rows.targets import union_of
 
         before = getattr(self, "target_range_", None) if more else None
         self.target_range_ = union_of(before, (targets.minimum, targets.maximum))

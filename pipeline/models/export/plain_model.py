@@ -13,8 +13,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
-from fewpass.pipeline.rows.target_range import Bounds
-from fewpass.pipeline.rows.targets import label_text
+from fewpass.pipeline.rows.targets import Bounds, label_text
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import VERSION_DIGITS, Saved, is_of_model

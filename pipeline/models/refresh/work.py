@@ -17,7 +17,7 @@ from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.passes.executor import Executor, open_executor
 from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.planning.place import place_for, place_of, seconds_of_pass
-from fewpass.pipeline.rows.target_range import Bounds
+from fewpass.pipeline.rows.targets import Bounds
 from fewpass.pipeline.runs.model import Model, load_model, read_weights, require_same_columns
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -23,7 +23,7 @@ from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.models.serving.one_row import absent, row_scorer
 from fewpass.pipeline.models.serving.score_outputs import number_of, shares_of_scores
 from fewpass.pipeline.models.serving.single_cells import typed_cells
-from fewpass.pipeline.rows.target_range import clipped
+from fewpass.pipeline.rows.targets import clipped
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.pipeline.tables.encoding.applying import columns_of as cells_of

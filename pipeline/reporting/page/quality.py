@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.passes.reduce_span import ReduceReport
+from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
@@ -73,7 +73,7 @@ def quality(
     model: Model,
     dataset: Dataset,
     executor: Executor,
-    on_report: Callable[[ReduceReport], None] = lambda _: None,
+    on_report: Callable[[SpanReport], None] = lambda _: None,
 ) -> Quality:
     """Read a data set, two or three times, and return the figures of a model.
 

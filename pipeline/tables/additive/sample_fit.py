@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.solvers.drive import NO_ROW_STATE, sweeps
+from fewpass.solvers.drive import NO_ROW_STATE, models_within
 from fewpass.solvers.estimates.spectrum import sigma_square
 from fewpass.solvers.kernels.rows import Rows, SparseRows
 from fewpass.solvers.kernels.scores import scores
@@ -23,7 +23,6 @@ from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.losses.constant_prediction import best_constants, some_of_each
 from fewpass.solvers.losses.softmax import softmax
 from fewpass.solvers.losses.wide_loss import WideLoss
-from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Weights
 from fewpass.solvers.registry import (
@@ -169,25 +168,11 @@ def fitted_models(
     tasks = tuple(Task(-1, lam / n) for lam in lams)
     groups = [(task,) for task in tasks] if width > 1 or len(tasks) == 1 else [tasks]
     models = [
-        one for group in groups for one in _trained(solver, group, problem, stats, block, tol)
+        one
+        for group in groups
+        for one in models_within(solver, group, problem, stats, block, tol, MOST_PASSES)
     ]
     return SampleModels(lams, tuple(models))
-
-
-def _trained(
-    solver: Any, tasks: tuple[Task, ...], problem: Problem, stats: ProblemStats, block: Block,
-    tol: float,
-) -> list[Weights]:  # fmt: skip
-    models = MultiModel(solver, tasks, tol)
-    if len(tasks) == 1:
-        for after in sweeps(solver, tasks[0].problem(problem), stats, block):
-            if after.passes >= MOST_PASSES or models.is_converged(0, after.state):
-                return [solver.weights(after.state)]
-    for after in sweeps(models, problem, stats, block):
-        each = after.state.models
-        if after.passes >= MOST_PASSES or all(map(models.is_converged, range(len(each)), each)):
-            return [solver.weights(one) for one in each]
-    raise AssertionError("sweeps have no end")
 
 
 def stats_of_sample(X: SparseTable, d: int, targets: SampleTargets, block: Block) -> ProblemStats:

@@ -12,10 +12,11 @@ from fewpass.flows.display.console import Screen, Terminal
 from fewpass.flows.display.ingest_display import ingest_display
 from fewpass.flows.display.training_display import live_timeline, training_display
 from fewpass.flows.options import Output
-from fewpass.pipeline.runs.events import Event, Start
+from fewpass.pipeline.runs.events import Start
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
+from testing.happened import happened
 
 COLOURS, MOVES = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 STARTED = {
@@ -30,9 +31,9 @@ LEARNT = WORK | {
 }
 SUMMED = WORK | {"rows": 250_000, "counts": False}
 EVENTS = [
-    Event.of("start", Cursor(), **STARTED),
-    Event.of("span", Cursor(rows_seen=10**9, rows_in_sweep=500_000, bytes_read=10**12), **LEARNT),
-    Event.of(
+    happened("start", Cursor(), **STARTED),
+    happened("span", Cursor(rows_seen=10**9, rows_in_sweep=500_000, bytes_read=10**12), **LEARNT),
+    happened(
         "certificate",
         Cursor(passes=1.0),
         objective=0.31415926,
@@ -40,7 +41,7 @@ EVENTS = [
         relative_gap=1e-3,
         left_passes=3.0,
     ),
-    Event.of("reduce", Cursor(passes=1.0), **SUMMED),
+    happened("reduce", Cursor(passes=1.0), **SUMMED),
 ]
 INGESTED = [
     IngestProgress("partition", 0.5, 10**9, None, 10**12, None, 0, 100.0, 1234.0),
@@ -114,8 +115,8 @@ def test_a_finished_training_draws_no_table():
     terminal = terminal_of(80)
     done = STARTED | {"finished": True, "snapshot": "000001"}
     with training_display(terminal, TrainingPlan(dataset="d", tol=1e-6)) as show:
-        show(Event.of("resume", Cursor(passes=3.0), **done))
-        show(Event.of("finish", Cursor(passes=3.0)))
+        show(happened("resume", Cursor(passes=3.0), **done))
+        show(happened("finish", Cursor(passes=3.0)))
     assert lines_of(terminal) == [
         "The training is finished (snapshot 000001): nothing is left to do.",
     ]
@@ -151,38 +152,38 @@ def test_nothing_is_redrawn_where_no_terminal_is(work, output):
 
 def test_rows_that_are_added_up_count_where_they_are_a_pass():
     timeline = live_timeline(passes=4, tol=1e-3)
-    timeline.hear(Event.of("start", Cursor(), **STARTED))
+    timeline.hear(happened("start", Cursor(), **STARTED))
     for counts in (True, False):
-        timeline.hear(Event.of("reduce", Cursor(), **SUMMED | {"counts": counts}))
+        timeline.hear(happened("reduce", Cursor(), **SUMMED | {"counts": counts}))
         assert timeline.passes == 0.25
         assert timeline.certifying == (0.0 if counts else 0.25)
     told = {"objective": 1.0, "gap": 0.1, "relative_gap": 0.1, "left_passes": None}
-    timeline.hear(Event.of("certificate", Cursor(passes=1.0), **told))
+    timeline.hear(happened("certificate", Cursor(passes=1.0), **told))
     assert (timeline.passes, timeline.certifying) == (1.0, 0.0)
     assert timeline.fraction == pytest.approx(1 / 3)  # of three digits one is there
     time.sleep(0.01)
-    timeline.hear(Event.of("certificate", Cursor(passes=1.5), **told))
+    timeline.hear(happened("certificate", Cursor(passes=1.5), **told))
     assert timeline.lately.per_second(timeline.lately.rows) > 0.0
     assert timeline.left_s is None  # nobody knows how fast the certificate falls
     nearer = told | {"gap": 0.01, "relative_gap": 0.01, "left_passes": 1.0}
-    timeline.hear(Event.of("certificate", Cursor(passes=2.0), **nearer))
+    timeline.hear(happened("certificate", Cursor(passes=2.0), **nearer))
     passes_per_s = timeline.lately.per_second(timeline.lately.passes)
     assert timeline.left_s == pytest.approx(1.0 / passes_per_s)  # sooner than the two passes left
-    timeline.hear(Event.of("finish", Cursor(passes=2.0)))
+    timeline.hear(happened("finish", Cursor(passes=2.0)))
     assert timeline.left_s == 0.0
 
 
 def test_passes_of_groups_of_classes_are_counted_together():
     timeline = live_timeline(passes=10, tol=1e-2)
-    told = {"objective": 1.0, "gap": 0.1, "left_passes": 3.0}
-    timeline.hear(Event.of("start", Cursor(), **STARTED | {"groups": 2}))
+    told = {"objective": 1.0, "gap": 0.1, "relative_gap": 0.1, "left_passes": 3.0}
+    timeline.hear(happened("start", Cursor(), **STARTED | {"groups": 2}))
     assert (timeline.fraction, timeline.most_passes) == (0.0, 20)
-    timeline.hear(Event.of("certificate", Cursor(passes=2.0), **told))
+    timeline.hear(happened("certificate", Cursor(passes=2.0), **told))
     assert timeline.fraction == pytest.approx(1 / 4)  # one digit of two, of one group of two
-    timeline.hear(Event.of("group", Cursor(passes=6.0)))
+    timeline.hear(happened("group", Cursor(passes=6.0)))
     assert (timeline.fraction, timeline.proven) == (0.5, None)
     assert timeline.most_passes == 16  # the second group may take ten as well
     resumed = STARTED | {"groups": 2, "groups_trained": 1, "passes_before": 6.0}
     again = live_timeline(passes=10, tol=1e-2)
-    again.hear(Event.of("resume", Cursor(passes=8.0), **resumed))
+    again.hear(happened("resume", Cursor(passes=8.0), **resumed))
     assert (again.most_passes, again.fraction) == (16, pytest.approx(0.6))

@@ -11,7 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.planning.auto import choose
 from fewpass.pipeline.planning.falling_back import far_behind
-from fewpass.pipeline.planning.method_choice import MethodChoice
+from fewpass.pipeline.planning.method_choice import MethodChoice, MethodRequest
 from fewpass.pipeline.planning.rate import Mark, left_passes, noted, rate
 from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -52,7 +52,7 @@ def problem(loss="logistic", lam=1e-4):
 def test_streaming_newton_of_many_models_is_no_more_work_than_of_one(models, n, columns):
     plan = TrainingPlan(dataset="x")
     about = {"sorted_rows": False, "resident": True, "fits": lambda _method: True}
-    (found,) = choose(plan, problem(), stats(n), models=models, **about).methods
+    (found,) = choose(MethodRequest(plan, problem(), stats(n), models=models, **about)).methods
     assert found.newton_columns == columns
 
 
@@ -154,11 +154,13 @@ def test_what_is_chosen_and_why(asked, about, methods, why):
              "fits": {"psdca", "s2gd+"}}  # fmt: skip
     about = usual | about
     fitting = about.pop("fits")
+    plan, about_problem = TrainingPlan(dataset="d", **asked), (about.pop("loss"), about.pop("lam"))
+    own = {name: about.pop(name, 1) for name in ("sorted_rows", "resident", "models")}
     chosen = choose(
-        TrainingPlan(dataset="d", **asked), problem(about.pop("loss"), about.pop("lam")),
-        sorted_rows=about.pop("sorted_rows"), resident=about.pop("resident"),
-        fits=lambda m: m.kind in fitting, models=about.pop("models", 1), stats=stats(**about),
-    )  # fmt: skip
+        MethodRequest(
+            plan, problem(*about_problem), stats(**about), lambda m: m.kind in fitting, **own
+        )
+    )
     assert [m.kind for m in chosen.methods] == methods
     assert why in chosen.reason
     assert (chosen.methods[0] == Psdca(shrink_rounds=100)) == ("kink" in why)
@@ -187,11 +189,9 @@ def test_progress_far_below_what_is_foreseen():
 
 def test_newton_goes_on_where_dual_ascent_of_a_steep_loss_does_not_arrive():
     """Nothing foretells its passes; a pass of Newton's method costs 112 of it here."""
+    plan = TrainingPlan(dataset="d", tol=1e-3)
     steep, about = problem("poisson"), stats(20_000, d=2_500)
-    chosen = choose(
-        TrainingPlan(dataset="d", tol=1e-3), steep, about, sorted_rows=False, resident=True,
-        fits=lambda _: True,
-    )  # fmt: skip
+    chosen = choose(MethodRequest(plan, steep, about, lambda _: True, resident=True))
     assert [one.kind for one in chosen.methods] == ["psdca", "newton"]
 
     def behind(before, now, most=100):
@@ -202,10 +202,7 @@ def test_newton_goes_on_where_dual_ascent_of_a_steep_loss_does_not_arrive():
     assert behind((9, 0.5), (13, 0.7)) is None  # 46 more passes cost less than 6.1 of Newton's
     assert behind((9, 0.5), (13, 0.7), most=50) is not None  # but are more than may be made
     wide = stats(10**6, d=4_000)
-    far = choose(
-        TrainingPlan(dataset="d", tol=1e-3), steep, wide, sorted_rows=False, resident=True,
-        fits=lambda _: True,
-    )  # fmt: skip
+    far = choose(MethodRequest(plan, steep, wide, lambda _: True, resident=True))
     assert [one.kind for one in far.methods] == ["psdca"]
 
 

@@ -15,10 +15,10 @@ from fewpass.pipeline.planning.advice import warnings
 from fewpass.pipeline.planning.clustering import (
     clustering,
     clustering_warning,
-    share_between,
 )
 from fewpass.pipeline.planning.forecast import forecast, shares_of
 from fewpass.pipeline.planning.planner import Planner
+from fewpass.pipeline.rows.source_order import share_between
 from fewpass.pipeline.rows.windows import plan_windows
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.batch.agd import Agd

@@ -25,7 +25,7 @@ from testing.datasets import make
 from testing.interruptions import trained
 
 NO_DASK = ["--scheduler", "none", "-q"]
-ELSEWHERE = "is not what a training of this run writes"
+ELSEWHERE = "was not written by this run"
 
 
 def train(dataset, place, **changes):
@@ -218,7 +218,7 @@ def test_several_models_whose_arrays_are_cut_short_are_refused(tmp_path):
         put("streams", 0, "models", [1]),
     ):
         name = forge(run, lambda a, b, change=change: (put("finished", False)(a, b), change(a, b)))
-        with pytest.raises(BadInput, match=f"{name}|whose SdcaState was another"):
+        with pytest.raises(BadInput, match=f"{name}|with a different SdcaState"):
             for _ in TrainingRun.resume(solver.run.url, InProcess()):
                 pass
         run.snapshots.folder.delete_tree(name)

@@ -11,6 +11,7 @@ from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.solvers import loss_monitor
 from testing.datasets import make
+from testing.happened import happened
 
 
 @pytest.mark.parametrize(
@@ -50,11 +51,11 @@ def stepped(seen, loss_sum, *, rows=50, monitored=None, in_sweep=None):
     """A span that ended after so many rows."""
     metrics = {"loss_sum": loss_sum, "n_monitored": monitored or seen}
     cursor = Cursor(rows_seen=seen, rows_in_sweep=seen if in_sweep is None else in_sweep)
-    return Event.of("span", cursor, **WORK | {"rows": rows}, windows=1, metrics=metrics)
+    return happened("span", cursor, **WORK | {"rows": rows}, windows=1, metrics=metrics)
 
 
 def began(kind="start", seen=0):
-    return Event.of(kind, Cursor(rows_seen=seen, rows_in_sweep=seen), n_rows=100, method="asgd")
+    return happened(kind, Cursor(rows_seen=seen, rows_in_sweep=seen), n_rows=100, method="asgd")
 
 
 def heard(events):
@@ -75,7 +76,7 @@ def test_the_loss_since_the_last_line():
     for event in (stepped(100, 40.0, monitored=20), stepped(150, 50.0, monitored=30)):
         timeline.hear(event)
     assert (timeline.loss_since(before), timeline.passes, timeline.fraction) == (1.0, 1.5, 0.75)
-    timeline.hear(Event.of("restart", Cursor(rows_seen=150)))
+    timeline.hear(happened("restart", Cursor(rows_seen=150)))
     timeline.hear(stepped(200, 4.0, monitored=2, in_sweep=50))
     assert (timeline.loss_since({}), timeline.fraction) == (2.0, 0.25)
 
@@ -86,7 +87,7 @@ def test_what_a_crash_had_done_again_counts_once():
     crash = [*quiet[:3], began("resume", 10), *spans[1:]]
     assert curve(heard(quiet)) == curve(heard(crash))
     assert [p.since_last for p in heard(crash).points] == [3.0, 1.0, 1.0]
-    restart = Event.of("restart", Cursor(rows_seen=30))
+    restart = happened("restart", Cursor(rows_seen=30))
     timeline = heard([*crash, restart, stepped(40, 80.0, rows=10, in_sweep=10)])
     assert curve(timeline)[0][:2] == (0.1, 2.0)
     assert (timeline.resumed, timeline.restarts) == (1, 1)
@@ -106,6 +107,6 @@ def test_a_log_tells_what_its_events_told(tmp_path):
 
 def test_facts_of_another_kind_are_refused():
     with pytest.raises(TypeError, match="colour"):
-        Event.of("finish", Cursor(), colour="red")
+        happened("finish", Cursor(), colour="red")
     assert Event.read({"event": "of a later version", "passes": 0.0}) is None
     assert Event.read({"event": "sweep", "passes": 0.0}) is None  # a field is missing

@@ -7,7 +7,7 @@ from sklearn.metrics import r2_score
 
 from fewpass import LinearRegressor, evaluate, from_run, ingest, load_model, predict, train
 from fewpass.pipeline.planning.problem import problem_of
-from fewpass.pipeline.rows.target_range import range_of, union_of, with_zero
+from fewpass.pipeline.rows.targets import range_of, union_of, with_zero
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.stream import first_rows

@@ -55,7 +55,7 @@ def whole(dataset):
 def test_the_losses_are_those_of_models_trained_by_hand(sets):
     """scikit-learn minimises the same problems; the intercept's charge hardly counts."""
     train, held_out = sets["dense"]
-    origin = with_chosen_lam(plan_for(train, tol=1e-3), train, held_out).origin
+    origin = with_chosen_lam(plan_for(train, tol=1e-3), train, held_out)[1]
     (X, y), (others, theirs) = whole(train), whole(held_out)
     assert origin.rows == len(y)
     assert origin.held_out_rows == len(theirs)
@@ -76,7 +76,7 @@ def test_dense_and_sparse_rows_choose_the_same(sets):
     sparse = SparseTable(X.data, indices, indptr, dense.target, None)
     targets = sets["dense"][0].manifest.targets
     kinds = [in_memory(sets["dense"][0], dense), MemoryDataset(sparse, X.shape[1], targets)]
-    found = [with_chosen_lam(plan_for(sets["dense"][0]), rows).origin for rows in kinds]
+    found = [with_chosen_lam(plan_for(sets["dense"][0]), rows)[1] for rows in kinds]
     assert found[0].written == found[1].written
     for one, other in zip(found[0].candidates, found[1].candidates, strict=True):
         assert one.loss == pytest.approx(other.loss, rel=0.02)
@@ -95,7 +95,7 @@ def test_dense_and_sparse_rows_choose_the_same(sets):
 def test_any_method_and_number_of_classes(tmp_path, classes, fields):
     """Dual ascent side by side, Newton's method one after the other."""
     data = make(tmp_path / "d", n=400, d=8, classes=classes)
-    origin = with_chosen_lam(plan_for(data, **fields), data).origin
+    origin = with_chosen_lam(plan_for(data, **fields), data)[1]
     losses = [one.loss for one in origin.candidates]
     assert len(losses) == len(MULTIPLES) + 1
     assert losses[0] > min(losses)  # 1000/n leaves next to no weights
@@ -108,7 +108,7 @@ def test_more_than_the_largest_is_tried_where_that_is_the_best(rng):
     targets = Labels(labels=("a", "b"), counts=tuple(np.bincount(y.astype(int)).tolist()))
     rows = MemoryDataset(DenseTable(X, y, None), 20, targets)
     plan = TrainingPlan(dataset="memory", lam="auto", tol=1e-3)
-    origin = with_chosen_lam(plan, rows).origin
+    origin = with_chosen_lam(plan, rows)[1]
     assert origin.candidates[0].lam > MULTIPLES[0] / 300
     assert abs(origin.candidates[0].loss - np.log(2.0)) < 0.02
 

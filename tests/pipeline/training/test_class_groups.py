@@ -10,6 +10,7 @@ from fewpass.pipeline.planning.auto import choose
 from fewpass.pipeline.planning.default_memory import with_memory
 from fewpass.pipeline.planning.forecast import forecast
 from fewpass.pipeline.planning.job import groups_of, is_grouped
+from fewpass.pipeline.planning.method_choice import MethodRequest
 from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -139,10 +140,7 @@ def test_auto_takes_groups_rather_than_a_method_that_proves_nothing(dataset):
     never, always = (lambda _: False), (lambda _: True)
     for loss in ("logistic", "hinge"):
         problem = job.problem._replace(loss=loss_class(loss)())
-        found = choose(
-            plan, problem, job.stats, sorted_rows=False, resident=False, fits=never,
-            fits_in_groups=always, models=CLASSES,
-        )  # fmt: skip
+        found = choose(MethodRequest(plan, problem, job.stats, never, always, models=CLASSES))
         assert [method.kind for method in found.methods] == ["psdca"]
         assert "some models at a time" in found.reason
 

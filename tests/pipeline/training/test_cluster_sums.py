@@ -128,7 +128,7 @@ def test_many_streams_are_joined_in_pairs(executor, tmp_path, monkeypatch, solve
         trained(plan, tmp_path / "cluster", executor).result.weights_sha256
         == expected.weights_sha256
     )
-    monkeypatch.setattr("fewpass.pipeline.training.stream_joins.MOST_JOINED", 100)
+    monkeypatch.setattr("fewpass.pipeline.training.walk.MOST_JOINED", 100)
     together = trained(plan, tmp_path / "together", InProcess(2)).result
     assert together.weights_sha256 != expected.weights_sha256
     a, b = (load_model(RunFolder(str(tmp_path / n))).weights for n in ("threads", "together"))
@@ -182,7 +182,7 @@ def test_each_process_has_memory_for_its_own_streams(executor, tmp_path):
         memory="96.3MB", snapshot_every=1000.0,
     )  # fmt: skip
     spread = Planner(plan, dataset, distributed=True).job(plan.memory)
-    assert (spread.together, spread.windows.chunks_per_window) == (8, 1)
+    assert (spread.streams_per_process, spread.windows.chunks_per_window) == (8, 1)
     result = trained(plan, tmp_path / "cluster", executor).result
     with pytest.raises(BadInput, match="or more"):
         trained(plan, tmp_path / "threads", InProcess(2)).result

@@ -8,8 +8,9 @@ from scipy.sparse import csr_matrix
 from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.solvers.registry import METHODS, method_class
+from testing.blocks import block_of, stats_of
 from testing.datasets import make
 from testing.interruptions import assert_cuts_change_nothing, trained
 from testing.oracles import as_stored, problem_of, rows_of

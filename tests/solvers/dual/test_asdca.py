@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from fewpass.solvers.batch.agd import Agd
-from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.solvers.dual.asdca import (
     LAG,
     NEXT,
@@ -36,6 +36,7 @@ from fewpass.solvers.papers.shalev_shwartz_zhang_2013 import AsdcaProcedure
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Diverged, Weights, copy_state
 from testing import oracles
+from testing.blocks import block_of, stats_of
 from testing.drawn_batches import DrawnAsdca, DrawnSdca
 from testing.drawn_batches import dual_objective as dual_without_weights
 from testing.dual_runs import (

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
-from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.solvers.drive import sweeps
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.wide_psdca import WidePsdca, first_r
@@ -18,6 +18,7 @@ from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Mispaired, Weights
 from fewpass.solvers.registry import fit_for
 from testing import softmax_oracles as oracle
+from testing.blocks import block_of, stats_of
 from testing.dual_runs import Run
 
 K = 5

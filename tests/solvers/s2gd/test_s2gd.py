@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewpass.solvers.drive import block_of, independent, permutations, stats_of, sweeps
+from fewpass.solvers.drive import permutations, sweeps
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.solvers.gradient import RISE
 from fewpass.solvers.intercept import column_length, with_column
@@ -20,6 +20,7 @@ from fewpass.solvers.protocol import Diverged, Reduce, Weights, copy_state
 from fewpass.solvers.s2gd.inner_loop import FOLD_BELOW, inner_steps
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
 from testing import oracles
+from testing.blocks import block_of, independent, stats_of
 from testing.oracles import (
     INTERCEPTS,
     as_block,

@@ -25,12 +25,12 @@ from fewpass.pipeline.tables.stream import first_rows, source_pieces
 from fewpass.pipeline.tables.stream.source_pieces import HeldOutRows
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.solvers.drive import block_of
 from fewpass.solvers.onepass.onepass import Onepass
 from fewpass.solvers.protocol import ColumnMoments
 from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.storage.table import DenseTable
 from testing import web_server
+from testing.blocks import block_of
 
 D = 60
 ASGD = {"kind": "asgd", "gamma0": 0.5, "average_from": 100}

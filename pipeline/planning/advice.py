@@ -94,7 +94,7 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
 
 def _several_at_work(planner: Planner, plan: TrainingPlan, job: Job) -> Iterator[str]:
     """Yield what several threads or workers had better do, where they are asked for."""
-    kind, problem = streaming(plan).kind, job.problem
+    kind, problem = method_for(plan).kind, job.problem
     able = problem.penalty.is_smooth and not problem.loss.is_wide
     if plan.streams > 1 and kind in (DUAL, SMALLER_DUAL) and able and not planner.distributed:
         yield (

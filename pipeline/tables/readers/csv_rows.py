@@ -32,7 +32,6 @@ from fewpass.pipeline.tables.readers.lines import (
     ranges_of,
     spans_of,
     text_bytes,
-    without_heads,
 )
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import (
@@ -144,9 +143,6 @@ class CsvRows(TableReader):
     def _first_of(self, address: Address) -> CsvHead:
         text = first_lines(address, self._longest).bytes
         return self._head_of(text[: self.head.bytes.size].tobytes(), address)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_addresses": without_heads(self._addresses)}
 
     def _texts_of(self, span: SourceSpan, n_bytes: int) -> Iterator[tuple[int, int, CsvText, int]]:
         """Yield the pieces of a span: number, number of the first row, rows, where these begin."""

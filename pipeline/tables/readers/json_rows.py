@@ -36,7 +36,6 @@ from fewpass.pipeline.tables.readers.lines import (
     line_pieces,
     spans_of,
     text_bytes,
-    without_heads,
 )
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, shown
 from fewpass.pipeline.tables.readers.source import (
@@ -175,9 +174,6 @@ class JsonRows(TableReader):
 
     def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         return line_pieces(self._addresses, piece_bytes, self._longest_line, len(used), span)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_addresses": without_heads(self._addresses)}
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         last = piece.first_line + piece.content.lines - 1

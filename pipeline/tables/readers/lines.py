@@ -398,11 +398,6 @@ def line_pieces(
             line += text.lines
 
 
-def without_heads(addresses: Sequence[Address]) -> tuple[Address, ...]:
-    """Return files without their first lines, which other processes need not be sent."""
-    return tuple(address._replace(head=None) for address in addresses)
-
-
 def _stated_size(stored: BinaryIO) -> int:
     """What a gzip file's last bytes say of its length, modulo 2^32 and of its last member only."""
     if not stored.seekable():

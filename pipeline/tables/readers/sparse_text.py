@@ -14,7 +14,6 @@ from fewpass.pipeline.tables.readers.lines import (
     line_pieces,
     sample,
     spans_of,
-    without_heads,
 )
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import (
@@ -94,9 +93,6 @@ class SparseText(Source):
 
     def pieces_of(self, span: SourceSpan, piece_bytes: int) -> Iterator[Piece]:
         return line_pieces(self._addresses, piece_bytes, self._longest_line, span=span)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_addresses": without_heads(self._addresses)}
 
     def parse(self, piece: Piece) -> ParsedRows:
         on_bad_row = self._options.on_bad_row

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 _FEW, _FEW_BYTES = 1000, 1 << 20
 #: Kinds that the type of a column tells, and nobody else.
 LISTS = ("vector", "tags", "map")
-_OF_FIRST_ROWS = ("_first_piece", "_some_rows", "_text_bytes")
 _OF_A_HEADER = "If the first row names the columns, say so (`header=true`)."
 #: What `applying.encode` and `as_they_are` return, which are imported with Arrow.
 AnyEncoded = Any
@@ -193,11 +192,6 @@ class TableSource(Source):
 
     def parse(self, piece: Piece) -> ParsedRows:
         return self._parsed(piece, self._options)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what parsing needs: other processes do without the first rows."""
-        state = self.__dict__ | {"_first": None, "_few": None}
-        return {name: one for name, one in state.items() if name not in _OF_FIRST_ROWS}
 
     def _parsed(self, piece: Piece, options: SourceOptions) -> ParsedRows:
         plain = self._rows.plain_rows(piece, options) if self.recipe is None else None

@@ -97,6 +97,7 @@ class RowMapper:
         OSError
             If the local disk is full.
         """
+        release_freed_memory()  # what choosing a recipe took
         with ThreadPoolExecutor(threads, "ingest-map") as pool:
             making = self._making(pool, threads)
             pieces = self._with_first_parsed()

@@ -65,8 +65,8 @@ def test_a_run_keeps_to_rounds_whatever_the_threads(tmp_path, monkeypatch):
     plan = TrainingPlan(
         dataset=data.folder.url, lam="1/n", tol=1e-3, memory="97MB", snapshot_every=1e-9
     )
-    on_workers = prepared.planned(plan, data, None, near=False)
-    assert on_workers.planner.method(plan.memory) == Psdca(batch="rounds")
+    on_workers, _, _ = prepared.planned(plan, data, None, near=False)
+    assert on_workers.method(plan.memory) == Psdca(batch="rounds")
     monkeypatch.setattr(walk, "SPAN_SECONDS", 0.0)  # a span is a window
     quiet, events = trained(plan, tmp_path / "quiet")
     assert quiet.methods.methods[0] == Psdca(batch="rounds")

@@ -58,16 +58,21 @@ class IngestJob(NamedTuple):
     @property
     def part_folder(self) -> Folder:
         """Where parts of the rows lie that are not in memory."""
+        return self.work_dir.folder if self.executor is None else self.shared_folder
+
+    @property
+    def shared_folder(self) -> Folder:
+        """Where workers of a cluster put parts: with a store's data set, in the store."""
         target = self.targets[0].folder
-        if self.executor is None or target.is_local or self.plan.spill is not None:
+        if target.is_local or self.plan.spill is not None:
             return self.work_dir.folder
-        return target.child(INSIDE)  # workers are on other machines
+        return target.child(INSIDE)
 
     def clear(self) -> None:
-        """Remove the unfinished work."""
+        """Remove the unfinished work, of a cluster as well."""
         self.work_dir.clear()
-        if self.part_folder.url != self.work_dir.folder.url:
-            self.part_folder.delete_tree()
+        if self.shared_folder.url != self.work_dir.folder.url:
+            self.shared_folder.delete_tree()
 
     @property
     def retained(self) -> tuple[str, ...]:

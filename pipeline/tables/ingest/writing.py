@@ -148,20 +148,20 @@ class GroupWriter:
         at_once = self._share_out(threads)
         leaves = self.leaves
         with ThreadPoolExecutor(at_once, "ingest-write") as pool:
-            return self._joined(ordered_map(pool, self.written, leaves, at_once), report)
+            return self._taken_in(ordered_map(pool, self.written, leaves, at_once), report)
 
     def write_on(self, executor: Executor, report: Callable[[int, int], None]) -> WrittenRows:
         """Do the same by tasks of a cluster."""
         self._share_out(executor.threads)
         leaves = ((leaf,) for leaf in self.leaves)
-        return self._joined(ordered_results(executor, "write", write_leaf, self, leaves), report)
+        return self._taken_in(ordered_results(executor, "write", write_leaf, self, leaves), report)
 
     @property
     def leaves(self) -> list[range]:
         """The chunks of each leaf."""
         return leaves_of(self.writer, self.parts.n_values(self.group))
 
-    def _joined(
+    def _taken_in(
         self, written: Iterable[WrittenRows], report: Callable[[int, int], None]
     ) -> WrittenRows:
         """Take leaves in, in their order."""

@@ -1,5 +1,7 @@
 """Statistics of columns: those of parts, joined, are those of all rows."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ D = 7
 def tables(layout, n, cuts, seed):
     table = random_table(n, D, layout=layout, seed=seed, nnz=4)
     ends = [0, *sorted(cuts), n]
-    return table, [cut(table, a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return table, [cut(table, a, b) for a, b in pairwise(ends)]
 
 
 @settings(deadline=None, max_examples=40)

@@ -13,8 +13,9 @@ from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.planning.forecast import memory_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training import chosen_lam, walk
-from fewpass.pipeline.training.lam_sample import bytes_of, sample_of, wanted_rows
+from fewpass.pipeline.training.lam_sample import sample_of, wanted_rows
 from fewpass.pipeline.training.prepared import planned
+from fewpass.storage.table import n_bytes
 from testing.datasets import wide_table, write
 from testing.interruptions import trained
 from testing.jobs import job_of
@@ -81,7 +82,7 @@ def test_an_estimator_asks_its_memory_before_it_trains_models_to_choose_lam(monk
     chosen_by = []
 
     def compared(plan, dataset, _held_out):
-        chosen_by.append(bytes_of(sample_of(plan, dataset)))
+        chosen_by.append(n_bytes(sample_of(plan, dataset)))
         raise InterruptedError
 
     monkeypatch.setattr(chosen_lam.LamComparison, "on", compared)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fewpass import ingest
-from fewpass.pipeline.tables.ingest import partition
+from fewpass.pipeline.tables.ingest import mapping
 from fewpass.pipeline.tables.readers import fitted_table, sampling
 from fewpass.storage.dataset import Dataset
 
@@ -41,7 +41,7 @@ def chosen_by(monkeypatch):
         return rows
 
     monkeypatch.setattr(fitted_table.FittedTable, "_learnt", noted)
-    for module in (sampling, partition):
+    for module in (sampling, mapping):
         monkeypatch.setattr(module, "PIECE_BYTES", 25_000)
     return seen
 

@@ -51,7 +51,7 @@ def test_what_help_needs_imports_nothing_heavy(name):
         (
             options.IngestOptions,
             (IngestPlan, SourceOptions),
-            {"sources", "dataset", "options", "storage_options", "label_required"},
+            {"sources", "dataset", "options", "storage_options", "label_required", "threads"},
         ),
         (options.Reading, (SourceOptions,), {"label_required", *options.FIXED}),
         (options.Where, (Execution,), set()),

@@ -11,7 +11,8 @@ from concurrent.futures import Executor as Pool
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
@@ -44,6 +45,7 @@ from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
     ParsedRows,
     Piece,
+    SourceSpan,
 )
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES
@@ -86,6 +88,14 @@ class RowMapper:
         own_order = plan.column_order == "frequency" and plan.like is None
         renumbers = self.kind.layout == "sparse" and own_order
         self._column_counts = [ColumnCounts() for _ in range(self.n_groups if renumbers else 0)]
+        self._asked = plan.scale if plan.like is None else "none"
+        if self._asked != "auto" or source.layout == "sparse" or is_encoded(source):
+            self._decide_on_scaling(None)
+
+    @cached_property
+    def spans(self) -> list[SourceSpan]:
+        """The spans that the source can be read by; files are looked into for it."""
+        return self.source.spans(PIECE_BYTES)
 
     def map(self, threads: int) -> MappedSource:
         """Map all rows.
@@ -115,15 +125,16 @@ class RowMapper:
         with closing(self._with_first_parsed()) as pieces:  # those that decide on the scaling
             while self.scale is None and next(pieces, None) is not None:
                 pass
-        parts, estimate = self._parts(0), self.source.estimated_bytes()
+        estimate = self.source.estimated_bytes()
+        parts = self._parts(estimate, 0)
         span_map = SpanMap(
             self._piece_map, parts, PIECE_BYTES, part_bytes_of(estimate, self.plan.budget),
             counts_columns=bool(self._column_counts),
         )  # fmt: skip
-        spans = self.source.spans(PIECE_BYTES)
-        results = ordered_results(executor, "map", mapped_or_refusal, span_map, enumerate(spans))
+        spans = enumerate(self.spans)
+        results = ordered_results(executor, "map", mapped_or_refusal, span_map, spans)
         at = _FileEnd(-1)
-        for number, (span, mapped) in enumerate(zip(spans, results, strict=True)):
+        for number, (span, mapped) in enumerate(zip(self.spans, results, strict=True)):
             at = at if span.file == at.file else _FileEnd(span.file)
             own = mapped
             if isinstance(own, BadInput) or (span.first and not own.follows(at.byte)):
@@ -153,9 +164,8 @@ class RowMapper:
 
         Columns of sparse rows are measured by one thread, as these are as wide as all rows.
         """
-        asked = self.plan.scale if self.plan.like is None else "none"
-        measured = self.kind.layout == "sparse" and asked in ("maxabs", "rms")
-        return not measured and bool(self.source.spans(PIECE_BYTES))
+        measured = self.kind.layout == "sparse" and self.columns is not None
+        return not measured and bool(self.spans)
 
     def _mapped(self, given: tuple[Piece, ParsedRows | None]) -> MappedPiece:
         return self._piece_map.mapped(*given, self._column_counts)
@@ -165,34 +175,29 @@ class RowMapper:
         parsing = _in_flight(plan, threads) * Budget.piece * PIECE_BYTES
         in_memory = max(0, plan.budget.retained - parsing)
         in_memory = 0 if estimate > in_memory or self.job.executor else in_memory
-        parts = self._parts(in_memory)
+        parts = self._parts(estimate, in_memory)
         return PartsInTheMaking(parts, plan.budget, estimate, pool, threads, in_memory)
 
-    def _parts(self, in_memory: int) -> RowParts:
-        """Return what becomes the parts of all rows: `in_memory` bytes of them, or in files."""
+    def _parts(self, estimate: int, in_memory: int) -> RowParts:
+        """Return what becomes the parts of rows of about so many bytes, in files or in memory."""
         job, plan = self.job, self.plan
-        n_buckets = buckets_needed(
-            self.source.estimated_bytes(), plan.budget, plan.chunk_limit, in_memory=in_memory > 0
-        )
+        n_buckets = buckets_needed(estimate, plan.budget, plan.chunk_limit, in_memory=in_memory > 0)
         n_buckets = n_buckets if plan.shuffle else 1
         return RowParts(self.kind, n_buckets, self.n_groups, job.part_folder, job.identity)
 
     def _with_first_parsed(self) -> Generator[tuple[Piece, ParsedRows | None]]:
         """Yield all pieces; those up to the first row, if it decides on the scaling, parsed."""
         pieces = self.source.pieces(PIECE_BYTES)
-        asked = self.plan.scale if self.plan.like is None else "none"
-        if asked != "auto" or self.source.layout == "sparse" or is_encoded(self.source):
-            self._decide_on_scaling(asked, None)
         while self.scale is None and (piece := next(pieces, None)) is not None:
             parsed = self.source.parse(piece)
             if parsed.table.n_rows:
-                self._decide_on_scaling(asked, parsed.table)
+                self._decide_on_scaling(parsed.table)
             yield piece, parsed
         for piece in pieces:
             yield piece, None
 
-    def _decide_on_scaling(self, asked: Any, first: Table | None) -> None:
-        self.scale, self.columns = scaling_of(asked, self.source, first)
+    def _decide_on_scaling(self, first: Table | None) -> None:
+        self.scale, self.columns = scaling_of(self._asked, self.source, first)
         if self.columns is not None:
             self._piece_map = self._piece_map._replace(measured=copy(self.columns))
 

@@ -179,7 +179,7 @@ class RowMapper:
         return PartsInTheMaking(parts, plan.budget, estimate, pool, threads, in_memory)
 
     def _parts(self, estimate: int, in_memory: int) -> RowParts:
-        """Return what becomes the parts of rows of about so many bytes, in files or in memory."""
+        """Return what becomes the parts of rows of that size, about, in files or in memory."""
         job, plan = self.job, self.plan
         n_buckets = buckets_needed(estimate, plan.budget, plan.chunk_limit, in_memory=in_memory > 0)
         n_buckets = n_buckets if plan.shuffle else 1

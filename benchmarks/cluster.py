@@ -5,7 +5,9 @@
 A real scheduler in a process of its own, many workers of one thread in a few processes, and the
 product's own `reduce()` over spans that sleep: they take time and next to no processor.  What the
 scheduler takes when nobody asks anything (workers report every half second) is measured first, and
-subtracted.  `--walk` walks over such spans instead, in a stream for each worker.  With `--kernels`
+subtracted.  `--walk` walks over such spans instead, in a stream for each worker; `--map` maps them
+as an ingest does.  `--ingest FILE` ingests a file instead, with threads and with two and four
+workers in turns, and tells the CPU seconds of each.  With `--kernels`
 a real data set of so many chunks (8 MB each, in the temporary folder) is read, summed over and
 walked instead, and the busy shares are the spans' own seconds:
 
@@ -35,6 +37,7 @@ import psutil
 from distributed import Client
 from threadpoolctl import threadpool_limits
 
+from benchmarks.cluster_ingest import ingested, mapped_asleep
 from benchmarks.cluster_processes import (
     Processes,
     SleepingState,
@@ -118,6 +121,13 @@ def walked_asleep(client: Client, spans: int, seconds: float, columns: int) -> i
     return len(reports)
 
 
+def work_of(arguments: argparse.Namespace) -> Callable[[Client, int, float, int], int]:
+    """Return what is done with spans that sleep."""
+    if arguments.map:
+        return mapped_asleep
+    return walked_asleep if arguments.walk else reduced
+
+
 def measured(arguments: argparse.Namespace) -> dict[str, Any]:
     """Start a cluster, and measure one reduction, or the median of several."""
     with (
@@ -129,7 +139,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, Any]:
         if arguments.kernels:
             return {"workers": arguments.workers} | with_kernels(client, arguments)
         meter = Meter(client, started)
-        work = walked_asleep if arguments.walk else reduced
+        work = work_of(arguments)
         work(client, arguments.workers, 0.0, arguments.columns)  # imports
         idle = idle_share(meter)
         found = [measured_once(client, meter, idle, arguments) for _ in range(arguments.repeat)]
@@ -143,7 +153,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, Any]:
 def profiled(client: Client, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Do the same once more, with samples of the scheduler's stack, and what it does idle."""
     idle, waited = sampled(client, lambda: time.sleep(IDLE_SECONDS))
-    work = walked_asleep if arguments.walk else reduced
+    work = work_of(arguments)
     asked = (client, arguments.spans, arguments.span_seconds, arguments.columns)
     busy, wall = sampled(client, lambda: work(*asked))
     return table_of(busy, {what: s * wall / waited for what, s in idle.items()}, arguments.spans)
@@ -179,7 +189,7 @@ def measured_once(
     """Measure one reduction."""
     spans, seconds = arguments.spans, arguments.span_seconds
     sent, before = meter.bytes_sent(), meter.cpu()
-    (walked_asleep if arguments.walk else reduced)(client, spans, seconds, arguments.columns)
+    work_of(arguments)(client, spans, seconds, arguments.columns)
     taken = meter.cpu() - before
     sent = meter.bytes_sent() - sent
     scheduler, client_s, workers, wall = taken
@@ -210,12 +220,19 @@ def main() -> None:
     parser.add_argument("--deaths", type=float, default=0.0, help="percent of workers a minute")
     parser.add_argument("--kernels", type=int, default=0, help="chunks of real rows")
     parser.add_argument("--walk", action="store_true", help="walk instead of summing")
+    parser.add_argument("--map", action="store_true", help="map as an ingest does")
+    parser.add_argument("--ingest", type=Path, help="a file, ingested instead")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="of the scheduler's processor")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    arguments = parser.parse_args()
+    arguments, options = parser.parse_known_args()  # of `fewpass ingest`
+    if options and not arguments.ingest:
+        parser.error(f"unrecognized arguments: {' '.join(options)}")
     count_bytes()
-    found = measured(arguments)
+    if arguments.ingest:
+        found = ingested(arguments.ingest, tuple(options), arguments.repeat)
+    else:
+        found = measured(arguments)
     if arguments.json:
         print(json.dumps(found))
     else:

@@ -131,9 +131,8 @@ def interpolated(x, points, y):
 
 
 def in_years(x, first, last):
-    if last - first >= YEAR:
-        beyond = max(x - last, 0) - max(first - x, 0)
-        x -= math.copysign(math.ceil(abs(beyond) / YEAR), beyond) * YEAR
+    beyond = max(x - last, 0) - max(first - x, 0)
+    x -= math.copysign(math.ceil(abs(beyond) / YEAR), beyond) * YEAR
     return min(max(x, first), last)
 
 
@@ -156,8 +155,6 @@ STEPS = {
     "clip": lambda x, s: min(max(x, s["low"]), s["high"]),
     "log1p": lambda x, s: math.log1p(x),
     "standardise": lambda x, s: (x - s["mean"]) / s["deviation"],
-    "interpolate": lambda x, s: interpolated(x, s["x"], s["y"]),
-    "at_most": lambda x, s: float(x <= s["bound"]),
     "part": lambda x, s: part(x, s["of"]),
     "in_years": lambda x, s: in_years(x, s["first"], s["last"]),
     "range": lambda x, s: bisect.bisect_right(s["edges"], x),
@@ -219,24 +216,6 @@ def list_values(cell, term):
     return [(hit[0], x * hit[1]) if hit else (len(known), 1.0) for hit, x in pairs]
 
 
-def position(x, knots):
-    return interpolated(x, knots, [k / (len(knots) - 1) for k in range(len(knots))])
-
-
-def counted_as(x, of):
-    return of.get("missing_as") if x is None else stepped(x, of["steps"])
-
-
-def hats(x, term):
-    if (x := counted_as(x, term)) is None:
-        return
-    u = position(x, term["knots"])
-    yield 0, u - 0.5
-    for j in range(1, term["levels"] + 1):
-        i = min(int(u * 2 ** (j - 1)), 2 ** (j - 1) - 1)
-        yield 2 ** (j - 1) + i, 2 ** (-term["alpha"] * j) * max(0, 1 - abs(u * 2**j - (2 * i + 1)))
-
-
 def place_of(x, among):
     known = among["values"]
     if x is None:
@@ -248,25 +227,21 @@ def place_of(x, among):
     return next((known.index(one) for one in spelt if one in known), len(known))
 
 
-def levels(x, axis):
+def levels(x, of):
     """Return the levels of a cell, and its share of each."""
-    if axis["axis"] == "words":
-        return [(place_of(x, axis), 1.0)]
-    if axis["axis"] == "codes":
-        return [(axis["levels"][-1 if x is None else stepped(x, axis["steps"])], 1.0)]
-    if (x := counted_as(x, axis)) is None:
-        return []
-    last = len(axis["knots"]) - 1
-    place = position(x, axis["knots"]) * last
-    left = min(int(place), last - 1)
-    return [(left, 1 - (place - left)), (left + 1, place - left)]
-
-
-def table(x, term):
-    for i, share in levels(x[0], term["a"]):
-        for j, other in levels(x[1], term["b"]):
-            if term["places"][i][j] >= 0:
-                yield term["places"][i][j], term["scale"] * share * other
+    if of["argument"] == "words":
+        return [(place_of(x, of), 1.0)]
+    size = of["size"] if of["argument"] == "codes" else len(of["x"])
+    if x is None:
+        return [(size, 1.0)]
+    x = stepped(x, of["steps"])
+    if of["argument"] == "codes":
+        return [(x, 1.0)]
+    k = bisect.bisect_right(of["x"], x)
+    if k in (0, size):
+        return [(max(k - 1, 0), 1.0)]
+    right = (x - of["x"][k - 1]) / (of["x"][k] - of["x"][k - 1])
+    return [(k - 1, 1 - right), (k, right)]
 
 
 def read_cells(cells, read):
@@ -283,31 +258,36 @@ def read_cells(cells, read):
     return cells[0]
 
 
-def values(column, row):
-    """Yield output columns of one column of a table, with their values in a row."""
+def features(x, term):
+    """Yield the features of a term, with their values."""
+    if term["term"] == "value":
+        if x is not None:
+            yield 0, stepped(x, term["steps"])
+    elif term["term"] == "hash":
+        code = 1 if x is None else murmur3((term["prefix"] + hashable(x)).encode())
+        slot = 1 << term["bits"] if x is None else abs(code) % (1 << term["bits"])
+        yield slot, 1.0 if code >= 0 else -1.0
+    elif term["term"] == "text":
+        yield from text_values(hashable(x or ""), term)
+    else:
+        yield from list_values(x, term)
+
+
+def weighed(column, row):
+    """Yield the weights, for each score, that a row has of a column's functions; and shares."""
     x = read_cells([row[name] for name in column["columns"]], column["read"])
-    for term in column["terms"]:
-        at, of = term["at"], term["term"]
-        if of == "missing":
-            yield at, float(x is None)
-        elif of in ("value", "code"):
-            if x is not None:
-                y = stepped(x, term["steps"])
-                yield (at, y) if of == "value" else (at + y, 1.0)
-        elif of == "word":
-            yield at + place_of(x, term), 1.0
-        elif of == "hash":
-            code = 1 if x is None else murmur3((term["prefix"] + hashable(x)).encode())
-            slot = 1 << term["bits"] if x is None else abs(code) % (1 << term["bits"])
-            yield at + slot, 1.0 if code >= 0 else -1.0
+    for one in column["functions"]:
+        weights = one["weights"]
+        if one["function"] == "effect":
+            yield from ((weights[k], share) for k, share in levels(x, one["of"]))
+        elif one["function"] == "interaction":
+            for i, share in levels(x[0], one["a"]):
+                for j, other in levels(x[1], one["b"]):
+                    yield weights[i][j], share * other
         else:
-            if of in ("hats", "table"):
-                more = (table if of == "table" else hats)(x, term)
-            else:
-                more = (
-                    text_values(hashable(x or ""), term) if of == "text" else list_values(x, term)
-                )
-            yield from ((at + k, value) for k, value in more)
+            for k, value in features(x, one["term"]):
+                if str(k) in weights:
+                    yield weights[str(k)], value
 
 
 def sigmoid(s):
@@ -315,8 +295,8 @@ def sigmoid(s):
 
 
 def shares(scores, how):
-    if how["kind"] == "interpolate":
-        return [interpolated(scores[0], how["x"], how["y"])]
+    if how["kind"] == "steps":
+        return [interpolated(scores[0], how["scores"], how["p"])]
     if how["kind"] == "sigmoid":
         p = [sigmoid(how["slope"] * s + how["offset"]) for s in scores]
     else:
@@ -326,10 +306,10 @@ def shares(scores, how):
 
 
 def predict(model, row):
-    weights, scores = {w["at"]: w["weights"] for w in model["weights"]}, list(model["intercept"])
+    scores = list(model["intercept"])
     for column in model["columns"]:
-        for at, value in values(column, row):
-            scores = [s + value * w for s, w in zip(scores, weights.get(at, [0.0] * len(scores)))]
+        for weights, share in weighed(column, row):
+            scores = [s + share * w for s, w in zip(scores, weights)]
     output = model["output"]
     if output["kind"] == "number":
         x = math.exp(scores[0]) if output["response"] == "exp" else scores[0]

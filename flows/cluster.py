@@ -1,19 +1,25 @@
-"""The engine that tasks run on; reaching a Dask cluster, or saying why not."""
+"""The engine that tasks run on; reaching a Dask cluster, or saying why not.
+
+What opens one is imported when it does: a command that threads do all of need not wait.
+"""
+# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from fewpass.flows import cluster_logs
 from fewpass.flows.refusals import BadPlace
 from fewpass.pipeline.errors import NoWorkers
-from fewpass.pipeline.passes.executor import Executor, open_executor
-from fewpass.pipeline.planning.place import place_for, place_of, seconds_of_pass
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.storage.dataset import Dataset
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Executor
 
 _ADDRESS = re.compile(r"\w+://\S+|[^\s/:]+:\d+")
 
@@ -27,22 +33,21 @@ def engine_for_training(place: Execution, plan: TrainingPlan) -> AbstractContext
                 "--scheduler and --workers out, or keep them as a data set (--keep)."
             )
         return cluster(place, "rows are read once")
+    from fewpass.pipeline.planning.place import place_of
+
     return cluster(*place_of(place, plan, Dataset.open(plan.dataset).manifest))
 
 
 def engine_for_pass(place: Execution, data: Dataset) -> AbstractContextManager[Executor]:
     """Open what one pass over a data set runs on."""
+    from fewpass.pipeline.planning.place import place_for, seconds_of_pass
+
     return cluster(*place_for(place, seconds_of_pass(data.manifest)))
 
 
-@contextmanager
-def cluster_of(place: Execution) -> Iterator[Executor | None]:
+def cluster_of(place: Execution) -> AbstractContextManager[Executor | None]:
     """Open the cluster that is asked for; None where threads of this process do all."""
-    if place.engine == "threads":
-        yield None
-        return
-    with cluster(place) as executor:
-        yield executor
+    return nullcontext() if place.engine == "threads" else cluster(place)
 
 
 @contextmanager
@@ -62,6 +67,8 @@ def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
         )
     if place.engine != "threads":
         cluster_logs.set_level()
+    from fewpass.pipeline.passes.executor import open_executor
+
     with ExitStack() as stack:
         try:
             executor = stack.enter_context(open_executor(place, why))

@@ -244,7 +244,7 @@ class Budget:
     piece_copies = Copies(3, FROM_SOURCE, "copies of a piece", "read, parsed, cut to size")
 
     scored_piece = MemoryShare(
-        "1/16", "budget", SCORING, "a piece of each thread, and one more",
+        "1/16", "budget", SCORING, "pieces of text, one per thread and one more, where they fit",
         "its text, rows, scaled rows and scores fit twice",
     )  # fmt: skip
     slices = MemoryShare(

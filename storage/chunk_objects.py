@@ -28,7 +28,7 @@ class ChunkObjects:
 
     def __init__(self, columns: DatasetColumns) -> None:
         self._columns = columns  # which codes are expanded to
-        self.folder, self.manifest = columns.generation_folder, columns.manifest
+        self.folder, self.manifest = columns.folder, columns.manifest
         form = self.manifest.layout, self.manifest.row_parts
         #: Templates of the keys of what a chunk's rows consist of, by name.
         self.parts = chunk_parts(*form, coded=self.manifest.coded)
@@ -36,7 +36,7 @@ class ChunkObjects:
     def faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
         """Read every object of a chunk and yield a sentence for each damaged one."""
         for k in range(self.manifest.n_chunks):
-            yield from faults_of(self.folder, self.manifest.chunks.record(k).named(k), on_read)
+            yield from faults_of(self.folder, self.manifest.objects_of(k), on_read)
 
     def read_into(self, k: int, buffer: ChunkBuffer) -> int:
         """Append the rows of chunk `k` to a buffer; return the bytes that were read."""
@@ -65,9 +65,8 @@ class ChunkObjects:
                 continue
             fits = name in SPARSE_PARTS or name in CODE_PARTS
             padded = 0 if fits else self._full_size(arrays[name])
-            get_chunk(
-                self.folder, key.format(chunk=k), stored, arrays[name], buffer.scratch, padded
-            )
+            at = self.manifest.key_of(k, key)
+            get_chunk(self.folder, at, stored, arrays[name], buffer.scratch, padded)
             n_bytes += stored.length
         return n_bytes
 
@@ -78,7 +77,7 @@ class ChunkObjects:
         retained = np.zeros((self.manifest.rows_of(k), width), np.uint8)
         if (stored := objects[RETAINED_KEY]) is not None:
             scratch = np.empty(stored.length, np.uint8)
-            key, size = RETAINED_KEY.format(chunk=k), self._full_size(retained)
+            key, size = self.manifest.key_of(k, RETAINED_KEY), self._full_size(retained)
             get_chunk(self.folder, key, stored, retained, scratch, size)
         return retained
 
@@ -95,7 +94,8 @@ class ChunkObjects:
             assert stored is not None, "each chunk has all of these"
             scratch = np.empty(stored.length, np.uint8)
             padded = 0 if name in CODE_PARTS else self._full_size(parts[name])
-            get_chunk(self.folder, key.format(chunk=k), stored, parts[name], scratch, padded)
+            at = manifest.key_of(k, key)
+            get_chunk(self.folder, at, stored, parts[name], scratch, padded)
         X = np.ascontiguousarray(codes[:, :rows].T)
         return DenseTable(X, parts["target"], parts.get("weight"), parts.get("offset"))
 
@@ -104,7 +104,7 @@ class ChunkObjects:
         objects = self.manifest.chunks.record(k).objects
         for key in self.parts.values():
             if objects[key] is not None:
-                self.folder.prefetch(key.format(chunk=k))
+                self.folder.prefetch(self.manifest.key_of(k, key))
 
     def _full_size(self, out: NDArray[Any]) -> int:
         """Return the items of a chunk as Zarr stores it: the last one is padded."""

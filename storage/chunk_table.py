@@ -83,13 +83,15 @@ def _encoded(value: bytes) -> str:
     return b64encode(value).decode("ascii")
 
 
+#: Bytes, in base64 in JSON.
+Packed = Annotated[bytes, BeforeValidator(_decoded), PlainSerializer(_encoded, when_used="json")]
+
+
 class ChunkTable(ManifestPart):
     """The records of all chunks, in their order."""
 
     objects: tuple[str, ...]  # keys of the objects of a chunk, its number left open
-    records: Annotated[
-        bytes, BeforeValidator(_decoded), PlainSerializer(_encoded, when_used="json")
-    ]
+    records: Packed
 
     @model_validator(mode="after")
     def _is_possible(self) -> ChunkTable:

@@ -201,25 +201,6 @@ class Folder:
                 return False
         return True
 
-    def link(self, key: str, other: Folder, other_key: str) -> None:
-        """Have an object of another folder as `key`, too: one file of two names, or a copy.
-
-        Replaces what has the name.  To be made durable by `sync`.
-
-        Raises
-        ------
-        FileNotFoundError
-            The other object does not exist.
-        """
-        if isinstance(self._files, LocalFiles) and other.is_local:
-            with other.naming_errors(other_key):
-                source = other.local_path(other_key)
-                source.lstat()
-            with self.naming_errors(key):
-                if self._files.link(_checked(key), source):
-                    return
-        self.write(key, other.read(other_key), durable=False)
-
     def sync(self, keys: Collection[str]) -> None:
         """Make objects durable; FileNotFoundError names the first missing one of this machine's.
 
@@ -232,6 +213,12 @@ class Folder:
                 self._files.sync(_checked(key))
         with self.naming_errors(""):
             self._files.sync_directories(keys)
+
+    def sync_deleted(self, keys: Collection[str]) -> None:
+        """Make durable that objects are gone, whose folders are there; a store is asked nothing."""
+        if isinstance(self._files, LocalFiles) and keys:
+            with self.naming_errors(""):
+                self._files.sync_directories(keys)
 
     def append_line(self, key: str, text: str) -> None:
         """Append a line of text to an object, created if missing; for one writer only."""

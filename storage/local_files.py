@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it from Python 3.12
-from fewpass.storage.new_file import NO_LINKS, PARTIAL, NewFile, sync_folder, temporary_name
+from fewpass.storage.new_file import PARTIAL, NewFile, sync_folder
 
 #: For reading an object: without following links or waiting for the writer of a pipe.
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -185,21 +185,6 @@ class LocalFiles:
         if durable:
             self.sync_directories([key])
 
-    def link(self, key: str, source: Path) -> bool:
-        """Give a file of this machine one more name; False where the file system has no links."""
-        path = self.path(key)
-        temporary = temporary_name(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.hardlink_to(source)
-        except OSError as error:
-            if error.errno not in (*NO_LINKS, errno.EXDEV):
-                raise
-            return False
-        temporary.replace(path)
-        temporary.unlink(missing_ok=True)  # which stays where both were names of one file before
-        return True
-
     def sync(self, key: str) -> None:
         """Flush the content of a file to disk."""
         with self._opened(key) as file:
@@ -247,7 +232,7 @@ class LocalFiles:
 
     def list(self, prefix: str) -> list[str]:
         """Return the files below `prefix`, except unfinished ones."""
-        return [key for key in self._walk(prefix) if not _is_partial(key)]
+        return [key for key in self._walk(prefix) if not is_partial(key)]
 
     def names(self) -> Sequence[str]:
         """Return the names of files and directories in the root."""
@@ -271,7 +256,7 @@ class LocalFiles:
     def delete_partials(self) -> None:
         """Remove unfinished files of killed writers."""
         for key in self._walk(""):
-            if _is_partial(key):
+            if is_partial(key):
                 self.delete(key)
 
     def _walk(self, prefix: str) -> Iterator[str]:
@@ -289,7 +274,8 @@ def _after(buffers: list[memoryview], filled: int) -> list[memoryview]:
     return [left[0][filled:], *left[1:]] if left else []
 
 
-def _is_partial(key: str) -> bool:
+def is_partial(key: str) -> bool:
+    """Whether a file is what a writer has not finished."""
     name = key.rpartition("/")[2]
     return name.startswith(".") and name.endswith(PARTIAL)
 

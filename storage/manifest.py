@@ -8,17 +8,29 @@ from functools import cached_property, lru_cache
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from fewpass.storage import column_schema
-from fewpass.storage.chunk_table import ChunkTable, Digest, ManifestPart, Natural, Positive
+from fewpass.storage.chunk_places import PLACE, ChunkPlace, read_places
+from fewpass.storage.chunk_table import (
+    ChunkTable,
+    Digest,
+    ManifestPart,
+    Natural,
+    Packed,
+    Positive,
+)
 from fewpass.storage.column_file import COLUMN_ORDER, StoredColumns
 from fewpass.storage.objects import StoredObject
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import index_dtype
 
 FORMAT: Final = "fewpass-dataset"
+#: Of the arrays, and of the manifest of a set whose chunks all lie in one group.
 FORMAT_VERSION: Final = 1
+#: Of the manifest of a set whose chunks lie in the groups of several generations (`places`).
+PLACED_VERSION: Final = 2
 #: Folder of the objects of all generations but the first.
 GENERATIONS: Final = "generations"
 #: Bytes of a kept column in a row: UTF-8, then zeros.
@@ -135,7 +147,7 @@ class Manifest(ManifestPart):
     """The manifest of a data set; its presence proves that the set is complete."""
 
     format: Literal["fewpass-dataset"] = FORMAT
-    version: Literal[1] = FORMAT_VERSION
+    version: Literal[1, 2] = FORMAT_VERSION
     layout: Layout
     n_rows: Positive
     n_features: Positive
@@ -159,6 +171,7 @@ class Manifest(ManifestPart):
     parts: tuple[PartRecord, ...] = ()  # the sets whose chunks a view has
     retained: tuple[str, ...] = ()  # columns that are kept as they were written, by name
     changes: tuple[ChangeRecord, ...] = ()  # since the ingest
+    places: Packed = b""  # of the chunks of a changed set; none: all lie in its own group
     fingerprint: str = ""  # SHA-256 of all of the above
 
     @model_validator(mode="after")
@@ -171,7 +184,18 @@ class Manifest(ManifestPart):
             raise ValueError("its rows cannot be stored as codes")
         if COLUMN_ORDER in self.columns:
             self._orders_columns(self.columns[COLUMN_ORDER])
+        if (self.version == PLACED_VERSION) != bool(self.places) or not self._lie_in_groups():
+            raise ValueError("its chunks lie where they cannot be")
         return self
+
+    def _lie_in_groups(self) -> bool:
+        """Whether each chunk lies in the group of this generation or of an earlier one."""
+        if not self.places:
+            return True
+        if not self.changes or self.is_view or len(self.places) != 8 * self.n_chunks:
+            return False
+        generations = read_places(self.places)["generation"]
+        return bool(generations.min() >= 1 and generations.max() <= self.generation)
 
     def _orders_columns(self, order: StoredColumns) -> None:
         if self.layout == "dense" or self.coded or order.dtype != self.index_dtype.name:
@@ -228,8 +252,32 @@ class Manifest(ManifestPart):
 
     @property
     def place(self) -> str:
-        """Where the objects lie, below the folder of the data set; empty: there."""
+        """Where its group lies, below the folder of the data set; empty: there."""
         return place_of_generation(self.generation)
+
+    @cached_property
+    def chunk_places(self) -> NDArray[Any]:
+        """Where each chunk lies, (n_chunks,) of `PLACE`."""
+        if self.places:
+            return read_places(self.places)
+        own = np.empty(self.n_chunks, PLACE)
+        own["generation"], own["number"] = self.generation, np.arange(self.n_chunks)
+        return own
+
+    def place_of(self, k: int) -> ChunkPlace:
+        """Return where chunk `k` lies."""
+        return ChunkPlace(*self.chunk_places[k].item())
+
+    def key_of(self, k: int, template: str) -> str:
+        """Return the key of an object of chunk `k`, below the folder of the data set."""
+        generation, number = self.place_of(k)
+        key = template.format(chunk=number)
+        return key if generation == 1 else f"{place_of_generation(generation)}/{key}"
+
+    def objects_of(self, k: int) -> dict[str, StoredObject]:
+        """Return the objects of chunk `k` by their keys below the folder of the data set."""
+        objects = self.chunks.record(k).objects.items()
+        return {self.key_of(k, key): stored for key, stored in objects if stored is not None}
 
     @property
     def row_parts(self) -> tuple[str, ...]:
@@ -259,7 +307,9 @@ class Manifest(ManifestPart):
         if not self.coded:
             usual["codes"] = True
         usual |= {
-            name: True for name in ("retained", "changes", "parts") if not getattr(self, name)
+            name: True
+            for name in ("retained", "changes", "parts", "places")
+            if not getattr(self, name)
         }
         if isinstance(self.targets, Values) and self.targets.weighted_mean is None:
             usual["targets"] = {"weighted_mean"}
@@ -288,10 +338,10 @@ def read_manifest(raw: bytes) -> Manifest:
     """
     document = unseal(raw)
     kind, version = document.get("format"), document.get("version")
-    if kind != FORMAT or version != FORMAT_VERSION:
+    if kind != FORMAT or version not in (FORMAT_VERSION, PLACED_VERSION):
         raise UnknownVersion(
-            f"it is {kind!r} version {version!r}, where {FORMAT!r} version {FORMAT_VERSION} was "
-            "expected"
+            f"it is {kind!r} version {version!r}, where {FORMAT!r} version {FORMAT_VERSION} or "
+            f"{PLACED_VERSION} was expected"
         )
     try:
         return Manifest.model_validate(document)

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,9 @@ class PartChunks:
             ) from error
 
 
-def differing(one: Manifest, other: Manifest) -> str | None:
-    """Return what rows of two sets have not in common, so that they cannot be those of one."""
+def differing(one: Any, other: Any) -> str | None:
+    """Return what rows of two sets have not in common, so that they cannot be those of one.
+
+    `one` and `other` have what is named in `FORM`, as manifests do.
+    """
     return next((name for name in FORM if getattr(one, name) != getattr(other, name)), None)

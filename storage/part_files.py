@@ -47,7 +47,15 @@ class _Index(NamedTuple):
 
 
 class DamagedPart(Damaged):
-    """Damage to an unfinished ingest; rows must be read again."""
+    """Damage to an unfinished ingest; rows must be read again.
+
+    Attributes
+    ----------
+    part : str or None
+        The part whose rows these are; None: it is not one part that is damaged.
+    """
+
+    part: str | None = None
 
 
 class RowKind(NamedTuple):
@@ -156,7 +164,9 @@ class RowSpace:
             _require_whole(stored, index, place, first)
         except (FileNotFoundError, ValueError, OverflowError) as error:
             here = folder.address(place.name)
-            raise DamagedPart(f"{here} is not as it was written ({error}). {READ_AGAIN}") from error
+            damage = DamagedPart(f"{here} is not as it was written ({error}). {READ_AGAIN}")
+            damage.part = place.name
+            raise damage from error
         if stored is not own:
             own["indices"][:] = stored["indices"]
         return self._filled(own)
@@ -188,8 +198,8 @@ class RowSpace:
         return slice(start, self.row)
 
 
-def write_part(folder: Folder, place: PartPlace, rows: GroupedRows) -> None:
-    """Write the file of a part, whole or not at all, under its name.
+def write_part(folder: Folder, place: PartPlace, rows: GroupedRows) -> int:
+    """Write the file of a part, whole or not at all, under its name; return its bytes.
 
     Raises
     ------
@@ -204,8 +214,9 @@ def write_part(folder: Folder, place: PartPlace, rows: GroupedRows) -> None:
     begins = np.zeros(len(rows.ends) + 1, _BEGIN)
     begins["row"][1:], begins["value"][1:] = rows.ends, values
     crc32c = np.fromiter(_checksums(arrays, begins, place, 0), _CRC)
-    every = [header, begins, crc32c, *arrays.values()]
-    folder.write(place.name, *map(_bytes_of, every), durable=False)
+    every = [*map(_bytes_of, (header, begins, crc32c, *arrays.values()))]
+    folder.write(place.name, *every, durable=False)
+    return sum(map(len, every))
 
 
 def _arrays(table: Table, keys: Keys | None) -> dict[str, NDArray[Any]]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.storage.array_layout import root_documents
 from fewpass.storage.chunk_form import ChunkForm
+from fewpass.storage.chunk_places import ChunkPlace, packed_places
 from fewpass.storage.chunk_records import measured_record
 from fewpass.storage.chunk_table import ChunkRecord, ChunkTable
 from fewpass.storage.column_file import KEY as COLUMNS
@@ -21,7 +22,9 @@ from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import KEY as NAMES
 from fewpass.storage.hashed_names import HashedNames, written
 from fewpass.storage.manifest import (
+    FORMAT_VERSION,
     KEY,
+    PLACED_VERSION,
     ChangeRecord,
     Labels,
     Layout,
@@ -51,7 +54,8 @@ class DatasetWriter:
     folder
         The folder; it must not contain a data set.
     layout, n_features, n_rows, chunk_rows, dtype, has_weight, has_offset, codes, retained
-        As in the manifest; every chunk but the last has `chunk_rows` rows.
+        As in the manifest, `n_rows` of those that are written here; every chunk but the last has
+        `chunk_rows` rows.
 
     Raises
     ------
@@ -134,13 +138,6 @@ class DatasetWriter:
             record.objects[key] = put(self.folder, key.format(chunk=k), data)
         return record
 
-    def link_chunk(self, k: int, other: Folder, record: ChunkRecord, number: int) -> ChunkRecord:
-        """Have chunk `number` of another set, whose record is given, as chunk `k` of this one."""
-        for key, stored in record.objects.items():
-            if stored is not None:
-                self.folder.link(key.format(chunk=k), other, key.format(chunk=number))
-        return record
-
     def write_columns(
         self, columns: Mapping[str, Column], order: ColumnOrder | None = None
     ) -> None:
@@ -186,6 +183,7 @@ class DatasetWriter:
         schema: Schema | None = None,
         hashed_names: HashedNames | None = None,
         changes: Sequence[ChangeRecord] = (),
+        places: Sequence[ChunkPlace] = (),
         home: Folder | None = None,
         named_by: Callable[[str], None] | None = None,
     ) -> Manifest:
@@ -201,9 +199,10 @@ class DatasetWriter:
             The columns of the source, if known.
         hashed_names
             Names of hashed columns, if known.
-        changes, home
-            What made this generation of an earlier one, and the folder of the data set, whose
-            manifest is replaced [default: the first generation, which lies where it is written].
+        changes, places, home
+            What made this generation of an earlier one; where each chunk lies, in the group that
+            was written here or in an earlier one; and the folder of the data set, whose manifest is
+            replaced [default: the first generation, which lies where it is written].
         named_by
             Called with the fingerprint before there is a data set that has it.
 
@@ -214,12 +213,14 @@ class DatasetWriter:
         Damaged
             A recorded object is missing.
         """
-        self._require_all(records)
+        own = _in_group(len(changes) + 1, records, places)
+        self._require_all(own)
         objects = self._put_root(schema, hashed_names)
         chunks = ChunkTable.of(records, self._form.templates)
         manifest = Manifest(
+            version=PLACED_VERSION if places else FORMAT_VERSION,
             layout=self.layout,
-            n_rows=self.n_rows,
+            n_rows=sum(record.rows for record in records),
             n_features=self.n_features,
             nnz=sum(record.nnz for record in records),
             dtype=self.dtype,
@@ -240,8 +241,9 @@ class DatasetWriter:
             chunks=chunks,
             retained=self.retained,
             changes=tuple(changes),
+            places=packed_places(places),
         )
-        self._make_durable(objects, records)
+        self._make_durable(objects, own)
         raw = manifest.sealed()
         made = read_manifest(raw)
         if named_by is not None:
@@ -295,3 +297,14 @@ class DatasetWriter:
                 f"{len(rows)} chunks with {sum(rows)} rows were handed over, where {self.n_chunks} "
                 f"with {self.n_rows} were expected. Write every chunk, then commit them in order."
             )
+
+
+def _in_group(
+    generation: int, records: Sequence[ChunkRecord], places: Sequence[ChunkPlace]
+) -> list[ChunkRecord]:
+    """Return the records of the chunks that lie in the group of a generation, by number there."""
+    if not places:
+        return list(records)
+    placed = zip(places, records, strict=True)
+    own = {place.number: record for place, record in placed if place.generation == generation}
+    return [own[number] for number in sorted(own)]

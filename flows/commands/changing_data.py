@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.changing.forgetting import ForgetResult
 
 
-@takes(AppendPlan, but=FIXED)
+@takes(AppendPlan, but=(*FIXED, "threads"))
 class AppendOptions:
     """How files are read and appended."""
 
@@ -32,11 +32,13 @@ def append(
     /,
     *sources: Annotated[str, named("SOURCE...")],
     asked: AppendOptions = APPEND,
+    execution: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
     """Append the rows of files to a data set: a new generation of it, by the same recipe.
 
-    New rows are shuffled among themselves and dealt among the others. Files whose columns, types or
+    New rows are shuffled among themselves and dealt among the others, by threads or by a Dask
+    cluster's workers, which read the files and write chunks. Files whose columns, types or
     labels differ are refused. If it is killed, run the same command again to finish. No file is
     taken twice, whatever it is called, be it of the ingest or of an append; one that has grown is
     refused. Of a table of Delta Lake or Iceberg come the rows that are new.
@@ -50,15 +52,19 @@ def append(
     """
     if not sources:
         raise UsageError("append needs a data set and, behind it, the files to append.")
+    from fewpass.flows.cluster import cluster_of
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
+    from fewpass.pipeline.settings.execution import Execution
     from fewpass.pipeline.tables.changing.appending import append as appended
 
     terminal = Terminal(output)
-    plan = checked(AppendPlan, given(asked) | {"dataset": dataset, "sources": sources})
-    with work_display(terminal, "Appending") as show:
-        result = appended(plan, progress=show)
+    place = checked(Execution, given(execution))
+    words = {"dataset": dataset, "sources": sources, "threads": place.threads}
+    plan = checked(AppendPlan, given(asked) | words)
+    with work_display(terminal, "Appending") as show, cluster_of(place) as executor:
+        result = appended(plan, progress=show, executor=executor)
     for row in result.skipped_rows[:10]:
         terminal.say(f"Skipped {row}", style="yellow")
     for note in result.notes:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.display.printing import printable
@@ -58,7 +59,7 @@ def compare_shown(
         page.require_free()
     plan = checked(EvaluationPlan, asked)
     if is_source(data):
-        result = _on_files(terminal, models, data, plan)
+        result = _on_files(terminal, models, data, plan, place)
     else:
         refuse_reading(asked.keys() - Matching.model_fields.keys(), data)
         result = _on_data_set(models, data, plan.options, place)
@@ -71,13 +72,17 @@ def compare_shown(
     terminal.result(comparison_facts(result) | {"page": at}, Group(*tables))
 
 
-def _on_files(terminal: Terminal, models: Any, data: str, plan: EvaluationPlan) -> ModelComparison:
+def _on_files(
+    terminal: Terminal, models: Any, data: str, plan: EvaluationPlan, place: Execution
+) -> ModelComparison:
+    from fewpass.flows.cluster import cluster_of
     from fewpass.flows.display.bars import work_display
     from fewpass.pipeline.scoring.comparing_files import compare_rows
 
     with work_display(terminal, "Comparing") as show:
         return compare_rows(
-            models, [data], plan.options, memory=plan.memory,
+            models, [data], plan.options, memory=plan.memory, threads=place.threads,
+            cluster=partial(cluster_of, place),
             on_progress=lambda rows: show(0.0, counted(rows, "row")),
         )  # fmt: skip
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -207,6 +208,7 @@ def _on_files(
     place: Execution,
     wanted: EvaluationRequest,
 ) -> Evaluated:
+    from fewpass.flows.cluster import cluster_of
     from fewpass.flows.display.bars import work_display
     from fewpass.pipeline.explaining.importance import (
         sum_over_files,
@@ -214,9 +216,8 @@ def _on_files(
         terms_for,
     )
     from fewpass.pipeline.reporting.reliability_report import DrawnReliability, draw
-    from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+    from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 
-    require_here(place)
     _say_snapshot(terminal, model)
     terms = terms_for(model) if wanted.importance else None
     with work_display(terminal, "Evaluating") as show:
@@ -229,6 +230,8 @@ def _on_files(
             by=wanted.plan.by,
             asked=wanted.metrics,
             memory=wanted.plan.memory,
+            threads=place.threads,
+            cluster=partial(cluster_of, place),
             on_progress=lambda rows, share: show(share, counted(rows, "row")),
         )
     if result.skipped:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fewpass.flows.display.printing import printable
@@ -30,7 +29,6 @@ from fewpass.pipeline.sizes import counted, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.passes.executor import Executor
     from fewpass.pipeline.tables.ingest.progress import IngestResult
 
 HERE = Execution()
@@ -129,6 +127,7 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
 
 def ingest_shown(terminal: Terminal, plan: IngestPlan, place: Execution = HERE) -> IngestResult:
     """Ingest with a progress display, and report skipped rows."""
+    from fewpass.flows.cluster import cluster_of
     from fewpass.flows.display.ingest_display import ingest_display
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.tables.ingest import phases
@@ -138,9 +137,8 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan, place: Execution = HERE) 
         with (
             Compiling(lambda: terminal.say(COMPILING), A_WHILE_S),
             ingest_display(terminal) as show,
-            _executor(place) as executor,
         ):
-            result = phases.ingest(plan, progress=show, executor=executor)
+            result = phases.ingest(plan, progress=show, executor=cluster_of(place))
     except KeyboardInterrupt:
         raise Interrupted(f"Interrupted. {_progress_in_words(plan)}", signal.SIGINT) from None
     if result.left_out:
@@ -154,17 +152,8 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan, place: Execution = HERE) 
     return result
 
 
-def _executor(place: Execution) -> AbstractContextManager[Executor | None]:
-    """Open the cluster that is asked for; nothing, and no Dask, where threads do all."""
-    if place.engine == "threads":
-        return nullcontext()
-    from fewpass.flows.cluster import cluster
-
-    return cluster(place)
-
-
 def _progress_in_words(plan: IngestPlan) -> str:
-    from fewpass.pipeline.tables.ingest.work_dir import is_mapped
+    from fewpass.pipeline.tables.ingest.work_dir import has_spans, is_mapped
     from fewpass.storage.folder import Folder
     from fewpass.storage.manifest import KEY
 
@@ -174,6 +163,11 @@ def _progress_in_words(plan: IngestPlan) -> str:
         return (
             f"The rows of {plan.dataset} are read and lie in files; "
             "the same command again goes on with storing them."
+        )
+    if has_spans(plan):
+        return (
+            f"Some rows of {plan.dataset} are read and lie in files; "
+            "the same command again, on a cluster, reads the others."
         )
     return f"Nothing of {plan.dataset} is kept yet; the same command again begins at the first row."
 

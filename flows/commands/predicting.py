@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fewpass.flows.options import FIXED, OUTPUT, Output, given, named, takes
+from fewpass.flows.options import FIXED, OUTPUT, WHERE, Output, Where, given, named, takes
 from fewpass.flows.refusals import UsageError
+from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from fewpass.pipeline.sizes import counted, format_bytes
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.passes.executor import Cluster
     from fewpass.pipeline.scoring.scored_file import PredictionResult
 
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 OPTIONAL = ("left_out", "beyond", "files", "done_before", "table", "notes")
 
 
-@takes(PredictionPlan, but=FIXED)
+@takes(PredictionPlan, but=(*FIXED, "threads"))
 class PredictionOptions:
     """What is written of the rows of an input, and how these are read."""
 
@@ -34,6 +38,7 @@ def predict(
     /,
     *,
     asked: PredictionOptions = PREDICTION,
+    where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
     """Predict every row of a file or data set, into a .parquet, .csv or .npy file or a table.
@@ -46,7 +51,8 @@ def predict(
         File, glob or address that ingest could read, labels optional; or a data set.
     out
         File to write; its ending says what kind. A - stands for CSV on standard output. A folder,
-        with a slash at its end: a file for each of INPUT's files, which may be killed and repeated.
+        with a slash at its end: a file for each of INPUT's files, several of one longer than 64 MB,
+        by threads or by a Dask cluster's workers, which may be killed and repeated.
         A database (postgresql://host/name, .sqlite, .duckdb) with --table, or a table of Delta Lake
         (.delta): all rows are put there or none, and the same command again replaces its rows.
     """
@@ -55,7 +61,7 @@ def predict(
     from fewpass.flows.settings import checked
     from fewpass.pipeline.models.refresh.store_state import run_at
     from fewpass.pipeline.runs.model import load_model
-    from fewpass.pipeline.scoring.prediction import predict as predicted
+    from fewpass.pipeline.scoring import prediction
     from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT
     from fewpass.pipeline.scoring.probabilities import caution
     from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
@@ -66,16 +72,28 @@ def predict(
             "Predictions and the JSON object would both go to standard output. Name a file."
         )
     terminal, plan = Terminal(output), checked(PredictionPlan, given(asked))
+    place = checked(Execution, given(where))
+    prediction.require_parts(out, place)
     model = load_model(run_at(run))
     if plan.probability and (sentence := caution(model)):
         terminal.say(sentence, style="yellow")
     with work_display(terminal, "Predicting") as show:
-        result = predicted(
+        result = prediction.predict(
             model, [input_], STANDARD_OUTPUT if piped else out, plan.options,
-            on_progress=lambda now: show(now.fraction, counted(now.rows, "row")), **plan.written,
+            on_progress=lambda now: show(now.fraction, counted(now.rows, "row")),
+            cluster=_cluster(place), **plan.written | {"threads": place.threads},
         )  # fmt: skip
     _show_result(terminal, result, piped=piped)
     return 0
+
+
+def _cluster(place: Execution) -> Cluster:
+    """Return what opens the cluster that is asked for, which takes long to import."""
+    if place.engine == "threads":
+        return nullcontext
+    from fewpass.flows.cluster import cluster_of
+
+    return partial(cluster_of, place)
 
 
 def _show_result(terminal: Terminal, result: PredictionResult, *, piped: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
+from fewpass.flows.cluster import cluster_of
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
 from fewpass.flows.orchestration.data_pages import show_rows
@@ -14,16 +15,18 @@ from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.settings.change_plans import AppendPlan
+from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.appending import AppendResult
 from fewpass.pipeline.tables.changing.appending import append as appended
 
 
 @made_flow(requests.AppendParameters, "plan.dataset")
-def append(plan: AppendPlan) -> Any:
+def append(plan: AppendPlan, execution: Execution) -> Any:
     """Append, and return what the data set is now in the state that tells of it."""
     plan = of_the_day(plan, "sources")
-    result: AppendResult = add_rows.with_options(task_run_name=f"append to {plan.dataset}")(plan)
+    named = add_rows.with_options(task_run_name=f"append to {plan.dataset}")
+    result: AppendResult = named(plan, execution)
     made = result.model_dump(mode="json")
     if result.already:
         message = f"Nothing to do: {result.dataset} has the rows of these files."
@@ -37,7 +40,7 @@ def _came_to(result: AppendResult) -> str:
 
 
 @durable_task("append")
-def add_rows(plan: AppendPlan) -> AppendResult:
+def add_rows(plan: AppendPlan, execution: Execution) -> AppendResult:
     """Append; what was killed is finished, and files that were appended are not appended twice."""
     bar = ProgressArtifact(plan.dataset, "appending to")
 
@@ -45,8 +48,8 @@ def add_rows(plan: AppendPlan) -> AppendResult:
         watch.progressed()
         bar.show(share, said)
 
-    with StallWatch(tell_prefect) as watch:
-        result = appended(plan, progress=show)
+    with StallWatch(tell_prefect) as watch, cluster_of(execution) as executor:
+        result = appended(plan, progress=show, executor=executor)
     bar.show(1.0, as_markdown(_came_to(result)))
     get_run_logger().info(_came_to(result))
     show_rows(result)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from prefect.states import Completed
 
-from fewpass.flows.cluster import engine_for_pass
+from fewpass.flows.cluster import cluster_of, engine_for_pass
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.model_pages import (
@@ -26,7 +27,6 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.evaluate_rows import (
     evaluate_rows,
     require_file,
-    require_here,
 )
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.evaluation import evaluate as evaluated
@@ -79,9 +79,11 @@ def evaluate_model(
     """Evaluate a run's newest model on a data set, or on files."""
     model = load_model(run_at(run))
     if is_source(dataset):
-        require_here(where)
         options = SourceOptions(**matching.model_dump())
-        return evaluate_rows(model, [dataset], options, by=by, asked=asked).evaluation
+        return evaluate_rows(
+            model, [dataset], options, by=by, asked=asked, threads=where.threads,
+            cluster=partial(cluster_of, where),
+        ).evaluation  # fmt: skip
     require_file(by, dataset)
     data = Dataset.open(dataset)
     with engine_for_pass(where, data) as executor:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
-from fewpass.flows.cluster import cluster_of
 from fewpass.flows.display.ingest_display import IngestLines, ingest_line
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
 from fewpass.flows.orchestration.data_pages import show_rows
+from fewpass.flows.orchestration.ingest_session import IngestSession, IngestStage
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow, of_the_day
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import ingest_facts
@@ -19,29 +21,45 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.ingest.phases import ingest as ingested
-from fewpass.pipeline.tables.ingest.progress import IngestProgress, IngestResult
+from fewpass.pipeline.tables.ingest.progress import IngestProgress, IngestResult, Progress
 
 
 @made_flow(requests.IngestParameters, "plan.dataset")
 def ingest(plan: IngestPlan, execution: Execution) -> Any:
     """Ingest, and return what was made in the state that tells of it."""
     plan = of_the_day(plan, "sources", "dataset", "test_dataset")
-    named = make_dataset.with_options(task_run_name=f"ingest {plan.dataset}")
-    result: IngestResult = named(plan, execution)
+    result = ingest_in_stages(plan, execution)
     message = (
         f"{counted(result.rows, 'row')} of {counted(result.features, 'feature')}: {result.dataset}."
     )
     return Completed(message=message, data=ingest_facts(result))
 
 
+def ingest_in_stages(plan: IngestPlan, execution: Execution) -> IngestResult:
+    """Ingest, a Prefect task per stage; one that was killed is finished, one done is left alone."""
+    with IngestSession(plan, execution) as session, shown(plan) as show:
+        for stage in session.stages():
+            make_stage.with_options(task_run_name=stage.name)(session, stage, show)
+        assert session.result is not None, "the last stage has ended"
+        return logged(session.result)
+
+
 @durable_task("ingest")
-def make_dataset(plan: IngestPlan, execution: Execution) -> IngestResult:
-    """Ingest; one that was killed is finished, one that is done is left alone."""
-    return watched(plan, execution)
+def make_stage(session: IngestSession, stage: IngestStage, show: Progress) -> None:
+    """Do the work of one stage, from where the unfinished work stands."""
+    for now in session.advance(stage):
+        show(now)
 
 
-def watched(plan: IngestPlan, execution: Execution = requests.HERE) -> IngestResult:
-    """Ingest, and show how far it is."""
+def watched(plan: IngestPlan) -> IngestResult:
+    """Ingest as a part of another task, and show how far it is."""
+    with shown(plan) as show:
+        return logged(ingested(plan, progress=show))
+
+
+@contextmanager
+def shown(plan: IngestPlan) -> Iterator[Progress]:
+    """Show how far an ingest is during a `with` block: yields what is given its progress."""
     bar = ProgressArtifact(plan.dataset, "ingesting into")
     lines = IngestLines()
     shares = {"partition": (0.0, 0.6), "write": (0.6, 0.4), "done": (1.0, 0.0)}
@@ -53,9 +71,13 @@ def watched(plan: IngestPlan, execution: Execution = requests.HERE) -> IngestRes
         for line in lines.take(now):
             log_line("info", line, {"dataset": plan.dataset})
 
-    with StallWatch(tell_prefect) as watch, cluster_of(execution) as executor:
-        result = ingested(plan, progress=show, executor=executor)
+    with StallWatch(tell_prefect) as watch:
+        yield show
+
+
+def logged(result: IngestResult) -> IngestResult:
+    """Show on Prefect's pages what was made, and what was noticed of its rows."""
     rows, features = counted(result.rows, "row"), counted(result.features, "feature")
-    get_run_logger().info("%s, %s in %s", rows, features, plan.dataset)
+    get_run_logger().info("%s, %s in %s", rows, features, result.dataset)
     show_rows(result)
     return result

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from prefect.states import Completed
 
+from fewpass.flows.cluster import cluster_of
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import UNCHANGED, dated, durable_task, made_flow
@@ -14,22 +16,24 @@ from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.matching import left_out_sentence
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.scoring.input_files import are_there
 from fewpass.pipeline.scoring.prediction import predict as predicted
-from fewpass.pipeline.scoring.prediction_folder import are_there
+from fewpass.pipeline.scoring.prediction import require_parts
 from fewpass.pipeline.scoring.scored_file import PredictionResult
+from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from fewpass.pipeline.sizes import counted
 
 
 @made_flow(requests.PredictParameters, "out")
-def predict(run: str, inputs: tuple[str, ...], out: str, **plan: Any) -> Any:
+def predict(run: str, inputs: tuple[str, ...], out: str, where: Execution, **plan: Any) -> Any:
     """Score the rows, and return what was written in the state that tells of it."""
     run, out, inputs = dated(run, "run"), dated(out, "out"), dated(inputs, "inputs")
     asked = PredictionPlan(**plan)
     if asked.only_new and not are_there(inputs):
         return Completed(name=UNCHANGED, message=f"No file yet: {', '.join(inputs)}.")
     result: PredictionResult = score.with_options(task_run_name=f"predict {out}")(
-        run, inputs, out, asked
+        run, inputs, out, asked, where
     )
     if asked.only_new and result.files == result.done_before:
         message = f"No new file: {counted(result.files, 'file')} scored before."
@@ -60,14 +64,23 @@ def _of_files(result: PredictionResult) -> str:
 
 
 @durable_task("predict")
-def score(run: str, inputs: tuple[str, ...], out: str, plan: PredictionPlan) -> PredictionResult:
-    """Predict into a file or a table: all rows are there, or none."""
+def score(
+    run: str,
+    inputs: tuple[str, ...],
+    out: str,
+    plan: PredictionPlan,
+    where: Execution = requests.HERE,
+) -> PredictionResult:
+    """Predict into a file or a table, where all rows are or none, or into files of a folder."""
     bar = ProgressArtifact(out, "predicting into")
+    require_parts(out, where)
+    threads = plan.threads or where.threads
     return predicted(
         load_model(run_at(run)),
         inputs,
         out,
         plan.options,
         on_progress=lambda now: bar.show(now.fraction, counted(now.rows, "row")),
-        **plan.written,
+        cluster=partial(cluster_of, where),
+        **plan.written | {"threads": threads},
     )

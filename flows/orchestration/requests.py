@@ -61,6 +61,8 @@ class AppendParameters(Described):
 
     plan: AppendRequest
     """Files and data set: as in `fewpass append`."""
+    execution: Execution = HERE
+    """Where tasks run: a Dask scheduler's address, or in this process."""
 
 
 class ForgetRequest(ForgetPlan):
@@ -144,6 +146,8 @@ class PredictParameters(PredictionPlan):
     """File to write (.parquet, .csv, .npy), folder of a file for each of the inputs (with a slash
     at its end), database, or table of Delta Lake (.delta); {date} and {time} stand for the
     scheduled start."""
+    where: Execution = HERE
+    """Where tasks run: a Dask scheduler's address, or in this process."""
 
 
 class RefreshParameters(Described):

@@ -8,7 +8,7 @@ from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
 from fewpass.pipeline.models import forgotten_rows
-from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.passes.executor import open_cluster
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
@@ -63,13 +63,16 @@ def ingest(
     if execution.threads is not None:
         settings = {"threads": execution.threads} | settings
     plan = plan_of(IngestPlan, settings | places)
-    if execution.engine == "threads":
-        return phases.ingest(plan)
-    with open_executor(execution) as executor:
-        return phases.ingest(plan, executor=executor)
+    return phases.ingest(plan, executor=open_cluster(execution))
 
 
-def append(dataset: Address, sources: Address | Sequence[Address], **settings: Any) -> AppendResult:
+def append(
+    dataset: Address,
+    sources: Address | Sequence[Address],
+    *,
+    execution: Execution = ANYWHERE,
+    **settings: Any,
+) -> AppendResult:
     """Append the rows of files to a data set, as `fewpass append` does.
 
     The data set becomes a new generation of itself, with another fingerprint.  The same call again
@@ -81,6 +84,9 @@ def append(dataset: Address, sources: Address | Sequence[Address], **settings: A
         Folder or address of a data set made by `ingest`.
     sources
         A file, folder, glob or address, or a list of them, with the columns of the data set.
+    execution
+        Where it runs: by default on threads of this process; with a scheduler or workers each of
+        these reads spans of the sources and writes chunks, in `memory` bytes.
     **settings
         Fields of `AppendPlan` (memory, threads, again, storage_options) and of `SourceOptions`.
 
@@ -98,7 +104,11 @@ def append(dataset: Address, sources: Address | Sequence[Address], **settings: A
         No data set, no file, a folder that cannot be written, a full disk.
     """
     places = {"sources": addresses(sources), "dataset": os.fspath(dataset)}
-    return appending.append(plan_of(AppendPlan, settings | places))
+    require_execution(execution)
+    if execution.threads is not None:
+        settings = {"threads": execution.threads} | settings
+    plan = plan_of(AppendPlan, settings | places)
+    return appending.append(plan, executor=open_cluster(execution))
 
 
 def forget(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
@@ -11,14 +12,14 @@ from fewpass.pipeline.explaining import explain as explaining
 from fewpass.pipeline.explaining.explain import ExplainedRow
 from fewpass.pipeline.explaining.plain_shapes import ModelShapes
 from fewpass.pipeline.models.refresh.store_state import run_at
-from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.passes.executor import open_cluster, open_executor
 from fewpass.pipeline.planning.place import place_for, seconds_of_pass
 from fewpass.pipeline.reporting.largest_weights import MOST_LISTED, NamedWeight, largest_weights
 from fewpass.pipeline.reporting.model_shapes import is_additive, model_shapes
 from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.scoring import evaluation, prediction
-from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file, require_here
+from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file
 from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.execution import Execution
@@ -165,14 +166,19 @@ def evaluate(
             return evaluation.evaluate(
                 within(model, plan.memory), data, executor, rules=plan.options, asked=asked
             )
-    require_here(execution)
     return evaluate_rows(
-        model, places, plan.options, by=plan.by, asked=asked, memory=plan.memory
-    ).evaluation
+        model, places, plan.options, by=plan.by, asked=asked, memory=plan.memory,
+        threads=execution.threads, cluster=partial(open_cluster, execution),
+    ).evaluation  # fmt: skip
 
 
 def predict(
-    run: Address, inputs: Address | Sequence[Address], output: Address, **settings: Any
+    run: Address,
+    inputs: Address | Sequence[Address],
+    output: Address,
+    *,
+    execution: Execution = ANYWHERE,
+    **settings: Any,
 ) -> PredictionResult:
     """Write predictions for files of any size to a file or a table, as `fewpass predict` does.
 
@@ -184,9 +190,13 @@ def predict(
         Files that `ingest` reads, with or without labels; or a data set.
     output
         A .parquet, .csv or .npy file.  It is either complete or does not exist.  A folder, with a
-        slash at its end: a file for each of the inputs' files; the same call again goes on where
-        one was killed.  A database (postgresql://..., .sqlite, .duckdb) or a table of Delta Lake
-        (.delta): all rows are put there, or none; the same call again replaces its rows.
+        slash at its end: a file for each of the inputs' files, several of one that is longer than
+        64 MB; the same call again goes on where one was killed.  A database (postgresql://...,
+        .sqlite, .duckdb) or a table of Delta Lake (.delta): all rows are put there, or none; the
+        same call again replaces its rows.
+    execution
+        Where it runs: by default on threads of this process; with a scheduler or workers these
+        predict files into a folder, each in `memory` bytes.
     **settings
         Fields of `PredictionPlan` (overwrite, probability, keep, table, ...) and of
         `SourceOptions`.
@@ -202,7 +212,13 @@ def predict(
         If rows cannot be read, if their columns are not the model's, if it has no probabilities,
         or if `output` must not be written.
     """
+    require_execution(execution)
+    if execution.threads is not None:
+        settings = {"threads": execution.threads} | settings
     plan = plan_of(PredictionPlan, settings)
+    place = os.fspath(output)
+    prediction.require_parts(place, execution)
     return prediction.predict(
-        load_model(run), addresses(inputs), os.fspath(output), plan.options, **plan.written
-    )
+        load_model(run), addresses(inputs), place, plan.options,
+        cluster=partial(open_cluster, execution), **plan.written,
+    )  # fmt: skip

@@ -23,7 +23,7 @@ from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.prediction import on_one_scale
+from fewpass.pipeline.scoring.predictor import on_one_scale
 from fewpass.solvers.kernels.rows import DenseRows, Rows
 from fewpass.solvers.protocol import Weights
 from fewpass.storage.column_order import ColumnOrder

@@ -18,10 +18,10 @@ from fewpass.pipeline.scoring.scored_file import (
     PredictionProgress,
     PredictionResult,
     ScoredOutput,
-    open_like,
     write_rows,
 )
-from fewpass.pipeline.scoring.scoring_budget import piece_bytes, scoring_budget
+from fewpass.pipeline.scoring.scored_rows import open_like
+from fewpass.pipeline.scoring.scoring_budget import scored_pieces, scoring_budget
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
@@ -85,7 +85,7 @@ def explain_rows(
     passed = (columns.feature_names or ()) if columns else ()
     budget = scoring_budget(model, memory)
     source = open_like(model, inputs, options, budget, passed)
-    size = piece_bytes(budget, model, 1)
+    size = scored_pieces(budget, model, 1).bytes
     return [*islice(_explained(explainer, source, passed, size), rows)]
 
 
@@ -96,7 +96,7 @@ def _explained(
         return source.parse(piece)
 
     before = 0
-    with closing(each_piece(source, size, 1, 1, parsed)) as pieces:
+    with closing(each_piece(source.pieces(size), 1, 1, parsed)) as pieces:
         for one in pieces:
             cells = dict(zip(passed, one.passed, strict=True))
             for first in range(one.table.n_rows):

@@ -19,7 +19,7 @@ from fewpass.pipeline.explaining.function_terms import function_terms
 from fewpass.pipeline.explaining.score_terms import ScoreTerms, terms_of
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.prediction import (
+from fewpass.pipeline.scoring.predictor import (
     Predictor,
     label_names,
     make_predictor,

@@ -1,33 +1,44 @@
-"""What a column contributes to scores as a function of its value: curves, and bars.
+"""What a column of a linear model contributes to scores as a function of its value: curves, bars.
 
-The features of a column are a function of that column alone, so its contribution is one curve (of
-numbers and days) or a bar for each value (of categories), whatever the other columns are.
+Contributions are compared with the mean row, as `contributions.py` has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from fewpass.pipeline.explaining.contributions import TermWeights, Vector, mean_features
-from fewpass.pipeline.explaining.score_terms import ScoreTerms, terms_of
+from fewpass.pipeline.explaining.contributions import Vector, mean_features
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.tables.encoding.applying import encode
-from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, TypicalCells
-from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.apply_terms import ReadCells, entries_of
+from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
+from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, LevelPart
 from fewpass.pipeline.tables.encoding.schema import recipe_in
-from fewpass.solvers.kernels.rows import SparseRows
-from fewpass.solvers.protocol import Weights
+from fewpass.pipeline.tables.encoding.terms import (
+    AtMost,
+    Clip,
+    CodeTerm,
+    ColumnTerms,
+    DatePart,
+    Interpolate,
+    InYears,
+    MissingTerm,
+    MomentCell,
+    NumberCell,
+    NumberTerm,
+    Range,
+    Standardise,
+    Step,
+    WordTerm,
+)
+from fewpass.pipeline.tables.encoding.variables import MISSING, RARE
 
-Mask = NDArray[np.bool_]
-
-#: Bars of a column whose output columns say more than its values, such as words of a text.
+#: Bars of a column whose features say more than its values, such as words of a text.
 MOST_BARS = 20
+_POINTS = 101  # of a curve, besides those where it bends
 
 
 class TermShape(NamedTuple):
@@ -35,8 +46,6 @@ class TermShape(NamedTuple):
 
     Attributes
     ----------
-    name
-        Of the term.
     title
         Of the column, or of a part of it: the weekday of a date.
     kind
@@ -49,7 +58,6 @@ class TermShape(NamedTuple):
         (K,) of a missing value; None where `points` has it.
     """
 
-    name: str
     title: str
     kind: str
     points: Sequence[float] | Sequence[str]
@@ -57,83 +65,107 @@ class TermShape(NamedTuple):
     missing: Vector | None = None
 
 
-class ModelTerms(NamedTuple):
-    """A model's terms and weights, for features as the recipe makes them."""
+def term_shapes(model: Model) -> dict[str, list[TermShape]]:
+    """Return the curves and bars of each column of a table, by its name.
 
-    recipe: Recipe
-    terms: ScoreTerms
-    coef: Vector  # (K, d)
-    means: Vector  # (d,)
+    None are known of a model whose columns are numbers as they come, or whose rows were scaled.
+    BadInput where the mean features of its rows are gone.
+    """
+    recipe = recipe_in(model.record.columns)
+    if recipe is None or model.record.scaling.kind == "unit-rows":
+        return {}
+    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
+    coef = np.atleast_2d(unscaled(model.weights, scaler).coef)
+    means = mean_features(model)
+    means = means if scaler.scale is None else means / scaler.scale
+    means = means if scaler.shift is None else means + scaler.shift
+    each = zip(recipe.columns, recipe.described(), strict=False)
+    return {part.name: [*_shapes_of(part, one, coef, means)] for part, one in each}
 
-    @classmethod
-    def of(cls, model: Model) -> ModelTerms | None:
-        """Return those of a model; None where columns are numbers as they come, or rows scaled."""
-        recipe = recipe_in(model.record.columns)
-        if recipe is None or model.record.scaling.kind == "unit-rows":
-            return None
-        scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-        coef = np.atleast_2d(unscaled(model.weights, scaler).coef)
-        means = mean_features(model)
-        means = means if scaler.scale is None else means / scaler.scale
-        means = means if scaler.shift is None else means + scaler.shift
-        return cls(recipe, terms_of(model), coef, means)
 
-    def shapes(self, term: int) -> list[TermShape]:
-        """Return the curves and bars of a term; none of one of two columns."""
-        columns = self.terms.columns[term]
-        places = [k for k, column in enumerate(self.recipe.columns) if (column.name,) == columns]
-        if not places:
-            return []
-        looks = self.recipe.columns[places[0]].typical_cells
-        if not looks:
-            return [self._largest(term)]
-        if self.recipe.additive is not None:  # curves next to the column's own features
-            looks = [looks[0]._replace(outputs=slice(None))]
-        return [self._looked_at(term, places[0], look) for look in looks]
+def _shapes_of(
+    part: ColumnRecipe, one: ColumnTerms, coef: Vector, means: Vector
+) -> Iterator[TermShape]:
+    own = slice(one.terms[0].at, one.terms[0].at + part.width)
+    if isinstance(one.terms[0], WordTerm):
+        names = [*one.terms[0].values, RARE, MISSING]
+        yield TermShape(part.name, "bars", names, _compared(coef, means, own))
+    elif isinstance(one.read, NumberCell | MomentCell):
+        yield _curve_of(one, coef, means)
+        for term in one.terms:
+            if (level := _date_part(term)) is not None:
+                weights = _compared(coef, means, _places(term))
+                yield TermShape(f"{part.name}: {level}", "bars", LEVELS_OF[level], weights)
+    else:
+        yield _largest(part, coef[:, own])
 
-    def _looked_at(self, term: int, place: int, look: TypicalCells) -> TermShape:
-        """Encode typical cells, all others missing, and see what the term makes of them."""
-        used = self._used(term, place, look.outputs)
-        shown = self._contributions(place, look.cells, used)
-        title, name = look.title, self.terms.names[term]
-        if look.at and isinstance(look.at[0], str):
-            return TermShape(name, title, "bars", look.at, shown)
-        nothing = self.recipe.columns[place].nothing(1)
-        missing = self._contributions(place, nothing, self.terms.of == term)[:, 0]
-        return TermShape(name, title, "date" if look.is_date else "number", look.at, shown, missing)
 
-    def _used(self, term: int, place: int, outputs: slice) -> Mask:
-        """Return which features (d,) are looked at: all of a term, or a part of its column's."""
-        if outputs == slice(None):
-            return np.asarray(self.terms.of == term)
-        first = sum(column.width for column in self.recipe.columns[:place])
-        used = np.zeros(len(self.terms.of), np.bool_)
-        used[first + outputs.start : first + outputs.stop] = True
-        return used
+def _compared(coef: Vector, means: Vector, own: slice) -> Vector:
+    """Return the weights of levels (K, m), compared with the mean row."""
+    weights: Vector = coef[:, own] - (coef[:, own] @ means[own])[:, None]
+    return weights
 
-    def _contributions(self, place: int, cells: pa.Array, used: Mask) -> Vector:
-        """Return what the features `used` contribute, (K, n)."""
-        n = len(cells)
-        table = [column.nothing(n) for column in self.recipe.columns]
-        table[place] = cells
-        data, indices, indptr = encode(self.recipe, table).sparse(np.float64)
-        rows = SparseRows(data, indices.view(f"u{indices.itemsize}"), indptr)
-        weights = np.where(used, self.coef, 0.0)
-        of = np.zeros(len(used), np.int64)
-        means = (weights @ self.means)[:, None]
-        at = TermWeights(Weights(weights, np.zeros(len(weights))), of, means)
-        return at.contributions(rows)[:, :, 0].T
 
-    def _largest(self, term: int) -> TermShape:
-        """Return the largest weights of a term's features, which are those of its words."""
-        own = np.flatnonzero(self.terms.of == term)
-        first = int(own[0])
-        part = self._part(first)
-        coef = self.coef[:, own] * part.signs
-        order = np.argsort(-np.abs(coef).max(axis=0), kind="stable")[:MOST_BARS]
-        names, name = part.outputs, self.terms.names[term]
-        return TermShape(name, name, "bars", [names[int(j)] for j in order], coef[:, order])
+def _places(term: Any) -> slice:
+    return slice(term.at, term.at + (term.width if isinstance(term, CodeTerm) else 1))
 
-    def _part(self, first: int) -> ColumnRecipe:
-        starts = np.cumsum([0, *(part.width for part in self.recipe.parts)])
-        return self.recipe.parts[int(np.searchsorted(starts, first))]
+
+def _date_part(term: Any) -> LevelPart | None:
+    """Return the part of a date that a term has a feature for each level of; None of others."""
+    step = term.steps[0] if isinstance(term, CodeTerm) else None
+    return step.of if isinstance(step, DatePart) else None  # type: ignore[return-value]
+
+
+def _curve_of(one: ColumnTerms, coef: Vector, means: Vector) -> TermShape:
+    """Return what all terms of a number contribute, or those of the days of a date."""
+    terms: list[Any] = [term for term in one.terms if _date_part(term) is None]
+    at = _points_of(terms)
+    cells = ReadCells(np.append(at, 0.0), np.append(np.zeros(len(at), np.bool_), True))
+    values = np.zeros((len(coef), len(at) + 1))
+    for slot in entries_of(one.model_copy(update={"terms": tuple(terms)}), [cells]).slots:
+        values += coef[:, np.broadcast_to(slot.column, len(at) + 1)] * slot.value
+    mean, whole = (
+        sum(coef[:, _places(term)] @ means[_places(term)] for term in some)
+        for some in (terms, one.terms)
+    )
+    kind = "date" if isinstance(one.read, MomentCell) else "number"
+    curve, missing = values[:, :-1] - np.reshape(mean, (-1, 1)), values[:, -1] - whole
+    return TermShape(one.columns[0], kind, at.tolist(), curve, missing)
+
+
+def _points_of(terms: Sequence[NumberTerm]) -> Vector:
+    """Return where a contribution bends or jumps, and points from the first to the last."""
+    every = [term.steps for term in terms if not isinstance(term, MissingTerm)]
+    bends = np.array([x for steps in every for x in _bends(steps)])
+    low, high = float(bends.min()), float(bends.max())
+    if all(isinstance(steps[0], Range) for steps in every):
+        beyond = 0.05 * (high - low) or 1.0
+        low, high = low - beyond, high + beyond
+    return np.unique(np.concatenate([bends, np.linspace(low, high, _POINTS)]))
+
+
+def _bends(steps: Sequence[Step]) -> list[float]:
+    step = steps[0]
+    if isinstance(step, Clip):
+        return [step.low, step.high]
+    if isinstance(step, InYears):
+        return [step.first, step.last]
+    if isinstance(step, Interpolate):
+        return [*step.x]
+    if isinstance(step, AtMost):
+        return [step.bound, float(np.nextafter(step.bound, np.inf))]
+    if isinstance(step, Range):
+        return [*step.edges, *np.nextafter(step.edges, -np.inf).tolist()]
+    scaled = steps[-1]
+    assert isinstance(step, Standardise), "of days without an end"
+    assert isinstance(scaled, Standardise), "which are scaled"
+    about_all = scaled.mean + 2.0 * scaled.deviation
+    return [step.mean, step.mean + about_all * step.deviation]
+
+
+def _largest(part: ColumnRecipe, coef: Vector) -> TermShape:
+    """Return the largest weights of features (K, width), which are those of words."""
+    coef = coef * part.signs
+    order = np.argsort(-np.abs(coef).max(axis=0), kind="stable")[:MOST_BARS]
+    names = part.outputs
+    return TermShape(part.name, "bars", [names[int(j)] for j in order], coef[:, order])

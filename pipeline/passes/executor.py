@@ -103,6 +103,20 @@ class Executor(Protocol):
         """Warn of worker processes with a memory limit below `memory` bytes."""
 
 
+#: Opens a cluster for a `with` block; None: threads of this process do all.
+Cluster = Callable[[], AbstractContextManager[Executor | None]]
+
+
+@contextmanager
+def open_cluster(execution: Execution) -> Iterator[Executor | None]:
+    """Open the cluster that `execution` names, if it names one."""
+    if execution.engine == "threads":
+        yield None
+        return
+    with open_executor(execution) as executor:
+        yield executor
+
+
 @contextmanager
 def open_executor(execution: Execution, why: str = "") -> Iterator[Executor]:
     """Connect to the cluster that `execution` names, or start an executor for a `with` block.

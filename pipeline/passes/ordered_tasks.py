@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,10 @@ def ordered_results(
     given = shared
     if not executor.near:
         packed = Packed(cloudpickle.dumps(shared), is_shared=True)
-        given = executor.submit(f"{name}-shared", _same, packed)
+        with warnings.catch_warnings():
+            # in a graph it outlives the workers that hold it, which what is scattered does not
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            given = executor.submit(f"{name}-shared", _same, packed)
     waiting: deque[Any] = deque()
     for item in items:
         waiting.append(executor.submit(name, function, given, *item))
@@ -44,6 +48,12 @@ def threads_of(executor: Executor) -> int:
     """Return how many tasks run at a time."""
     together = executor.together
     return executor.threads if together is None else sum(together.threads())
+
+
+def tasks_of_a_process(executor: Executor) -> int:
+    """Return how many tasks of a process run at a time, and share its memory, at most."""
+    together = executor.together
+    return executor.threads if together is None else max(together.threads())
 
 
 def _same(shared: Packed) -> Packed:

@@ -13,7 +13,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.prediction import label_names
+from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe

@@ -9,7 +9,7 @@ cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.prefetch import prefetch_line
 from fewpass.solvers.kernels.shapes import Floats
+from fewpass.storage.array_text import as_text, from_text
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.table import DenseTable, Integers, Table
 
@@ -135,6 +136,18 @@ class ColumnStatistics:
             _join_sparse(self._columns, others)
         self.n_rows += other.n_rows
 
+    def state(self) -> list[Any]:
+        """Return type, statistics and rows as JSON."""
+        return [self._columns.dtype.str, as_text(self._columns), self.n_rows]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> ColumnStatistics:
+        """Inverse of `state`, of dense rows."""
+        dtype, text, n_rows = state
+        made = cls("dense", 0)
+        made._columns, made.n_rows = from_text(text, dtype).reshape(3, -1), n_rows
+        return made
+
     def _count_in_64_bits_beyond(self, n_rows: int) -> None:
         if n_rows > MOST_ROWS:
             self._columns = self._columns.astype(_record("u8"), copy=False)
@@ -220,6 +233,17 @@ class LargestValues:
         """Take in those of other rows, of the same columns."""
         assert isinstance(other, LargestValues), "statistics of one kind are joined"
         self._largest = np.maximum(self._largest, other._largest)  # noqa: SLF001 - likewise
+
+    def state(self) -> list[Any]:
+        """Return type and values as JSON."""
+        return [self._largest.dtype.str, as_text(self._largest)]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> LargestValues:
+        """Inverse of `state`."""
+        made, (dtype, text) = cls(0), state
+        made._largest = from_text(text, dtype)
+        return made
 
     def widen(self, n_features: int) -> None:
         """Have `n_features` columns or more (sparse layout)."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Manifest, OffsetStats, Values, WeightStats
 from fewpass.storage.table import Table
 
@@ -72,15 +71,15 @@ class RowSummary(NamedTuple):
     @classmethod
     def of_manifest(cls, manifest: Manifest) -> RowSummary:
         """Return the statistics of the rows of a data set."""
-        targets, counts, values = manifest.targets, None, None
+        has_offset = manifest.offsets is not None
+        rows = cls(manifest.n_rows, manifest.weights, _sums_in(manifest), has_offset, None, None)
+        return rows.with_targets(manifest.targets)
+
+    def with_targets(self, targets: Labels | Values) -> RowSummary:
+        """Return these with targets that were counted elsewhere."""
         if isinstance(targets, Labels):
-            counts = np.array(targets.counts, np.int64)
-        else:
-            values = targets
-        return cls(
-            manifest.n_rows, manifest.weights, _sums_in(manifest), manifest.offsets is not None,
-            counts, values,
-        )  # fmt: skip
+            return self._replace(counts=np.array(targets.counts, np.int64))
+        return self._replace(values=targets)
 
     def joined(self, other: RowSummary) -> RowSummary:
         """Return the statistics of the rows of both: rows of one form, with the same labels."""
@@ -149,8 +148,19 @@ def joined_bad_rows(manifests: Sequence[Manifest]) -> dict[str, int]:
     return dict(sum((Counter(one.bad_rows) for one in manifests), Counter()))
 
 
-def joined_columns(sets: Sequence[Dataset]) -> dict[str, NDArray[np.float64]]:
-    """Return count, mean and variance of every column of all sets, in the source's order."""
+class MeasuredColumns(Protocol):
+    """Rows whose columns were measured: a data set, or some that are not one yet."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """Return ``count``, ``mean`` or ``variance`` of every column, in the source's order."""
+
+
+def joined_columns(sets: Sequence[MeasuredColumns]) -> dict[str, NDArray[np.float64]]:
+    """Return count, mean and variance of every column of all rows, in the source's order."""
     first, *others = sets
     count, moments = first.column("count"), _mean_and_variance(first)
     for one in others:
@@ -159,8 +169,8 @@ def joined_columns(sets: Sequence[Dataset]) -> dict[str, NDArray[np.float64]]:
     return {"count": count, "mean": moments.mean, "variance": moments.variance}
 
 
-def _mean_and_variance(dataset: Dataset) -> MeanAndVariance:
-    return MeanAndVariance(dataset.n_rows, dataset.column("mean"), dataset.column("variance"))
+def _mean_and_variance(rows: MeasuredColumns) -> MeanAndVariance:
+    return MeanAndVariance(rows.n_rows, rows.column("mean"), rows.column("variance"))
 
 
 def _values(target: NDArray[np.float64]) -> Values:

@@ -8,7 +8,6 @@ row by its Euclidean norm. Constant columns (or those of 0) keep the scale 1, ro
 
 from __future__ import annotations
 
-import base64
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from fewpass.pipeline.rows.column_statistics import ColumnStatistics, LargestVal
 from fewpass.pipeline.rows.units import FILLED, UNLIKE, unlike_sizes
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.solvers.protocol import Weights
+from fewpass.storage.array_text import as_text, from_text
 from fewpass.storage.codec import checksum
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Scaling
@@ -68,12 +68,15 @@ class Scaler:
 
     def state(self) -> dict[str, Any]:
         """Return kind, scale and shift, every bit of them, as JSON."""
-        return {"kind": self.kind, "scale": _as_text(self.scale), "shift": _as_text(self.shift)}
+        columns = {"scale": self.scale, "shift": self.shift}
+        texts = {name: None if v is None else as_text(v) for name, v in columns.items()}
+        return {"kind": self.kind} | texts
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Scaler:
         """Inverse of `state`."""
-        return cls(state["kind"], _from_text(state["scale"]), _from_text(state["shift"]))
+        texts = state["scale"], state["shift"]
+        return cls(state["kind"], *(None if t is None else from_text(t, np.float64) for t in texts))
 
     def columns(self) -> dict[str, Vector]:
         """Return `scale` and `shift`, where the kind has them: they are stored with the rows."""
@@ -124,14 +127,6 @@ def _require_squares(variance: Vector) -> None:
             f"Column {beyond[0]} (counted from 0) has values too large to square, so it has no "
             "standard deviation. Choose the scaling maxabs, or drop the column."
         )
-
-
-def _as_text(vector: Vector | None) -> str | None:
-    return None if vector is None else base64.b64encode(vector.tobytes()).decode()
-
-
-def _from_text(text: str | None) -> Vector | None:
-    return None if text is None else np.frombuffer(base64.b64decode(text), np.float64)
 
 
 def _reciprocal(size: Vector) -> Vector:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.runs.lease import lease_faults
+from fewpass.pipeline.lease import lease_faults
 from fewpass.pipeline.runs.model import model_in
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord

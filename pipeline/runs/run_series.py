@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.runs.lease import KEY as LEASE
-from fewpass.pipeline.runs.lease import holder_of
+from fewpass.pipeline.lease import KEY as LEASE
+from fewpass.pipeline.lease import holder_of
 from fewpass.pipeline.runs.run_folder import KEY, RunFolder
 from fewpass.pipeline.runs.run_log import LOG, SEGMENTS
 from fewpass.pipeline.runs.saved import Saved, is_of_model

@@ -29,7 +29,7 @@ from fewpass.pipeline.scoring.paired_figures import (
     paired,
     row_figures,
 )
-from fewpass.pipeline.scoring.prediction import make_predictor
+from fewpass.pipeline.scoring.predictor import make_predictor
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.scoring.slices import MOST_SLICES, SliceBy
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching

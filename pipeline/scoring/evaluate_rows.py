@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.passes.executor import Cluster
+from fewpass.pipeline.passes.ordered_tasks import tasks_of_a_process
+from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.planning.column_groups import with_groups
 from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.scaling import Scaler
@@ -20,20 +26,25 @@ from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS, Slicing
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
 from fewpass.pipeline.scoring.evaluation_job import positive_label
-from fewpass.pipeline.scoring.prediction import on_one_scale
+from fewpass.pipeline.scoring.predictor import on_one_scale
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
 from fewpass.pipeline.scoring.reliability import summary as reliability_figures
 from fewpass.pipeline.scoring.row_metrics import USUAL, AskedMetrics, Measured
-from fewpass.pipeline.scoring.scoring_budget import piece_bytes, scoring_budget
-from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.scoring.scoring_budget import ScoredPieces, scored_pieces, scoring_budget
+from fewpass.pipeline.scoring.summed_spans import sums_by_tasks
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.label_texts import labelled
-from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
+from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source, SourceSpan
+from fewpass.pipeline.tables.readers.source_spans import (
+    ReadExtent,
+    ReadPieces,
+    pieces_in_turn,
+)
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Sum, add_parts
+from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.storage.manifest import Labels
 from fewpass.storage.table import n_bytes
 
@@ -49,14 +60,105 @@ class EvaluatedRows(NamedTuple):
     others: tuple[Any, ...] = ()  # of the sums that were asked for besides
 
 
-class _Part(NamedTuple):
-    """The sums of a piece."""
+class LabelledPiece(NamedTuple):
+    """Rows of a piece with what they are to be, and the weights that score them."""
 
-    parts: tuple[Any, ...]  # of every sum; () without rows
-    skipped: int
-    rows: int
-    done: int  # bytes of its rows in memory
-    slices: tuple[dict[str, Any], ...] = ()  # by each column, the sums of every slice
+    parsed: ParsedRows
+    where: str
+    at: Weights
+    block: Block | None  # None: there are no rows
+
+    @classmethod
+    def of(
+        cls, model: Model, problem: Problem, source: Source, number: int, piece: Piece
+    ) -> LabelledPiece:
+        """Read a piece; BadInput for rows or labels that the model cannot take."""
+        _, _, parsed, _, where = ParsedPiece.of(source, number, piece)
+        table = parsed.table
+        if not table.n_rows:
+            return cls(parsed, where, model.weights, None)
+        y = targets_of(model, problem, parsed, where)
+        scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
+        at, rows = on_one_scale(model.weights, scaler, table)
+        weight = np.ones(len(y)) if table.weight is None else table.weight
+        return cls(parsed, where, at, table_block(rows, y, weight, offset=table.offset))
+
+
+class EvaluatedSums(NamedTuple):
+    """Sums over some rows."""
+
+    parts: tuple[Any, ...] = ()  # of every sum; () without rows
+    slices: Sequence[dict[str, Any]] = ()  # by each column, the sums of every slice
+    skipped: int = 0
+    rows: int = 0
+    done: int = 0  # bytes of these rows in memory
+    read: ReadExtent = ReadExtent()  # of the span that they are
+
+    def joined(self, other: EvaluatedSums, slicing: Slicing) -> EvaluatedSums:
+        """Return the sums with those of rows that follow; the slices are added up in place."""
+        parts = self.parts or other.parts
+        if self.parts and other.parts:
+            parts = tuple(map(add_parts, self.parts, other.parts))
+        if other.slices:
+            slicing.add(self.slices, other.slices)
+        n = (self.skipped + other.skipped, self.rows + other.rows, self.done + other.done)
+        return EvaluatedSums(parts, self.slices, *n)
+
+
+@unpickled_once
+class RowEvaluator(NamedTuple):
+    """What is summed of the rows of a source; the same in any process."""
+
+    model: Model
+    problem: Problem
+    source: Source
+    sums: tuple[Sum, ...]
+    slicing: Slicing
+    at_once: ScoredPieces
+
+    @property
+    def none(self) -> EvaluatedSums:
+        """Sums of no rows."""
+        return EvaluatedSums(slices=[{} for _ in self.slicing.by])
+
+    @property
+    def budget(self) -> Budget:
+        """Of a process that reads a span."""
+        return self.slicing.budget
+
+    def of_piece(self, number: int, piece: Piece) -> EvaluatedSums:
+        """Return the sums of a piece."""
+        given = LabelledPiece.of(self.model, self.problem, self.source, number, piece)
+        parsed, block, at = given.parsed, given.block, given.at
+        if block is None:
+            return EvaluatedSums(skipped=parsed.n_skipped)
+        parts = tuple(what.add(self.problem, at, block, what.zero(at)) for what in self.sums)
+        slices = self.slicing.scored(self.problem, at, block, parsed.passed, given.where)
+        n = parsed.n_skipped, parsed.table.n_rows, n_bytes(parsed.table)
+        return EvaluatedSums(parts, slices, *n)
+
+    def of_span(self, span: SourceSpan) -> EvaluatedSums:
+        """Return the sums of a span, as a task of a cluster."""
+        pieces = ReadPieces(self.source, span, self.at_once.bytes)
+        total = self.none
+        for number, piece in enumerate(pieces):
+            total = total.joined(self.of_piece(number, piece), self.slicing)
+        return total._replace(read=pieces.extent)
+
+    def by_span(self, threads: int) -> Iterator[EvaluatedSums]:
+        """Yield the sums of every span in turn, by threads of this process."""
+
+        def work(number: int, piece: tuple[int, Piece]) -> tuple[int, EvaluatedSums]:
+            return piece[0], self.of_piece(number, piece[1])
+
+        spans = self.source.spans(self.at_once.bytes)
+        pieces = pieces_in_turn(self.source, spans, self.at_once.bytes)
+        with closing(each_piece(pieces, threads, self.at_once.at_once, work)) as each:
+            for _, sums in groupby(each, itemgetter(0)):
+                total = self.none
+                for _, one in sums:
+                    total = total.joined(one, self.slicing)
+                yield total
 
 
 def evaluate_rows(
@@ -69,6 +171,8 @@ def evaluate_rows(
     by: Sequence[str] = (),
     asked: AskedMetrics = USUAL,
     memory: int | None = None,
+    threads: int | None = None,
+    cluster: Cluster = nullcontext,
     on_progress: Callable[[int, float], None] = lambda _rows, _fraction: None,
 ) -> EvaluatedRows:
     """Evaluate a model on rows of files, read once.
@@ -91,7 +195,13 @@ def evaluate_rows(
     asked
         What metrics depend on.
     memory
-        Memory budget in bytes beyond that of imported libraries; default: 1 GiB plus the weights.
+        Memory budget in bytes beyond that of imported libraries, of each worker on a cluster;
+        default: 1 GiB plus the weights.
+    threads
+        That read and score; default: one per core.
+    cluster
+        Opens a cluster whose workers read spans of the files. Sums are added up span by span
+        everywhere, so that figures have the same bits.
     on_progress
         Called with the rows read so far, and the fraction of all rows.
 
@@ -114,73 +224,28 @@ def evaluate_rows(
     like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
     options = options.model_copy(update=like_model)
     source = open_source(inputs, options, expected=expected)
-    threads = os.cpu_count() or 1
-    size = piece_bytes(budget, model, threads)
-    scored = partial(_sums_of_piece, model, problem, source, sums, slicing)
-    each = each_piece(source, size, threads, threads + 1, scored)
-    total = _added(each, source, slicing, on_progress)
+    threads, whole = threads or os.cpu_count() or 1, source.estimated_bytes()
+    with cluster() as executor:
+        tasks = 1 if executor is None else tasks_of_a_process(executor)
+        at_once = scored_pieces(budget, model, threads, tasks=tasks)
+        evaluator = RowEvaluator(model, problem, source, tuple(sums), slicing, at_once)
+        spans = [] if executor is None else source.spans(at_once.bytes)
+        if executor is None or not spans:
+            each = evaluator.by_span(threads)
+        else:
+            each = sums_by_tasks(executor, "evaluate", evaluator, spans)
+        total = evaluator.none
+        for one in each:
+            total = total.joined(one, slicing)
+            on_progress(total.rows, min(1.0, total.done / max(1, whole)))
+    if not total.parts or not total.parts[0][0].weight:
+        raise BadInput("No row is left to judge the model by. Check the format and the weights.")
     summed = partial(full_figures, problem, model.record, model.weights, asked=asked)
     slices = slicing.figures(total.slices, summed)
-    figures = summed(total.sums[0])._replace(left_out=source.left_out, slices=slices)
-    reliability = reliability_figures(total.sums[1]) if with_reliability else None
-    more = tuple(total.sums[len(sums) - len(others) :])
+    figures = summed(total.parts[0])._replace(left_out=source.left_out, slices=slices)
+    reliability = reliability_figures(total.parts[1]) if with_reliability else None
+    more = total.parts[len(sums) - len(others) :]
     return EvaluatedRows(figures, reliability, total.skipped, more)
-
-
-class _Total(NamedTuple):
-    """The sums of all pieces."""
-
-    sums: list[Any]
-    slices: list[dict[str, Any]]  # by each column
-    skipped: int
-
-
-def _added(
-    parts: Generator[_Part],
-    source: Source,
-    slicing: Slicing,
-    on_progress: Callable[[int, float], None],
-) -> _Total:
-    """Add up the sums of pieces in their order; BadInput where no row is left."""
-    total: list[Any] | None = None
-    slices: list[dict[str, Any]] = [{} for _ in slicing.by]
-    rows = skipped = done = 0
-    whole = source.estimated_bytes()
-    with closing(parts) as each:
-        for part in each:
-            rows, done, skipped = rows + part.rows, done + part.done, skipped + part.skipped
-            if part.parts:
-                both = zip(total, part.parts, strict=True) if total else ((p,) for p in part.parts)
-                total = [add_parts(*pair) if len(pair) == 2 else pair[0] for pair in both]
-                slicing.add(slices, part.slices)
-            on_progress(rows, min(1.0, done / max(1, whole)))
-    if total is None or not total[0][0].weight:
-        raise BadInput("No row is left to judge the model by. Check the format and the weights.")
-    return _Total(total, slices, skipped)
-
-
-def _sums_of_piece(
-    model: Model,
-    problem: Problem,
-    source: Source,
-    sums: Sequence[Sum],
-    slicing: Slicing,
-    number: int,
-    piece: Piece,
-) -> _Part:
-    """Return the sums of a piece."""
-    _, _, parsed, _, where = ParsedPiece.of(source, number, piece)
-    table = parsed.table
-    if not table.n_rows:
-        return _Part((), parsed.n_skipped, 0, 0)
-    y = targets_of(model, problem, parsed, where)
-    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-    at, rows = on_one_scale(model.weights, scaler, table)
-    weight = np.ones(len(y)) if table.weight is None else table.weight
-    block = table_block(rows, y, weight, offset=table.offset)
-    parts = tuple(what.add(problem, at, block, what.zero(at)) for what in sums)
-    slices = slicing.scored(problem, at, block, parsed.passed, where)
-    return _Part(parts, parsed.n_skipped, table.n_rows, n_bytes(table), slices)
 
 
 def targets_of(model: Model, problem: Problem, parsed: ParsedRows, where: str) -> Vector:
@@ -231,13 +296,4 @@ def require_file(by: Sequence[str], dataset: str) -> None:
         raise BadInput(
             f"{dataset} is a data set, and `by` reads a column of a file as it was. Name the file "
             "that it was made of."
-        )
-
-
-def require_here(where: Execution) -> None:
-    """Raise BadInput for a cluster, which can read data sets only."""
-    if where.scheduler not in (None, "none"):
-        raise BadInput(
-            "Rows of files are read by this process, not by a cluster. Leave `scheduler` out, or "
-            "ingest the files with `like`."
         )

@@ -93,7 +93,7 @@ class Slicing(NamedTuple):
         )  # fmt: skip
         return part, squares
 
-    def add(self, total: list[dict[str, Any]], parts: Sequence[dict[str, Any]]) -> None:
+    def add(self, total: Sequence[dict[str, Any]], parts: Sequence[dict[str, Any]]) -> None:
         """Add the sums of a block to those before; BadInput where slices are too many, or large."""
         for by, sums, part in zip(self.by, total, parts, strict=True):
             for name, own in part.items():

@@ -1,23 +1,18 @@
-"""Columns computed of every row of any input, in its order, streamed to a file."""
+"""Columns of every row of any input, in its order, streamed to a file or a table."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import Matched, shown_name
+from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.outputs import OutputFile, is_data_set
-from fewpass.pipeline.runs.model import Model, require_same_columns, stored_weights
+from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.saved import VERSION_DIGITS, weights_digest
 from fewpass.pipeline.scoring.output_table import (
     ORIGIN,
@@ -32,18 +27,26 @@ from fewpass.pipeline.scoring.prediction_files import (
     open_predictions,
     require_ending,
 )
-from fewpass.pipeline.scoring.scoring_budget import piece_bytes, require_chunks, scoring_budget
+from fewpass.pipeline.scoring.scored_rows import (
+    Batch,
+    InputRows,
+    RowColumns,
+    rows_of_dataset,
+    rows_of_files,
+)
+from fewpass.pipeline.scoring.scoring_budget import (
+    ScoredPieces,
+    require_chunks,
+    scored_pieces,
+    scoring_budget,
+)
 from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
-from fewpass.pipeline.tables.readers import Expected, Source, open_source
-from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, SourceFile
-from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
+from fewpass.pipeline.tables.readers.source import SourceFile, SourceSpan
+from fewpass.pipeline.tables.readers.source_spans import ReadExtent
+from fewpass.pipeline.tables.readers.unlike_cells import UnlikeCells
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.ordered import ordered_map
-from fewpass.storage.table import Table, cut, n_bytes
-
-Columns = dict[str, Any]  # NumPy or Arrow arrays (n,)
 
 
 class PredictionResult(NamedTuple):
@@ -69,35 +72,12 @@ class PredictionProgress(NamedTuple):
     fraction: float  # for files an estimate
 
 
-class Batch(NamedTuple):
-    """Predicted rows for the output file."""
+class PredictedRows(NamedTuple):
+    """What became of rows that were read from a file, or from a span of one."""
 
-    columns: Columns
-    n_beyond: int  # values ignored
-    done: int  # rows, or for files the bytes of their values in memory
-    file: str = ""  # that rows of files are of
-
-
-class RowColumns(Protocol):
-    """Computes the columns of an output from rows."""
-
-    @property
-    def model(self) -> Model:
-        """The model."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the output's columns."""
-
-    @property
-    def rows_at_once(self) -> int | None:
-        """Rows of which there are columns at once; None: however many are read."""
-
-    def __call__(self, table: Table) -> dict[str, NDArray[Any]]:
-        """Return the columns of a table's rows."""
-
-    def with_model(self, model: Model) -> RowColumns:
-        """Return the same with another model, such as one of features in stored order."""
+    result: PredictionResult
+    read: ReadExtent = ReadExtent()  # of a span
+    unlike: UnlikeCells | None = None  # cells that the recipe was not made for
 
 
 class ScoredOutput(NamedTuple):
@@ -111,6 +91,9 @@ class ScoredOutput(NamedTuple):
     on_progress: Callable[[PredictionProgress], None] = lambda _: None
     table: OutputTable | None = None  # in place of a file
     any_model: bool = False  # whether rows of other models give way in it
+    is_free: bool = False  # whether it was looked at that the file may be written
+    span: SourceSpan | None = None  # of the only input, which is a file; None: all rows
+    tasks: int = 1  # that share the memory
 
 
 def write_rows(
@@ -120,7 +103,18 @@ def write_rows(
     options: SourceOptions,
     out: ScoredOutput,
 ) -> PredictionResult:
-    """Compute columns of every row of `inputs` and write them.
+    """Compute columns of every row of `inputs` and write them; see `written_rows`."""
+    return written_rows(make, model, inputs, options, out).result
+
+
+def written_rows(
+    make: Callable[[bool], RowColumns],
+    model: Model,
+    inputs: Sequence[str],
+    options: SourceOptions,
+    out: ScoredOutput,
+) -> PredictedRows:
+    """Compute columns of every row of `inputs`, or of the span of `out`, and write them.
 
     Parameters
     ----------
@@ -142,7 +136,7 @@ def write_rows(
     file = OutputFile(out.url, out.overwrite, tuple(inputs), model.record)
     if out.table is None:
         require_ending(out.url)
-        if out.url != STANDARD_OUTPUT:
+        if out.url != STANDARD_OUTPUT and not out.is_free:
             file.require_free()
     dataset = _as_dataset(inputs)
     compute = make(dataset is None)
@@ -151,16 +145,19 @@ def write_rows(
         out.table.require_fit(columns)
     budget, threads = scoring_budget(model, out.memory), out.threads or os.cpu_count() or 1
     if dataset is None:
-        wider = max(1, len(compute.columns) // 4)  # a row may have more output columns than text
-        size = piece_bytes(budget, model, threads, wider)
-        given = _rows_of_files(compute, inputs, options, budget, out, size, threads)
+        pieces = pieces_of_output(compute, out)
+        given = rows_of_files(
+            compute, inputs, options, budget, out.passed, out.span, pieces, threads
+        )
     else:
         _refuse_passed(out.passed, inputs[0])
         changed = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
         refuse_reading(changed, inputs[0])
         require_chunks(budget, model, dataset)
-        given = _rows_of_dataset(compute, dataset, options, threads)
-    if out.table is None:
+        given = rows_of_dataset(compute, dataset, options, threads)
+    if out.table is None and out.is_free:
+        opened = open_predictions(out.url, columns)
+    elif out.table is None:
         opened = open_predictions(
             out.url, columns, replace=file.may_replace, before=file.require_free
         )
@@ -174,10 +171,21 @@ def write_rows(
         rows, beyond = _written(target, given, out.on_progress)
     seconds, peak = time.perf_counter() - began, peak_memory_bytes()
     shown, name = (out.table.shown, out.table.name) if out.table else (out.url, None)
-    return PredictionResult(
-        shown, rows, columns, seconds, peak, given.left_out, beyond, table=name,
-        notes=() if given.source is None else given.source.cell_notes,
-    )  # fmt: skip
+    notes = () if given.source is None else given.source.cell_notes
+    result = PredictionResult(
+        shown, rows, columns, seconds, peak, given.left_out, beyond, table=name, notes=notes
+    )
+    if given.source is None:
+        return PredictedRows(result)
+    read = given.pieces.extent if given.pieces else ReadExtent()
+    return PredictedRows(result, read, given.source.unlike_cells)
+
+
+def pieces_of_output(compute: RowColumns, out: ScoredOutput) -> ScoredPieces:
+    """Return how much of a file is read at once; BadInput where nothing fits."""
+    budget, threads = scoring_budget(compute.model, out.memory), out.threads or os.cpu_count() or 1
+    wider = max(1, len(compute.columns) // 4)  # a row may have more output columns than text
+    return scored_pieces(budget, compute.model, threads, wider, out.tasks)
 
 
 def _origins(model: Model, files: Sequence[SourceFile], query: str | None) -> list[Origin]:
@@ -223,42 +231,8 @@ def _refuse_passed(passed: tuple[str, ...], dataset: str) -> None:
         )
 
 
-class _GivenRows(NamedTuple):
-    """The rows to predict, opened."""
-
-    batches: Generator[Batch]
-    left_out: tuple[str, ...]  # columns that the model does not have
-    whole: int  # what `done` of the batches adds up to, for files an estimate
-    files: tuple[SourceFile, ...]
-    source: Source | None = None  # of files
-
-
-def _rows_of_files(
-    compute: RowColumns,
-    inputs: Sequence[str],
-    options: SourceOptions,
-    budget: Budget,
-    out: ScoredOutput,
-    size: int,
-    threads: int,
-) -> _GivenRows:
-    source = open_like(compute.model, inputs, options, budget, out.passed)
-    whole, left_out = source.estimated_bytes(), source.left_out
-    batches = _of_files(compute, source, out.passed, size, threads)
-    return _GivenRows(batches, left_out, whole, source.files, source)
-
-
-def _rows_of_dataset(
-    compute: RowColumns, dataset: Dataset, options: SourceOptions, threads: int
-) -> _GivenRows:
-    matched = require_same_columns(compute.model.record, dataset, options)
-    batches = _of_dataset(compute, dataset, matched, threads)
-    files = (SourceFile(dataset.folder.url, None),)
-    return _GivenRows(batches, matched.left_out, dataset.manifest.n_rows, files)
-
-
 def _written(
-    out: PredictionFile, given: _GivenRows, on_progress: Callable[[PredictionProgress], None]
+    out: PredictionFile, given: InputRows, on_progress: Callable[[PredictionProgress], None]
 ) -> tuple[int, int]:
     """Write predictions; return the rows, and the values beyond the model's features."""
     rows = beyond = done = 0
@@ -275,61 +249,3 @@ def _as_dataset(inputs: Sequence[str]) -> Dataset | None:
     if len(inputs) != 1 or not is_data_set(inputs[0]):
         return None
     return Dataset.open(inputs[0])
-
-
-def open_like(
-    model: Model,
-    inputs: Sequence[str],
-    options: SourceOptions,
-    budget: Budget,
-    passed: tuple[str, ...],
-) -> Source:
-    """Open files whose columns are those of a model, labels optional."""
-    width = model.record.n_features
-    like_model = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
-    options = options.model_copy(update=like_model)
-    expected = Expected(model.record.columns, budget=budget, passed=passed)
-    return open_source(inputs, options, expected=expected)
-
-
-def _of_files(
-    compute: RowColumns, source: Source, passed: tuple[str, ...], size: int, threads: int
-) -> Generator[Batch]:
-    def job(_number: int, piece: Piece) -> Batch:
-        parsed = source.parse(piece)
-        columns = _computed(compute, parsed, passed)
-        return Batch(columns, parsed.n_beyond, n_bytes(parsed.table), piece.file)
-
-    return each_piece(source, size, threads, threads + 1, job)
-
-
-def _computed(compute: RowColumns, parsed: ParsedRows, passed: tuple[str, ...]) -> Columns:
-    """Return the columns of a piece, those that are handed on first."""
-    n, step = parsed.table.n_rows, compute.rows_at_once
-    if step is None or n <= step:
-        computed = compute(parsed.table)
-    else:
-        parts = [
-            compute(cut(parsed.table, first, min(first + step, n))) for first in range(0, n, step)
-        ]
-        computed = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return dict(zip(passed, parsed.passed, strict=True)) | computed
-
-
-def _of_dataset(
-    compute: RowColumns, dataset: Dataset, matched: Matched, threads: int
-) -> Generator[Batch]:
-    weights = stored_weights(compute.model.weights, dataset, matched)
-    compute = compute.with_model(compute.model._replace(weights=weights))
-
-    def job(table: Table) -> Batch:
-        return Batch(dict(compute(table)), 0, table.n_rows)
-
-    with ThreadPoolExecutor(threads) as pool:
-        if (step := compute.rows_at_once) is None:
-            read = lambda k: job(dataset.read_stored(k))  # noqa: E731 - a line
-            yield from ordered_map(pool, read, range(dataset.n_chunks), 2)
-            return
-        for table in ordered_map(pool, dataset.read_stored, range(dataset.n_chunks), 2):
-            for first in range(0, table.n_rows, step):
-                yield job(cut(table, first, min(first + step, table.n_rows)))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.rows.windows import chunk_bytes
 from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES
 from fewpass.storage.dataset import Dataset
 
 DEFAULT = 1 << 30  # bytes, for all but the weights
@@ -24,23 +27,41 @@ def weights_bytes(model: Model) -> int:
     return Budget.weights * model.weights.coef.nbytes
 
 
-def piece_bytes(budget: Budget, model: Model, threads: int, wider: int = 1) -> int:
-    """Return the bytes of a file that are read as a piece, of which each thread has one at a time.
+class ScoredPieces(NamedTuple):
+    """Pieces of files that are scored."""
+
+    bytes: int  # of the text of one, about
+    at_once: int  # that are in memory
+
+
+def scored_pieces(
+    budget: Budget, model: Model, threads: int, wider: int = 1, tasks: int = 1
+) -> ScoredPieces:
+    """Return how much of a file is read as a piece, and how many pieces at once.
+
+    Their size is a power of two, so that spans of a file do not depend on it, and has nothing to do
+    with the threads.
 
     Parameters
     ----------
+    threads
+        Threads of a task.
     wider
         How many times as wide as its text a row is that is written.
+    tasks
+        Tasks that share the memory.
 
     Raises
     ------
     BadInput
         The model and the smallest pieces do not fit.
     """
-    pieces = wider * (threads + 1)
-    smallest = Budget.scored_piece.with_this(budget, pieces * LEAST_PIECE)
+    copies = wider * tasks
+    smallest = Budget.scored_piece.with_this(budget, 2 * copies * LEAST_PIECE)
     budget.require(weights_bytes(model), smallest, "the model")
-    return max(LEAST_PIECE, budget.scored_piece // pieces)
+    share = budget.scored_piece // copies
+    size = min(PIECE_BYTES, 1 << max(LEAST_PIECE, share // 2).bit_length() - 1)
+    return ScoredPieces(size, min(threads + 1, max(2, share // size)))
 
 
 def require_chunks(budget: Budget, model: Model, dataset: Dataset) -> None:

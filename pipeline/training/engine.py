@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.planning.method_choice import MethodChoice
 from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.runs.events import Event, SnapshotTaken
-from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fewpass.pipeline.errors import NoWorkers
+from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.planning.forecast import Forecast
 from fewpass.pipeline.planning.rate import left_passes
 from fewpass.pipeline.rows.resident import free_rows
 from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop
 from fewpass.pipeline.runs.learnt_from import learnt_by
-from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.runs.run_record import RunRecord

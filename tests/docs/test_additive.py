@@ -20,7 +20,7 @@ def run(block, names):
     return names
 
 
-def test_the_page_works_and_a_database_and_sixty_lines_predict_the_same(
+def test_the_page_works_and_a_database_and_plain_python_predict_the_same(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
@@ -36,11 +36,10 @@ def test_the_page_works_and_a_database_and_sixty_lines_predict_the_same(
     assert (tmp_path / "model/report/importance.png").exists()
     run(notebook, {})
     assert "hour x day" in capsys.readouterr().out
-    table, shapes = pd.read_csv("rides.csv"), json.loads((tmp_path / "rides.json").read_text())
+    table, document = pd.read_csv("rides.csv"), json.loads((tmp_path / "rides.json").read_text())
     wanted = from_run("model").predict(table)
     np.testing.assert_allclose(run(database, {})["by_database"], wanted, rtol=1e-5)
-    program = runpy.run_path(str(PROJECT / "examples/score_shapes.py"), run_name="shapes")
+    program = runpy.run_path(str(PROJECT / "examples/score_json.py"), run_name="score")
     rows = table.head(300).to_dict("records")
-    scored = [program["scores"](shapes["shapes"], row)[0] for row in rows]
-    clipped = np.clip(scored, wanted.min(), wanted.max())
-    np.testing.assert_allclose(clipped, wanted[:300], rtol=1e-5)
+    scored = [program["predict"](document, row)["prediction"] for row in rows]
+    np.testing.assert_allclose(scored, wanted[:300], rtol=1e-5)

@@ -13,7 +13,7 @@ SIZES = {
 }  # fmt: skip
 
 
-SCORERS = {"score_json", "score_shapes"}  # of exported models, tested with the exports
+SCORERS = {"score_json"}  # of exported models, tested with the exports
 
 
 def test_every_example_has_a_size():

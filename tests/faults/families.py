@@ -307,6 +307,9 @@ def _stored() -> dict[str, Stored]:
             _finished(name), ("set",), "set", _after(name), ("ingest.json",),
         )  # fmt: skip
         found[f"rows of an {name}"] = Stored(_mapped(name), ("set",), None, SUBJECTS[name])
+    found["rows of an ingest wide"] = Stored(
+        _mapped("ingest wide"), ("set",), None, SUBJECTS["ingest wide"]
+    )
     for data, simba in (("sparse", "simba, sparse"), ("dense", "simba")):
         found[f"column copy: {data}"] = Stored(
             _copied(data), ("set/by-column",), "set", SUBJECTS[simba]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fewpass.pipeline.runs.lease import holder_of
+from fewpass.pipeline.lease import holder_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
 from testing.datasets import make

@@ -27,7 +27,8 @@ class Subject(NamedTuple):
     Attributes
     ----------
     name, kind
-        What it is called; ingest, append, forget, columns, training, predict, export, refresh, refresh that
+        What it is called; ingest, append, forget, columns, training, predict, predict wide, export, refresh,
+        refresh that
         refuses or publish.
     data
         Name of the data in `DATA` that lie there before.
@@ -70,6 +71,12 @@ def _predicted(at: Path, out: str) -> Bits:
     return {"predictions": digest(at / "out.csv")}
 
 
+def _predicted_wide(at: Path, out: str) -> Bits:
+    """All but the record, and what was begun a moment ago and is empty still."""
+    made = bytes_below(at / "out").items()
+    return {name: bits for name, bits in made if not name.endswith((".json", ".partial"))}
+
+
 def _exported(at: Path, out: str) -> Bits:
     return {"model": digest(at / "model.safetensors")}
 
@@ -105,6 +112,7 @@ READ: dict[str, Callable[[Path, str], Bits]] = {
     "forget": _ingested,
     "columns": _copied,
     "predict": _predicted,
+    "predict wide": _predicted_wide,
     "export": _exported,
     "refresh": _refreshed,
     "refresh that refuses": _refreshed_with_refused,
@@ -113,6 +121,7 @@ READ: dict[str, Callable[[Path, str], Bits]] = {
 #: Commands that are done before those of a kind.
 FIRST = {
     "predict": ("ingest of a table", "asgd"),
+    "predict wide": ("ingest of a table", "asgd"),
     "export": ("ingest of a table", "asgd"),
     "append": ("ingest of words",),
     "forget": ("ingest of words",),
@@ -257,6 +266,10 @@ SUBJECTS = {
             ("ingest", "{at}/rows.csv", "{at}/set", *INGEST, "--label", "label", "--keep", "id"),
         ),
         Subject(
+            "ingest wide", "ingest", "text",
+            ("tests.faults.subjects:ingest_wide", "{at}", "{seed}"),
+        ),
+        Subject(
             "append", "append", "words",
             ("append", "{at}/set", "{at}/more.csv", "--threads", "2", "--memory", "128MB", "--json"),
         ),
@@ -294,6 +307,9 @@ SUBJECTS = {
              "--overwrite"),
         ),
         Subject(
+            "predict wide", "predict wide", "csv", ("tests.faults.subjects:predict_wide", "{at}"),
+        ),
+        Subject(
             "export", "export", "csv",
             ("export", "{at}/run", "{at}/model.safetensors", "--json", "--overwrite"),
         ),
@@ -305,6 +321,46 @@ SUBJECTS = {
                 ("tests.faults.subjects:refresh", "{at}")),
     )
 }  # fmt: skip
+
+
+def ingest_wide(at: str, seed: str) -> None:
+    """An ingest by tasks, of small spans; their executor has threads of this process."""
+    from fewpass.pipeline.passes.executor import open_executor
+    from fewpass.pipeline.settings.execution import Execution
+    from fewpass.pipeline.settings.ingest_plan import IngestPlan
+    from fewpass.pipeline.tables.ingest import mapping
+    from fewpass.pipeline.tables.ingest.phases import ingest
+    from fewpass.pipeline.tables.readers import lines
+
+    mapping.PIECE_BYTES = lines.SPAN_BYTES = 1_000
+    plan = IngestPlan(
+        sources=(f"{at}/rows.svm",), dataset=f"{at}/set", test_fraction=0.2, chunk_bytes="2048B",
+        memory="128MB", seed=int(seed),
+    )  # fmt: skip
+    with open_executor(Execution(threads=2)) as executor:
+        ingest(plan, executor=executor)
+
+
+def predict_wide(at: str) -> None:
+    """Predictions into a folder, of small parts; their executor has threads of this process."""
+    from contextlib import nullcontext
+
+    from fewpass.pipeline.passes.executor import open_executor
+    from fewpass.pipeline.runs.model import load_model
+    from fewpass.pipeline.runs.run_folder import RunFolder
+    from fewpass.pipeline.scoring import predicted_parts, scoring_budget
+    from fewpass.pipeline.scoring.prediction import predict
+    from fewpass.pipeline.settings.execution import Execution
+    from fewpass.pipeline.settings.source_options import SourceOptions
+    from fewpass.pipeline.tables.readers import lines
+
+    scoring_budget.PIECE_BYTES = 1 << 9
+    predicted_parts.SPAN_BYTES = lines.SPAN_BYTES = 1 << 10
+    with open_executor(Execution(threads=2)) as executor:
+        predict(
+            load_model(RunFolder(f"{at}/run")), [f"{at}/rows.csv"], f"{at}/out/", SourceOptions(),
+            cluster=lambda: nullcontext(executor),
+        )  # fmt: skip
 
 
 def publish_again(at: str) -> None:

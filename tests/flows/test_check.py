@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from fewpass.pipeline.lease import KEY, Holder, Lease
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.lease import KEY, Holder, Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.timeline_points import FLOOR_S, TIMES, silence

@@ -15,8 +15,8 @@ import pytest
 from websockets.sync.client import connect
 
 from fewpass.pipeline.dashboard.page_server import _serve
+from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_log import LOG
 from fewpass.pipeline.settings.training_plan import TrainingPlan

@@ -16,11 +16,11 @@ from fewpass.pipeline.dashboard.page_server import _serve
 from fewpass.pipeline.dashboard.routes import runs_at
 from fewpass.pipeline.dashboard.shown_run import shown_run
 from fewpass.pipeline.dashboard.view import NO_ROWS_YET, facts
+from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.models.refresh.past_nights import Past
 from fewpass.pipeline.models.refresh.store_events import Begun, Judged, Published
 from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.timeline_points import speeds

@@ -420,8 +420,8 @@ def test_places_without_a_data_set_are_told_apart_from_damage(tmp_path):
     for place in (tmp_path, tmp_path / "absent"):
         with pytest.raises(NotADataset, match=f"nothing at {place}, .*fewpass ingest"):
             Dataset.open(str(place))
-    (tmp_path / "manifest.json").write_bytes(seal({"format": "fewpass-dataset", "version": 2}))
-    with pytest.raises(NotADataset, match="version 2, where 'fewpass-dataset' version 1 was"):
+    (tmp_path / "manifest.json").write_bytes(seal({"format": "fewpass-dataset", "version": 3}))
+    with pytest.raises(NotADataset, match="version 3, where 'fewpass-dataset' version 1 or 2 was"):
         Dataset.open(str(tmp_path))
 
 

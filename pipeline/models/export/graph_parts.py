@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,3 +78,7 @@ class GraphParts:
     def whole(self, *values: int) -> str:
         """Return a constant (m,) of int64."""
         return self.constant(np.array(values, np.int64))
+
+    def side_by_side(self, columns: Sequence[str]) -> str:
+        """Return columns (n, 1) as one matrix."""
+        return columns[0] if len(columns) == 1 else self.op("Concat", *columns, axis=1)

@@ -1,4 +1,4 @@
-"""A whole model as plain data: `model.json`, and what SQL and single rows are scored by.
+"""A whole model as plain data: `model.json`, which ONNX, SQL and scores of rows are made from.
 
 `docs/exporting.md` describes the document, and `examples/score_json.py` scores rows by it.
 """
@@ -7,55 +7,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import numpy as np
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, SkipValidation
 
-from fewpass.pipeline.calibration import Sigmoid, Steps
-from fewpass.pipeline.calibration import Softmax as CalibratedSoftmax
+from fewpass.pipeline.calibration import Calibration, Sigmoid, Softmax
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.plain_model import PlainModel
-from fewpass.pipeline.models.export.shapes_form import ShapesForm, shapes_form
+from fewpass.pipeline.tables.encoding.folding import ColumnFunctions, folded
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, NumberCell, ValueTerm
 
 _DOCUMENT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class SigmoidShares(BaseModel):
-    """1 / (1 + exp(-(slope * score + offset))) of each score; several are divided by their sum."""
-
-    model_config = _DOCUMENT
-    kind: Literal["sigmoid"] = "sigmoid"
-    slope: float = 1.0
-    offset: float = 0.0
+def _with_kind(how: Calibration | None) -> dict[str, Any] | None:
+    return how and {"kind": type(how).__name__.lower(), **how._asdict()}
 
 
-class SoftmaxShares(BaseModel):
-    """exp(slope * score_k + offset_k) over their sum."""
-
-    model_config = _DOCUMENT
-    kind: Literal["exponential"] = "exponential"
-    slope: float = 1.0
-    offsets: tuple[float, ...]
-
-
-class InterpolatedShares(BaseModel):
-    """Straight lines between points (score, p)."""
-
-    model_config = _DOCUMENT
-    kind: Literal["interpolate"] = "interpolate"
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-
-
-SharesOfScores = Annotated[
-    SigmoidShares | SoftmaxShares | InterpolatedShares, Field(discriminator="kind")
-]
+#: Sigmoid, steps or softmax; sigmoids of several scores are divided by their sum.
+Probabilities = Annotated[SkipValidation[Calibration | None], PlainSerializer(_with_kind)]
 
 
 class LabelOutput(BaseModel):
@@ -64,7 +32,7 @@ class LabelOutput(BaseModel):
     model_config = _DOCUMENT
     kind: Literal["label"] = "label"
     classes: tuple[bool | int | float | str, ...]
-    probabilities: SharesOfScores | None
+    probabilities: Probabilities
     """Of the second of two classes, or of each of several; None: scores are distances."""
 
 
@@ -80,16 +48,6 @@ class NumberOutput(BaseModel):
 Outcome = Annotated[LabelOutput | NumberOutput, Field(discriminator="kind")]
 
 
-class OutputWeight(BaseModel):
-    """Of one output column of the terms; those that are not listed weigh nothing."""
-
-    model_config = _DOCUMENT
-    at: int
-    name: str
-    weights: tuple[float, ...]
-    """For each score."""
-
-
 class ModelForm(BaseModel):
     """The document of a model."""
 
@@ -99,62 +57,43 @@ class ModelForm(BaseModel):
     loss: str
     lam: float
     certificate: float | None
-    columns: tuple[ColumnTerms, ...]
-    n_outputs: int
-    """Of all terms together."""
+    columns: tuple[ColumnFunctions, ...]
     intercept: tuple[float, ...]
     """For each score: one for two classes and for numbers, else one for each class."""
-    weights: tuple[OutputWeight, ...]
     output: Outcome
-    shapes: ShapesForm | None = None
-    """Of an additive model, the same scores as functions of columns and pairs."""
 
-    @model_serializer(mode="wrap")
-    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what other models have none of."""
-        written: dict[str, Any] = handler(self)
-        if self.shapes is None:
-            written.pop("shapes", None)
-        return written
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns that a row has."""
+        return tuple(dict.fromkeys(name for one in self.columns for name in one.columns))
 
 
 def form_of(model: PlainModel) -> ModelForm:
     """Return the document of a model; BadInput where its columns have no names, or for offsets."""
-    names = model.recipe.outputs if model.recipe else _names(model)
-    used = np.flatnonzero((model.coef != 0.0).any(axis=0)).tolist()
-    columns = model.coef.T.tolist()
+    model.require_no_offset("This form of a model")
+    described = model.recipe.described() if model.recipe else _numbers(model)
     return ModelForm(
         loss=model.loss,
         lam=model.lam,
         certificate=model.certificate,
-        columns=columns_of(model),
-        n_outputs=model.coef.shape[1],
+        columns=folded(described, model.coef),
         intercept=tuple(model.intercept.tolist()),
-        weights=tuple(OutputWeight(at=k, name=names[k], weights=columns[k]) for k in used),
         output=outcome_of(model),
-        shapes=shapes_form(model),
     )
 
 
-def columns_of(model: PlainModel) -> tuple[ColumnTerms, ...]:
-    """Return what becomes of each column; of a model that encodes none, a number each."""
-    model.require_no_offset("This form of a model")
-    if model.recipe is not None:
-        return model.recipe.described()
-    read = NumberCell(required=True)
-    return tuple(
-        ColumnTerms(columns=(name,), read=read, terms=(ValueTerm(at=k),))
-        for k, name in enumerate(_names(model))
-    )
-
-
-def _names(model: PlainModel) -> tuple[str, ...]:
+def _numbers(model: PlainModel) -> list[ColumnTerms]:
+    """Return the columns of a model that encodes none: a number each."""
     if model.feature_names is None:
         raise BadInput(
             "The model's columns have no names to find them by in a table. Choose .onnx or "
             ".safetensors, or train on rows with names."
         )
-    return model.feature_names
+    read = NumberCell(required=True)
+    return [
+        ColumnTerms(columns=(name,), read=read, terms=(ValueTerm(at=k),))
+        for k, name in enumerate(model.feature_names)
+    ]
 
 
 def outcome_of(model: PlainModel) -> LabelOutput | NumberOutput:
@@ -162,18 +101,13 @@ def outcome_of(model: PlainModel) -> LabelOutput | NumberOutput:
     if model.classes is None:
         response: Literal["identity", "exp"] = "exp" if model.has_response else "identity"
         return NumberOutput(response=response, clip=model.bounds)
-    shares = _shares_of(model) if model.has_probabilities else None
+    shares = _probabilities_of(model) if model.has_probabilities else None
     return LabelOutput(classes=tuple(model.classes.tolist()), probabilities=shares)
 
 
-def _shares_of(model: PlainModel) -> SharesOfScores:
-    calibration = model.calibration
-    if isinstance(calibration, Sigmoid):
-        return SigmoidShares(slope=calibration.slope, offset=calibration.offset)
-    if isinstance(calibration, Steps):
-        return InterpolatedShares(x=calibration.scores, y=calibration.p)
-    if isinstance(calibration, CalibratedSoftmax):
-        return SoftmaxShares(slope=calibration.slope, offsets=calibration.offsets)
+def _probabilities_of(model: PlainModel) -> Calibration:
+    if model.calibration is not None:
+        return model.calibration
     if model.is_multinomial:
-        return SoftmaxShares(offsets=(0.0,) * len(model.coef))
-    return SigmoidShares()
+        return Softmax(1.0, (0.0,) * len(model.coef))
+    return Sigmoid(1.0, 0.0)

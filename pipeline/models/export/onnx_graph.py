@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fewpass.pipeline.calibration import Sigmoid, Softmax, Steps
+from fewpass.pipeline.calibration import Calibration, Sigmoid, Softmax, Steps
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.graph_parts import (
     DOUBLE,
@@ -15,6 +15,11 @@ from fewpass.pipeline.models.export.graph_parts import (
     ONNXRUNTIME,
     TREES_AND_LABELS,
     GraphParts,
+)
+from fewpass.pipeline.models.export.model_form import (
+    NumberOutput,
+    form_of,
+    outcome_of,
 )
 from fewpass.pipeline.models.export.onnx_steps import interpolated
 from fewpass.pipeline.models.export.onnx_table import table_scores
@@ -59,9 +64,9 @@ def onnx_model(model: PlainModel) -> Any:
 
 def _put(graph: GraphParts, model: PlainModel) -> None:
     """Put the way from inputs to outputs into a graph."""
-    columns, one = _scores(graph, model), len(model.coef) == 1
-    if model.classes is None:
-        _put_numbers(graph, model, columns)
+    columns, one, how = _scores(graph, model), len(model.coef) == 1, outcome_of(model)
+    if isinstance(how, NumberOutput):
+        _put_numbers(graph, how, columns)
         return
     if one:
         scores = graph.op("Squeeze", columns, graph.whole(1), output="scores")
@@ -70,14 +75,14 @@ def _put(graph: GraphParts, model: PlainModel) -> None:
         scores = graph.op("Identity", columns, output="scores")
         best = graph.op("ArgMax", scores, axis=1, keepdims=0)
     graph.op("Gather", graph.constant(_classes(model)), best, output="label")
-    if model.has_probabilities:
-        _put_probabilities(graph, model, columns)
+    if how.probabilities is not None:
+        _put_probabilities(graph, how.probabilities, columns, len(model.coef))
 
 
 def _scores(graph: GraphParts, model: PlainModel) -> str:
     """Return the scores (n, K), one column for two classes and for regression."""
     if model.recipe is not None:
-        return table_scores(graph, model.recipe.described(), model.coef, model.intercept)
+        return table_scores(graph, form_of(model).columns, model.intercept)
     X, coef = graph.input("X", DOUBLE, model.coef.shape[1]), model.coef
     used = np.flatnonzero(coef.any(axis=0))
     if 0 < FEW * len(used) <= coef.shape[1]:
@@ -86,31 +91,29 @@ def _scores(graph: GraphParts, model: PlainModel) -> str:
     return graph.op("Add", products, graph.constant(model.intercept))
 
 
-def _put_numbers(graph: GraphParts, model: PlainModel, scores: str) -> None:
+def _put_numbers(graph: GraphParts, how: NumberOutput, scores: str) -> None:
     """Put predicted numbers (n, 1) into a graph, clipped where they are."""
-    numbers = graph.op("Exp", scores) if model.has_response else scores
-    if model.bounds is None:
+    numbers = graph.op("Exp", scores) if how.response == "exp" else scores
+    if how.clip is None:
         graph.op("Identity", numbers, output="variable")
         return
-    low, high = (graph.number(bound) for bound in model.bounds)
+    low, high = (graph.number(bound) for bound in how.clip)
     graph.op("Clip", numbers, low, high, output="variable")
 
 
-def _put_probabilities(graph: GraphParts, model: PlainModel, scores: str) -> None:
-    """Put the way from scores (n, 1) or (n, K) to probabilities into a graph."""
-    calibration, one = model.calibration, len(model.coef) == 1
-    if isinstance(calibration, Steps):
-        _put_shares(graph, interpolated(graph, scores, calibration.scores, calibration.p))
+def _put_probabilities(graph: GraphParts, how: Calibration, scores: str, n_scores: int) -> None:
+    """Put the way from scores (n, K) to probabilities into a graph."""
+    if isinstance(how, Steps):
+        _put_shares(graph, interpolated(graph, scores, how.scores, how.p))
         return
-    if calibration is not None:
-        offsets = [calibration.offset] if isinstance(calibration, Sigmoid) else calibration.offsets
-        sloped = graph.op("Mul", scores, graph.number(calibration.slope))
-        scores = graph.op("Add", sloped, graph.constant(np.array(offsets)))
-    if isinstance(calibration, Softmax) or (calibration is None and model.is_multinomial):
+    offsets = [how.offset] if isinstance(how, Sigmoid) else how.offsets
+    sloped = graph.op("Mul", scores, graph.number(how.slope))
+    scores = graph.op("Add", sloped, graph.constant(np.array(offsets)))
+    if isinstance(how, Softmax):
         graph.op("Softmax", scores, axis=1, output="probabilities")
         return
     shares = graph.op("Sigmoid", scores)
-    if one:
+    if n_scores == 1:
         _put_shares(graph, shares)
     else:
         total = graph.op("ReduceSum", shares, graph.whole(1), keepdims=1)

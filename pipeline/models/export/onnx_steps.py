@@ -1,4 +1,4 @@
-"""Steps of numbers as ONNX: each on a matrix (n, m), a column for each of several terms."""
+"""Steps of numbers as ONNX: each on numbers (n, 1)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import numpy as np
 
 from fewpass.pipeline.models.export.graph_parts import DOUBLE, INT64, GraphParts
 from fewpass.pipeline.tables.encoding.terms import (
-    AtMost,
     Clip,
     DatePart,
-    Interpolate,
     InYears,
     LogOfOneMore,
     Range,
@@ -21,14 +19,12 @@ from fewpass.pipeline.tables.encoding.terms import (
 )
 
 _DAY, _YEAR = 86_400.0, 365.25 * 86_400.0
-#: Several terms may take these together: all of them have as many numbers.
-ALIKE = (Clip, LogOfOneMore, Standardise, AtMost)
 
 
-def stepped(graph: GraphParts, x: str, steps: Sequence[Sequence[Step]]) -> str:
-    """Return x (n, m) behind the steps of m terms, which are of the same kinds."""
-    for several in zip(*steps, strict=True):
-        x = _STEPS[type(several[0])](graph, x, several)
+def stepped(graph: GraphParts, x: str, steps: Sequence[Step]) -> str:
+    """Return x (n, 1) behind steps."""
+    for step in steps:
+        x = _STEPS[type(step)](graph, x, step)
     return x
 
 
@@ -43,7 +39,7 @@ def interpolated(graph: GraphParts, x: str, points: Sequence[float], y: Sequence
     at, to = np.asarray(points, np.float64), np.asarray(y, np.float64)
     if len(at) == 1:
         return graph.op("Add", graph.op("Mul", x, graph.number(0.0)), graph.number(to[0]))
-    x = _clipped(graph, x, graph.number(at[0]), graph.number(at[-1]))
+    x = clipped(graph, x, graph.number(at[0]), graph.number(at[-1]))
     place = counted(graph, x, at[1:-1])
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.where(np.diff(at) > 0.0, np.diff(to) / np.diff(at), 0.0)
@@ -51,16 +47,6 @@ def interpolated(graph: GraphParts, x: str, points: Sequence[float], y: Sequence
         graph.op("Gather", graph.constant(part), place) for part in (at[:-1], to[:-1], slope)
     )
     return graph.op("Add", graph.op("Mul", graph.op("Sub", x, base), slopes), height)
-
-
-def curves(graph: GraphParts, x: str, points: Any, heights: Any) -> str:
-    """Return straight lines through points (m,), at x (n, 1), for each score: heights (m, K)."""
-    x = _clipped(graph, x, graph.number(points[0]), graph.number(points[-1]))
-    place = graph.op("Squeeze", counted(graph, x, points[1:-1]), graph.whole(1))
-    base = graph.op("Gather", graph.constant(points[:-1].reshape(-1, 1)), place)
-    low, slope = heights[:-1], np.diff(heights, axis=0) / np.diff(points)[:, None]
-    low, slope = (graph.op("Gather", graph.constant(part), place) for part in (low, slope))
-    return graph.op("Add", graph.op("Mul", graph.op("Sub", x, base), slope), low)
 
 
 def counted(graph: GraphParts, x: str, edges: Sequence[float] | Any) -> str:
@@ -71,62 +57,47 @@ def counted(graph: GraphParts, x: str, edges: Sequence[float] | Any) -> str:
     return graph.op("ReduceSum", graph.op("Cast", beyond, to=INT64), graph.whole(1), keepdims=1)
 
 
-def _clipped(graph: GraphParts, x: str, low: str, high: str) -> str:
+def clipped(graph: GraphParts, x: str, low: str, high: str) -> str:
+    """Return x between two constants."""
     return graph.op("Min", graph.op("Max", x, low), high)
 
 
-def _row(graph: GraphParts, numbers: list[float]) -> str:
-    return graph.constant(np.array(numbers, np.float64))
+def _clip(graph: GraphParts, x: str, step: Clip) -> str:
+    return clipped(graph, x, graph.number(step.low), graph.number(step.high))
 
 
-def _clip(graph: GraphParts, x: str, steps: Sequence[Clip]) -> str:
-    low, high = _row(graph, [s.low for s in steps]), _row(graph, [s.high for s in steps])
-    return _clipped(graph, x, low, high)
-
-
-def _log(graph: GraphParts, x: str, _steps: Sequence[LogOfOneMore]) -> str:
+def _log(graph: GraphParts, x: str, _step: LogOfOneMore) -> str:
     return graph.op("Log", graph.op("Add", x, graph.number(1.0)))
 
 
-def _standardise(graph: GraphParts, x: str, steps: Sequence[Standardise]) -> str:
-    centred = graph.op("Sub", x, _row(graph, [s.mean for s in steps]))
-    return graph.op("Div", centred, _row(graph, [s.deviation for s in steps]))
+def _standardise(graph: GraphParts, x: str, step: Standardise) -> str:
+    centred = graph.op("Sub", x, graph.number(step.mean))
+    return graph.op("Div", centred, graph.number(step.deviation))
 
 
-def _at_most(graph: GraphParts, x: str, steps: Sequence[AtMost]) -> str:
-    below = graph.op("LessOrEqual", x, _row(graph, [s.bound for s in steps]))
-    return graph.op("Cast", below, to=DOUBLE)
+def _range(graph: GraphParts, x: str, step: Range) -> str:
+    return counted(graph, x, step.edges)
 
 
-def _interpolate(graph: GraphParts, x: str, steps: Sequence[Interpolate]) -> str:
-    return interpolated(graph, x, steps[0].x, steps[0].y)
+def _in_years(graph: GraphParts, x: str, step: InYears) -> str:
+    within = _clip(graph, x, Clip(low=step.first, high=step.last))
+    years = graph.op("Div", graph.op("Sub", x, within), graph.number(_YEAR))
+    away = graph.op("Mul", graph.op("Sign", years), graph.op("Ceil", graph.op("Abs", years)))
+    x = graph.op("Sub", x, graph.op("Mul", away, graph.number(_YEAR)))
+    return _clip(graph, x, Clip(low=step.first, high=step.last))
 
 
-def _range(graph: GraphParts, x: str, steps: Sequence[Range]) -> str:
-    return counted(graph, x, steps[0].edges)
-
-
-def _in_years(graph: GraphParts, x: str, steps: Sequence[InYears]) -> str:
-    first, last = graph.number(steps[0].first), graph.number(steps[0].last)
-    if steps[0].last - steps[0].first >= _YEAR:
-        within = _clipped(graph, x, first, last)
-        years = graph.op("Div", graph.op("Sub", x, within), graph.number(_YEAR))
-        away = graph.op("Mul", graph.op("Sign", years), graph.op("Ceil", graph.op("Abs", years)))
-        x = graph.op("Sub", x, graph.op("Mul", away, graph.number(_YEAR)))
-    return _clipped(graph, x, first, last)
-
-
-def _part(graph: GraphParts, x: str, steps: Sequence[DatePart]) -> str:
+def _part(graph: GraphParts, x: str, step: DatePart) -> str:
     """Return a part of a date: int64 of those that are codes."""
-    if steps[0].of == "time of day":
+    if step.of == "time of day":
         return graph.op("Div", _rest(graph, x, _DAY), graph.number(3600.0))
-    if steps[0].of == "day of the year":
+    if step.of == "day of the year":
         return _day_of_year(graph, _floor(graph, x, _DAY))
     whole = graph.op("Floor", x)
     days = _floor(graph, whole, _DAY)
-    if steps[0].of == "weekday":  # 1970 began on a Thursday
+    if step.of == "weekday":  # 1970 began on a Thursday
         part = _rest(graph, graph.op("Add", days, graph.number(3.0)), 7.0)
-    elif steps[0].of == "hour":
+    elif step.of == "hour":
         part = _floor(graph, _rest(graph, whole, _DAY), 3600.0)
     else:
         part = _month(graph, days)
@@ -177,6 +148,6 @@ def _rest(graph: GraphParts, x: str, by: float) -> str:
 
 
 _STEPS: dict[type, Callable[[GraphParts, str, Any], str]] = {
-    Clip: _clip, LogOfOneMore: _log, Standardise: _standardise, AtMost: _at_most,
-    Interpolate: _interpolate, Range: _range, InYears: _in_years, DatePart: _part,
+    Clip: _clip, LogOfOneMore: _log, Standardise: _standardise, Range: _range, InYears: _in_years,
+    DatePart: _part,
 }  # fmt: skip

@@ -6,80 +6,83 @@ unit in which the table counts them; words and texts are strings, empty where th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.models.export.folded_terms import table_of
 from fewpass.pipeline.models.export.graph_parts import (
     DOUBLE,
     INT64,
     TREES_AND_LABELS,
     GraphParts,
 )
-from fewpass.pipeline.models.export.onnx_curves import (
-    ShareInGraph,
-    of_hats,
-    of_pair,
-    shares_of_number,
-)
-from fewpass.pipeline.models.export.onnx_steps import ALIKE, finite, stepped
+from fewpass.pipeline.models.export.onnx_cells import CellsInGraph, NumberInGraph, is_among
+from fewpass.pipeline.models.export.onnx_steps import clipped, counted, finite, stepped
 from fewpass.pipeline.models.export.onnx_text import hashed, signs_of, text_scores
-from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, numbers_among, places_among
-from fewpass.pipeline.tables.encoding.moments import FIRST_MOMENT, LAST_MOMENT
+from fewpass.pipeline.tables.encoding.cells import places_among
+from fewpass.pipeline.tables.encoding.folding import (
+    Argument,
+    Codes,
+    ColumnFunctions,
+    Effect,
+    Features,
+    Function,
+    InteractionEffect,
+    Points,
+    Words,
+)
 from fewpass.pipeline.tables.encoding.terms import (
-    CodeTerm,
-    ColumnTerms,
     HashTerm,
-    HatsTerm,
-    MissingTerm,
-    MomentCell,
-    NumberCell,
     PairCell,
-    SingleCell,
-    Step,
-    TableTerm,
     TextTerm,
-    TwoCells,
     ValueTerm,
     VectorTerm,
-    WordAxis,
-    WordTerm,
 )
 
-_STRING = 8  # as ONNX counts types
 _POINT = "-?[0-9]+[.]0"
 #: Outputs, whose names no column may have.
 OUTPUTS = ("label", "probabilities", "scores", "variable")
 
 
-def table_scores(
-    graph: GraphParts, described: Sequence[ColumnTerms], coef: Any, intercept: Any
-) -> str:
-    """Return the scores (n, K) of a table's rows, by coef (K, d) and intercept (K,).
+class ShareInGraph(NamedTuple):
+    """A level of every row, and the rows' shares of it."""
+
+    level: str  # (n,) int64
+    share: str | None  # (n, 1); None: 1
+
+
+def table_scores(graph: GraphParts, columns: Sequence[ColumnFunctions], intercept: Any) -> str:
+    """Return the scores (n, K) of a table's rows: the sum of all functions and intercept (K,).
 
     Raises
     ------
     BadInput
         A column is read in a way that tensors have no type or ONNX no operator for.
     """
-    _require_names(described)
-    numbers = [one for one in described if isinstance(one.read, NumberCell | MomentCell)]
-    others = [one for one in described if one not in numbers]
-    _require_words(numbers, others)
-    parts = list(_of_numbers(graph, numbers, coef))
-    parts += [_of_column(graph, one, coef) for one in others]
+    _require_names(columns)
+    cells = CellsInGraph(graph)
+    slopes: list[_Slope] = []
+    parts: list[str] = []
+    for one in columns:
+        read = cells.of(one)
+        for function in one.functions:
+            points = _ends_of(function)
+            if points is not None:
+                slopes.append(_Slope(read[0].x, read[0].gone, points, function.weights))
+            else:
+                parts.append(_PARTS[type(function)](graph, one, function, read))
+    if slopes:
+        parts.insert(0, _of_slopes(graph, slopes))
     total = graph.constant(np.asarray(intercept, np.float64))
     for part in parts:
         total = graph.op("Add", part, total)
     return total
 
 
-def _require_names(described: Sequence[ColumnTerms]) -> None:
-    for name in (name for one in described for name in one.columns):
+def _require_names(columns: Sequence[ColumnFunctions]) -> None:
+    for name in (name for one in columns for name in one.columns):
         if name in OUTPUTS:
             raise BadInput(
                 f"Column {name!r} has the name of an output of ONNX models. Choose .json or .sql, "
@@ -87,145 +90,160 @@ def _require_names(described: Sequence[ColumnTerms]) -> None:
             )
 
 
-def _require_words(numbers: Sequence[ColumnTerms], others: Sequence[ColumnTerms]) -> None:
-    """Refuse pairs with a column that is an input of numbers, which nobody knows the text of."""
-    read = {name for one in numbers for name in one.columns}
-    for one in others:
-        both = [name for name in one.columns if name in read]
-        if both and isinstance(one.read, PairCell):
-            raise _refused(" x ".join(one.columns), f"{shown_name(both[0])} is a number, not text")
+class _Slope(NamedTuple):
+    """One line of a number itself."""
+
+    x: str
+    gone: str
+    ends: tuple[float, ...]  # (2,)
+    weights: Any  # (3, K) at the ends, and of missing numbers
 
 
-def _refused(name: str, why: str) -> BadInput:
-    return BadInput(
-        f"Column {shown_name(name)} is not for ONNX: {why}. Choose .json, or leave the column out "
-        f"(ingest with `column={name}=drop`) and train again."
+def _ends_of(function: Function) -> tuple[float, ...] | None:
+    """Return the ends of a function that is one line of a number itself; None of others."""
+    of = function.of if isinstance(function, Effect) else None
+    return of.x if isinstance(of, Points) and len(of.x) == 2 and not of.steps else None
+
+
+def _of_slopes(graph: GraphParts, slopes: Sequence[_Slope]) -> str:
+    """Return the sum of lines (n, K), each of its own column: all columns are one matrix."""
+    ends = np.array([one.ends for one in slopes])
+    first, last, missing = np.stack([one.weights for one in slopes], axis=1)
+    x, gone = (graph.side_by_side([*each]) for each in list(zip(*slopes, strict=True))[:2])
+    low, high = (graph.constant(np.ascontiguousarray(end)) for end in ends.T)
+    beyond = graph.op("Sub", clipped(graph, x, low, high), low)
+    beyond = graph.op("Where", gone, graph.number(0.0), beyond)
+    slope = (last - first) / np.diff(ends)
+    there = graph.op("MatMul", beyond, graph.constant(slope))
+    of_gone = graph.op("MatMul", graph.op("Cast", gone, to=DOUBLE), graph.constant(missing - first))
+    return graph.op("Add", graph.op("Add", there, of_gone), graph.constant(first.sum(axis=0)))
+
+
+def _of_effect(graph: GraphParts, _one: Any, effect: Effect, cells: Sequence[Any]) -> str:
+    """Return the weights of rows' levels, or what lies between those of two points."""
+    if isinstance(effect.of, Points) and len(effect.of.x) > 1:
+        return _between_points(graph, effect.of, cells[0], effect.weights)
+    return _weighed(graph, _shares(graph, effect.of, cells[0]), effect.weights)
+
+
+def _between_points(graph: GraphParts, of: Points, cell: NumberInGraph, weights: Any) -> str:
+    """Return lines between points (m,): behind the m - 1 of them is the level of missing ones."""
+    points, last = np.array(of.x), np.zeros_like(weights[:1])
+    x = stepped(graph, cell.x, of.steps)
+    x = clipped(graph, x, graph.number(points[0]), graph.number(points[-1]))
+    line = _or_missing(graph, cell.gone, counted(graph, x, points[1:-1]), len(points) - 1)
+    slopes = np.diff(weights[:-1], axis=0) / np.diff(points)[:, None]
+    tables = (
+        np.append(points[:-1], 0.0)[:, None],
+        np.vstack([slopes, last]),
+        np.delete(weights, -2, axis=0),
     )
+    base, slope, low = (graph.op("Gather", graph.constant(part), line) for part in tables)
+    beyond = graph.op("Mul", graph.op("Sub", x, base), slope)
+    return graph.op("Add", beyond, low)
 
 
-Placed = tuple[str, str, int, Sequence[Step]]  # x (n, 1), where it is missing, a column, its steps
+def _of_interaction(
+    graph: GraphParts, _one: Any, both: InteractionEffect, cells: Sequence[Any]
+) -> str:
+    of_a, of_b = (
+        _shares(graph, of, cell) for of, cell in zip((both.a, both.b), cells, strict=True)
+    )
+    width, products = graph.constant(np.int64(both.weights.shape[1])), []
+    for one in of_a:
+        first = graph.op("Mul", one.level, width)
+        for other in of_b:
+            share = one.share or other.share
+            if one.share and other.share:
+                share = graph.op("Mul", one.share, other.share)
+            products.append(ShareInGraph(graph.op("Add", first, other.level), share))
+    return _weighed(graph, products, both.weights.reshape(-1, both.weights.shape[2]))
 
 
-def _of_numbers(graph: GraphParts, described: Sequence[ColumnTerms], coef: Any) -> Iterator[str]:
-    """Yield what numbers add to the scores; those that take the same steps are one matrix."""
-    groups: dict[Any, list[Placed]] = {}
-    for one in described:
-        x, gone = _numbers_in(graph, one)
-        for term in one.terms:
-            if isinstance(term, ValueTerm):
-                kinds = tuple(type(step) for step in term.steps)
-                alone = set(kinds) - set(ALIKE)
-                key = (kinds, len(groups)) if alone else kinds
-                groups.setdefault(key, []).append((x, gone, term.at, term.steps))
-            elif isinstance(term, MissingTerm):
-                groups.setdefault(MissingTerm, []).append((x, gone, term.at, ()))
-            elif isinstance(term, CodeTerm):
-                yield _of_code(graph, x, gone, term, coef)
-            elif isinstance(term, HatsTerm):
-                yield of_hats(graph, x, gone, term, coef)
-    for key, placed in groups.items():
-        yield _of_group(graph, placed, coef, are_missing=key is MissingTerm)
+def _weighed(graph: GraphParts, shares: Sequence[ShareInGraph], weights: Any) -> str:
+    table, parts = graph.constant(np.ascontiguousarray(weights)), []
+    for one in shares:
+        part = graph.op("Gather", table, one.level)
+        parts.append(graph.op("Mul", part, one.share) if one.share else part)
+    return parts[0] if len(parts) == 1 else graph.op("Sum", *parts)
 
 
-def _of_group(graph: GraphParts, placed: Sequence[Placed], coef: Any, *, are_missing: bool) -> str:
-    gone = _side_by_side(graph, [one[1] for one in placed])
-    if are_missing:
-        values = graph.op("Cast", gone, to=DOUBLE)
-    else:
-        x = _side_by_side(graph, [one[0] for one in placed])
-        values = stepped(graph, x, [one[3] for one in placed])
-        values = graph.op("Where", gone, graph.number(0.0), values)
-    table = np.ascontiguousarray(coef[:, [one[2] for one in placed]].T)
+def _shares(graph: GraphParts, of: Argument, cell: Any) -> list[ShareInGraph]:
+    """Return the levels of a column's cells, and the shares of each."""
+    if isinstance(of, Words):
+        places = places_among(of.values) | {"": len(of.values) + 1}
+        level = graph.op(
+            "LabelEncoder", cell, domain=TREES_AND_LABELS, keys_strings=[*places],
+            values_int64s=[*places.values()], default_int64=len(of.values),
+        )  # fmt: skip
+        return [ShareInGraph(level, None)]
+    x = stepped(graph, cell.x, of.steps)
+    if isinstance(of, Codes):
+        return [ShareInGraph(_or_missing(graph, cell.gone, x, of.size), None)]
+    return _shares_between(graph, x, cell.gone, np.array(of.x))
+
+
+def _shares_between(graph: GraphParts, x: str, gone: str, points: Any) -> list[ShareInGraph]:
+    """Return the points next to numbers (n, 1); behind all of them is the level of missing ones."""
+    x = clipped(graph, x, graph.number(points[0]), graph.number(points[-1]))
+    place = counted(graph, x, points[1:-1])
+    left = ShareInGraph(_or_missing(graph, gone, place, len(points)), None)
+    if len(points) == 1:
+        return [left]
+    base, width = (
+        graph.op("Gather", graph.constant(part), place) for part in (points[:-1], np.diff(points))
+    )
+    right = graph.op("Div", graph.op("Sub", x, base), width)
+    right = graph.op("Where", gone, graph.number(0.0), right)
+    rest = graph.op("Sub", graph.number(1.0), right)
+    next_one = graph.op("Add", place, graph.constant(np.int64(1)))
+    return [
+        left._replace(share=rest),
+        ShareInGraph(graph.op("Squeeze", next_one, graph.whole(1)), right),
+    ]
+
+
+def _or_missing(graph: GraphParts, gone: str, level: str, missing: int) -> str:
+    """Return levels (n,); where a number is missing, that of missing ones."""
+    level = graph.op("Where", gone, graph.constant(np.int64(missing)), level)
+    return graph.op("Squeeze", level, graph.whole(1))
+
+
+def _of_features(
+    graph: GraphParts, one: ColumnFunctions, function: Features, cells: Sequence[Any]
+) -> str:
+    table = np.ascontiguousarray(function.weights)
+    return _FEATURES[type(function.term)](graph, one, function.term, cells, table)
+
+
+def _of_value(graph: GraphParts, _one: Any, term: ValueTerm, cells: Any, table: Any) -> str:
+    values = stepped(graph, cells[0].x, term.steps)
+    values = graph.op("Where", cells[0].gone, graph.number(0.0), values)
     return graph.op("MatMul", values, graph.constant(table))
 
 
-def _side_by_side(graph: GraphParts, columns: list[str]) -> str:
-    return columns[0] if len(columns) == 1 else graph.op("Concat", *columns, axis=1)
+def _of_text(graph: GraphParts, _one: Any, term: TextTerm, cells: Any, table: Any) -> str:
+    return text_scores(graph, cells[0], term, table.T)
 
 
-def _numbers_in(graph: GraphParts, one: ColumnTerms) -> tuple[str, str]:
-    """Return a column's numbers (n, 1), 0 where they are missing, and where that is."""
-    x, read = graph.input(one.columns[0], DOUBLE), one.read
-    if isinstance(read, NumberCell):
-        x = _unless_among(graph, x, numbers_among(read.missing, read.written))
-    if isinstance(read, MomentCell):
-        x = _moments(graph, x, read)
-    return finite(graph, x)
-
-
-def _moments(graph: GraphParts, x: str, read: MomentCell) -> str:
-    unit = UNITS_OF_TIME.get(read.form or "s", 1.0)
-    if unit != 1.0:
-        x = graph.op("Mul", x, graph.number(unit))
-    gone = graph.op("Less", x, graph.number(FIRST_MOMENT))
-    gone = graph.op("Or", gone, graph.op("GreaterOrEqual", x, graph.number(LAST_MOMENT)))
-    x = graph.op("Where", gone, graph.number(np.nan), x)
-    return _unless_among(graph, x, read.standins)
-
-
-def _unless_among(graph: GraphParts, x: str, numbers: Sequence[float]) -> str:
-    """Return numbers, those given as NaN."""
-    for number in numbers:
-        gone = graph.op("Equal", x, graph.number(number))
-        x = graph.op("Where", gone, graph.number(np.nan), x)
-    return x
-
-
-def _of_code(graph: GraphParts, x: str, gone: str, term: CodeTerm, coef: Any) -> str:
-    """Return the weights of codes; those of missing numbers are a row of zeros behind them."""
-    code = stepped(graph, x, [term.steps])
-    code = graph.op("Where", gone, graph.constant(np.int64(term.width)), code)
-    table = np.vstack([coef[:, term.at : term.at + term.width].T, np.zeros((1, len(coef)))])
-    flat = graph.op("Squeeze", code, graph.whole(1))
-    return graph.op("Gather", graph.constant(np.ascontiguousarray(table)), flat)
-
-
-def _of_column(graph: GraphParts, one: ColumnTerms, coef: Any) -> str:
-    """Return what a column of words, or of lists, adds to the scores."""
-    (term,) = one.terms
-    if isinstance(term, TableTerm):
-        return _of_table(graph, one, term, coef)
-    if isinstance(term, VectorTerm):
-        return _of_vector(graph, one.columns[0], term, coef)
-    if not isinstance(term, WordTerm | HashTerm | TextTerm):
-        raise _refused(one.columns[0], "tensors hold no lists or maps of words")
-    words = [_words_in(graph, name, one.read) for name in one.columns]
-    if isinstance(term, TextTerm):
-        slots = coef[:, term.at : term.at + (1 << term.bits)]
-        return text_scores(graph, words[0], term, slots)
-    if isinstance(term, WordTerm):
-        return _of_word(graph, words[0], term, coef)
-    return _of_hash(graph, one, words, term, coef)
-
-
-def _of_table(graph: GraphParts, one: ColumnTerms, term: TableTerm, coef: Any) -> str:
-    assert isinstance(one.read, TwoCells), "two columns are read"
-    pairs = zip(one.columns, (one.read.a, one.read.b), (term.a, term.b), strict=True)
-    a, b = (_shares(graph, name, read, axis) for name, read, axis in pairs)
-    return of_pair(graph, a, b, table_of(term, coef))
-
-
-def _shares(graph: GraphParts, name: str, read: SingleCell, axis: Any) -> list[ShareInGraph]:
-    """Return the levels of a column's cells, and the shares of each."""
-    if isinstance(axis, WordAxis):
-        places = places_among(axis.values) | {"": len(axis.values) + 1}
-        level = graph.op(
-            "LabelEncoder", _words_in(graph, name, read), domain=TREES_AND_LABELS,
-            keys_strings=[*places], values_int64s=[*places.values()],
-            default_int64=len(axis.values),
-        )  # fmt: skip
-        return [ShareInGraph(level, None)]
-    x, gone = _numbers_in(graph, ColumnTerms(columns=(name,), read=read, terms=()))
-    return shares_of_number(graph, x, gone, axis)
-
-
-def _words_in(graph: GraphParts, name: str, read: Any) -> str:
-    """Return a column's words (n,), empty where they are missing."""
-    words = graph.op("Squeeze", graph.input(name, _STRING), graph.whole(1))
-    if not read.missing:
-        return words
-    empty = graph.constant(np.array("", object))
-    return graph.op("Where", _is_among(graph, words, read.missing), empty, words)
+def _of_hash(
+    graph: GraphParts, one: ColumnFunctions, term: HashTerm, words: Sequence[str], table: Any
+) -> str:
+    """Return signed weights by hash; those of missing words are behind them."""
+    missing = is_among(graph, words[0], ("",))
+    text, *others = [_hashable(graph, word) for word in words]
+    for word in others:
+        assert isinstance(one.read, PairCell), "two columns are a pair"
+        missing = graph.op("Or", missing, is_among(graph, word, ("",)))
+        between = graph.constant(np.array([one.read.between], object))
+        text = graph.op("StringConcat", graph.op("StringConcat", text, between), word)
+    prefix = graph.constant(np.array([term.prefix], object))
+    codes = hashed(graph, graph.op("StringConcat", prefix, text))
+    slots = graph.op("Mod", graph.op("Abs", codes), graph.constant(np.int64(1 << term.bits)))
+    slots = graph.op("Where", missing, graph.constant(np.int64(1 << term.bits)), slots)
+    signs = graph.op("Where", missing, graph.number(1.0), signs_of(graph, codes))
+    weights = graph.op("Gather", graph.constant(table), slots)
+    return graph.op("Mul", weights, graph.op("Unsqueeze", signs, graph.whole(1)))
 
 
 def _hashable(graph: GraphParts, words: str) -> str:
@@ -236,49 +254,10 @@ def _hashable(graph: GraphParts, words: str) -> str:
     return graph.op("Where", graph.op("RegexFullMatch", words, pattern=_POINT), whole, words)
 
 
-def _of_word(graph: GraphParts, x: str, term: WordTerm, coef: Any) -> str:
-    places = places_among(term.values) | {"": len(term.values) + 1}
-    code = graph.op(
-        "LabelEncoder", x, domain=TREES_AND_LABELS, keys_strings=[*places],
-        values_int64s=[*places.values()], default_int64=len(term.values),
-    )  # fmt: skip
-    table = np.ascontiguousarray(coef[:, term.at : term.missing + 1].T)
-    return graph.op("Gather", graph.constant(table), code)
-
-
-def _of_hash(
-    graph: GraphParts, one: ColumnTerms, words: list[str], term: HashTerm, coef: Any
-) -> str:
-    """Return signed weights by hash; those of missing words are behind them."""
-    missing = _is_among(graph, words[0], ("",))
-    text, *others = [_hashable(graph, word) for word in words]
-    for word in others:
-        assert isinstance(one.read, PairCell), "two columns are a pair"
-        missing = graph.op("Or", missing, _is_among(graph, word, ("",)))
-        between = graph.constant(np.array([one.read.between], object))
-        text = graph.op("StringConcat", graph.op("StringConcat", text, between), word)
-    prefix = graph.constant(np.array([term.prefix], object))
-    codes = hashed(graph, graph.op("StringConcat", prefix, text))
-    slots = graph.op("Mod", graph.op("Abs", codes), graph.constant(np.int64(1 << term.bits)))
-    slots = graph.op("Where", missing, graph.constant(np.int64(1 << term.bits)), slots)
-    signs = graph.op("Where", missing, graph.number(1.0), signs_of(graph, codes))
-    table = np.ascontiguousarray(coef[:, term.at : term.missing + 1].T)
-    weights = graph.op("Gather", graph.constant(table), slots)
-    return graph.op("Mul", weights, graph.op("Unsqueeze", signs, graph.whole(1)))
-
-
-def _is_among(graph: GraphParts, x: str, words: Sequence[str]) -> str:
-    code = graph.op(
-        "LabelEncoder", x, domain=TREES_AND_LABELS, keys_strings=[*words],
-        values_int64s=[1] * len(words), default_int64=0,
-    )  # fmt: skip
-    return graph.op("Equal", code, graph.constant(np.int64(1)))
-
-
-def _of_vector(graph: GraphParts, name: str, term: VectorTerm, coef: Any) -> str:
+def _of_vector(graph: GraphParts, _one: Any, term: VectorTerm, cells: Any, table: Any) -> str:
     """Return the weights of numbers (n, m); a row of NaN is a missing list."""
     size = len(term.mean)
-    numbers, gone = finite(graph, graph.input(name, DOUBLE, size))
+    numbers, gone = finite(graph, cells[0])
     centred = graph.op("Sub", numbers, graph.constant(np.array(term.mean)))
     values = graph.op("Div", centred, graph.constant(np.array(term.deviation)))
     values = graph.op("Where", gone, graph.number(0.0), values)
@@ -286,5 +265,12 @@ def _of_vector(graph: GraphParts, name: str, term: VectorTerm, coef: Any) -> str
     n_gone = graph.op("ReduceSum", n_gone, graph.whole(1), keepdims=1)
     missing = graph.op("Equal", n_gone, graph.constant(np.int64(size)))
     row = graph.op("Concat", values, graph.op("Cast", missing, to=DOUBLE), axis=1)
-    table = np.ascontiguousarray(coef[:, term.at : term.at + size + 1].T)
     return graph.op("MatMul", row, graph.constant(table))
+
+
+_PARTS: dict[type, Callable[[GraphParts, ColumnFunctions, Any, Sequence[Any]], str]] = {
+    Effect: _of_effect, InteractionEffect: _of_interaction, Features: _of_features,
+}  # fmt: skip
+_FEATURES: dict[type, Callable[[GraphParts, ColumnFunctions, Any, Any, Any], str]] = {
+    ValueTerm: _of_value, TextTerm: _of_text, HashTerm: _of_hash, VectorTerm: _of_vector,
+}  # fmt: skip

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
+from fewpass.pipeline.calibration import Calibration, Sigmoid, Steps
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.models.export.hashed_words import WordsOfColumns
 from fewpass.pipeline.models.export.model_form import (
-    InterpolatedShares,
     LabelOutput,
     NumberOutput,
-    SharesOfScores,
-    SigmoidShares,
-    columns_of,
-    outcome_of,
+    form_of,
 )
 from fewpass.pipeline.models.export.plain_model import PlainModel
 from fewpass.pipeline.models.export.sql_dialects import DIALECTS, SqlDialect
@@ -59,24 +56,25 @@ def as_select(
         raise BadInput(
             f"There is no dialect {dialect!r} here. Choose one of {', '.join(DIALECTS)}."
         )
-    of = DIALECTS[dialect]
-    answers = [*_answers(of, outcome_of(model), len(model.coef))]
-    query = Query(of, model.coef, words)
-    for one in columns_of(model):
+    of, form = DIALECTS[dialect], form_of(model)
+    answers = [*_answers(of, form.output, len(form.intercept))]
+    query = Query(of, len(form.intercept), words)
+    for one in form.columns:
         query.add(one)
     if query.unknown:
         answers.append(("unknown_words", "unknown_words"))
-    _require_names(of, model, [name for name, _ in answers])
+    _require_names(of, model, form.names, [name for name, _ in answers])
     source = ".".join(of.named(part) for part in table.split("."))
-    scores = selected(["fewpass_row", *query.scored(model.intercept)], query.rows())
+    scores = selected(["fewpass_row", *query.scored(form.intercept)], query.rows())
     steps = ",\n".join([*query.steps.written(source), f"scores AS ({scores})"])
     named = [f"{answer} AS {of.named(name)}" for name, answer in answers]
     return f"WITH {steps}{selected([of.fields, *named], 'scores')}\n"
 
 
-def _require_names(of: SqlDialect, model: PlainModel, answers: Sequence[str]) -> None:
+def _require_names(
+    of: SqlDialect, model: PlainModel, used: Sequence[str], answers: Sequence[str]
+) -> None:
     """Refuse names that the database, or who reads by names, takes for one another."""
-    used = [*dict.fromkeys(name for one in columns_of(model) for name in one.columns)]
     schema = model.record.columns if model.record else None
     names = [*used, *(name for name in (schema and schema.names) or () if name not in used)]
     named = {of.alike(name): (name, "an answer") for name in answers}
@@ -126,11 +124,11 @@ def _label(dialect: SqlDialect, label: bool | float | str) -> str:
     return str(label).upper() if isinstance(label, bool) else repr(label)
 
 
-def _shares(how: SharesOfScores, scores: list[str]) -> list[str]:
+def _shares(how: Calibration, scores: list[str]) -> list[str]:
     """Return the probability of the second of two classes, or that of each of several."""
-    if isinstance(how, InterpolatedShares):
-        return [interpolated(scores[0], how.x, how.y)]
-    if isinstance(how, SigmoidShares):
+    if isinstance(how, Steps):
+        return [interpolated(scores[0], how.scores, how.p)]
+    if isinstance(how, Sigmoid):
         shares = [_sigmoid(f"{literal(how.slope)} * {s} + {literal(how.offset)}") for s in scores]
         return shares if len(shares) == 1 else _normalised(shares)
     sloped = [

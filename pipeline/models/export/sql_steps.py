@@ -8,10 +8,8 @@ from typing import Any
 
 from fewpass.pipeline.models.export.sql_dialects import SqlDialect
 from fewpass.pipeline.tables.encoding.terms import (
-    AtMost,
     Clip,
     DatePart,
-    Interpolate,
     InYears,
     LogOfOneMore,
     Range,
@@ -76,21 +74,12 @@ def _standardise(_dialect: SqlDialect, x: str, step: Standardise) -> str:
     return f"(({x}) - {literal(step.mean)}) / {literal(step.deviation)}"
 
 
-def _interpolate(_dialect: SqlDialect, x: str, step: Interpolate) -> str:
-    return interpolated(x, step.x, step.y)
-
-
-def _at_most(_dialect: SqlDialect, x: str, step: AtMost) -> str:
-    return f"CASE WHEN {x} <= {literal(step.bound)} THEN 1e0 WHEN {x} IS NOT NULL THEN 0e0 END"
-
-
 def _in_years(_dialect: SqlDialect, x: str, step: InYears) -> str:
-    if step.last - step.first >= _YEAR:
-        first, last, year = literal(step.first), literal(step.last), literal(_YEAR)
-        x = (
-            f"CASE WHEN {x} > {last} THEN {x} - CEIL(({x} - {last}) / {year}) * {year} "
-            f"WHEN {x} < {first} THEN {x} + CEIL(({first} - {x}) / {year}) * {year} ELSE {x} END"
-        )
+    first, last, year = literal(step.first), literal(step.last), literal(_YEAR)
+    x = (
+        f"CASE WHEN {x} > {last} THEN {x} - CEIL(({x} - {last}) / {year}) * {year} "
+        f"WHEN {x} < {first} THEN {x} + CEIL(({first} - {x}) / {year}) * {year} ELSE {x} END"
+    )
     return clipped(f"({x})", step.first, step.last)
 
 
@@ -114,6 +103,6 @@ def _range(_dialect: SqlDialect, x: str, step: Range) -> str:
 
 
 _STEPS: dict[type, Callable[[SqlDialect, str, Any], str]] = {
-    Clip: _clip, LogOfOneMore: _log, Standardise: _standardise, AtMost: _at_most,
-    Interpolate: _interpolate, Range: _range, InYears: _in_years, DatePart: _part,
+    Clip: _clip, LogOfOneMore: _log, Standardise: _standardise, Range: _range, InYears: _in_years,
+    DatePart: _part,
 }  # fmt: skip

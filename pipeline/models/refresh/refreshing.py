@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.inbox import CannotReplace, arrivals
 from fewpass.pipeline.models.refresh.judging import Judge
@@ -54,7 +55,6 @@ from fewpass.pipeline.models.refresh.taking import (
     reading_of,
 )
 from fewpass.pipeline.models.refresh.work import RefreshWork
-from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.night_rule import REPLACES, TO_REPLACE
 from fewpass.pipeline.models.refresh.past_nights import Past
@@ -37,7 +38,6 @@ from fewpass.pipeline.models.refresh.store_events import (
     Taken,
 )
 from fewpass.pipeline.models.refresh.store_log import events_of, newest_first
-from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import instead

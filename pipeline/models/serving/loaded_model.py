@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.explanation import Explainer, Explanation
-from fewpass.pipeline.models.export.model_form import (
-    LabelOutput,
-    NumberOutput,
-    columns_of,
-    outcome_of,
-)
+from fewpass.pipeline.models.export.model_form import LabelOutput, NumberOutput, form_of
 from fewpass.pipeline.models.export.plain_model import PlainModel, of_run
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.models.serving.one_row import absent, row_scorer
@@ -26,12 +21,13 @@ from fewpass.pipeline.models.serving.single_cells import typed_cells
 from fewpass.pipeline.rows.targets import clipped
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.saved import weights_digest
-from fewpass.pipeline.tables.encoding.applying import columns_of as cells_of
-from fewpass.pipeline.tables.encoding.applying import encode, refuse_bad
+from fewpass.pipeline.tables.encoding.apply_terms import single_reads
+from fewpass.pipeline.tables.encoding.applying import columns_of, encode, refuse_bad
 from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.plain_types import plain_table
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.pipeline.tables.encoding.terms import Cell
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 
@@ -55,18 +51,18 @@ class LoadedModel:
 
     def __init__(self, model: PlainModel, run: str, version: str) -> None:
         self._model, self.run, self.version = model, run, version
-        described = columns_of(model)
-        self.columns: tuple[str, ...] = tuple(
-            dict.fromkeys(name for one in described for name in one.columns)
-        )
-        self._parts: dict[str, Any] = dict.fromkeys(self.columns)
-        if model.recipe is not None:
-            self._parts = {part.name: part for part in model.recipe.columns}
-        self._outcome = outcome_of(model)
+        form = form_of(model)
+        self.columns: tuple[str, ...] = form.names
+        self._reads: dict[str, Cell] = {
+            name: read
+            for one in reversed(form.columns)
+            for name, read in zip(one.columns, single_reads(one.read), strict=True)
+        }
+        self._outcome = form.output
         self.classes: tuple[Any, ...] | None = None
         if isinstance(self._outcome, LabelOutput):
             self.classes = self._outcome.classes
-        self._scores_of = row_scorer(model)
+        self._scores_of = row_scorer(form)
         self._explainers: dict[str | None, Explainer] = {}
 
     @property
@@ -159,9 +155,8 @@ class LoadedModel:
                 "The model has no probabilities: it predicts numbers, or its scores are distances. "
                 "Train with `loss=logistic`, or with `held_out` rows and `calibrate=platt`."
             )
-        how = outcome.probabilities
-        shares = [shares_of_scores(scores, how) for scores in self._scores(rows).tolist()]
-        return np.array(shares, np.float64).reshape(-1, len(outcome.classes))
+        p = outcome.probabilities.probabilities(self.decision_function(rows))
+        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)
 
     def explain(self, rows: Any, label: str | None = None) -> Explanation:
         """Return what every column contributes to the scores of rows.
@@ -209,16 +204,11 @@ class LoadedModel:
 
     def _scores(self, rows: Any) -> NDArray[np.float64]:
         """Return scores (n, K)."""
-        cells = self._cells(rows)
-        recipe, coef = self._model.recipe, self._model.coef
-        if recipe is None:
-            X = np.column_stack([_numbers(*pair) for pair in zip(self.columns, cells, strict=True)])
-            result: NDArray[np.float64] = X @ coef.T + self._model.intercept
+        table, coef = self._table(rows, self._model.recipe), self._model.coef
+        if isinstance(table, DenseTable):
+            result: NDArray[np.float64] = table.X @ coef.T + self._model.intercept
             return result
-        encoded = encode(recipe, cells)
-        refuse_bad(recipe, cells, encoded)
-        data, indices, indptr = encoded.sparse(np.float64)
-        return _products(data, indices, indptr, coef) + self._model.intercept
+        return _products(table.data, table.indices, table.indptr, coef) + self._model.intercept
 
     def _cells(self, rows: Any) -> list[Any]:
         """Return the columns of rows as Arrow arrays (n,)."""
@@ -230,11 +220,11 @@ class LoadedModel:
         missing = [name for name in self.columns if name not in table.column_names]
         if missing:
             raise absent(missing[0])
-        return [*cells_of(plain_table(table.select([*self.columns])), self.columns)]
+        return [*columns_of(plain_table(table.select([*self.columns])), self.columns)]
 
     def _cells_of_rows(self, rows: Sequence[Any], name: str) -> Any:
         try:
-            return typed_cells(name, self._parts[name], [row[name] for row in rows])
+            return typed_cells(name, self._reads[name], [row[name] for row in rows])
         except KeyError as error:
             raise absent(name) from error
 

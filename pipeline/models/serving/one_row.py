@@ -1,8 +1,13 @@
-"""Scores of one row, by closures over what a recipe says of itself, and no frame."""
+"""Scores of one row, by the functions of a model's columns and no frame.
+
+Each function is a table of weights (levels, K).  What a cell holds gives rows of it, and a share of
+each: one of a word, two of a number between points, four of two such numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,59 +16,69 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.models.export.model_form import columns_of
-from fewpass.pipeline.models.export.plain_model import PlainModel
+from fewpass.pipeline.models.export.model_form import ModelForm
 from fewpass.pipeline.models.serving.single_cells import (
-    NumberOf,
+    moment_of,
     number_of,
     typed_cells,
     word_of,
 )
-from fewpass.pipeline.models.serving.single_curves import Put, Row, put_curve, read_of
 from fewpass.pipeline.models.serving.single_steps import step_of
-from fewpass.pipeline.tables.encoding.apply_terms import entries_of, read_cells
+from fewpass.pipeline.tables.encoding.apply_terms import ReadCells, entries_of, single_reads
 from fewpass.pipeline.tables.encoding.cells import LARGEST_ENCODED, hashable, places_among
-from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
+from fewpass.pipeline.tables.encoding.folding import (
+    Codes,
+    ColumnFunctions,
+    Effect,
+    Features,
+    InteractionEffect,
+    Points,
+    Words,
+)
 from fewpass.pipeline.tables.encoding.hashing import hashes
-from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.terms import (
-    CodeTerm,
     ColumnTerms,
     HashTerm,
-    HatsTerm,
-    MissingTerm,
     MomentCell,
     NumberCell,
-    NumberTerm,
     PairCell,
-    TableTerm,
+    TextTerm,
+    ValueTerm,
     VectorTerm,
     WordCell,
-    WordTerm,
 )
 
+Row = Mapping[str, Any]
 Scores = NDArray[np.float64]
+#: Appends rows of the weights of a function for cells that were read, and the share of each row.
+Put = Callable[[Sequence[Any], list[int], list[float]], None]
+#: Returns rows of weights for a cell, and the share of each.
+SharesOfCell = Callable[[Any], list[tuple[int, float]]]
 
 
-def row_scorer(model: PlainModel) -> Callable[[Row], Scores]:
+def row_scorer(form: ModelForm) -> Callable[[Row], Scores]:
     """Return the function from a row, by the columns' names, to its scores (K,).
 
     It raises BadInput where a column is missing, or holds what it did not hold in training.
     """
-    table, intercept = np.ascontiguousarray(model.coef.T), model.intercept
-    if model.recipe is None:
-        return _of_numbers(model)
-    puts = _puts_of(model.recipe)
+    cells = _Cells()
+    tables: list[Any] = [np.zeros((0, len(form.intercept)))]
+    puts: list[Put] = []
+    for one in form.columns:
+        places = cells.places_of(one)
+        for function in one.functions:
+            first = sum(map(len, tables))
+            puts.append(_PUTS[type(function)](one, function, places, first))
+            tables.append(function.weights.reshape(-1, len(form.intercept)))
+    table, intercept = np.concatenate(tables), np.array(form.intercept)
 
     def scores(row: Row) -> Scores:
         at: list[int] = []
-        values: list[float] = []
-        try:
-            for put in puts:
-                put(row, at, values)
-        except KeyError as error:
-            raise absent(error.args[0]) from error
-        result: Scores = np.array(values) @ table[at] + intercept
+        shares: list[float] = []
+        x = cells.of(row)
+        for put in puts:
+            put(x, at, shares)
+        result: Scores = np.array(shares) @ table[at] + intercept
         return result
 
     return scores
@@ -74,137 +89,189 @@ def absent(name: Any) -> BadInput:
     return BadInput(f"The row has no column {shown_name(name)}. Give it; None if it is missing.")
 
 
-def _of_numbers(model: PlainModel) -> Callable[[Row], Scores]:
-    """Return the function for a model whose columns are numbers as they come."""
-    columns = columns_of(model)
-    reads = [(one.columns[0], _number_of(one)) for one in columns]
-    coef, intercept = model.coef, model.intercept
+class _Cells:
+    """The cells of a row, each read once."""
 
-    def scores(row: Row) -> Scores:
+    def __init__(self) -> None:
+        self._places: dict[Any, int] = {}
+        self._reads: list[tuple[str, Callable[[Any], Any]]] = []
+
+    def places_of(self, one: ColumnFunctions) -> list[int]:
+        """Return where the cells of a column, or of two, are among those of a row."""
+        places = []
+        for name, read in zip(one.columns, single_reads(one.read), strict=True):
+            if (name, read) not in self._places:
+                self._places[name, read] = len(self._reads)
+                self._reads.append((name, _reader(name, read)))
+            places.append(self._places[name, read])
+        return places
+
+    def of(self, row: Row) -> list[Any]:
+        """Return numbers, words or lists; None where they are missing."""
         try:
-            x = [read(row[name]) for name, read in reads]
+            return [read(row[name]) for name, read in self._reads]
         except KeyError as error:
             raise absent(error.args[0]) from error
-        result: Scores = coef @ np.array(x, np.float64) + intercept
-        return result
-
-    return scores
 
 
-def _number_of(one: ColumnTerms) -> NumberOf:
-    assert isinstance(one.read, NumberCell), "all columns are numbers"
-    return number_of(one.columns[0], one.read)
+def _reader(name: str, read: Any) -> Callable[[Any], Any]:
+    if isinstance(read, NumberCell):
+        return number_of(name, read)
+    if isinstance(read, MomentCell):
+        return moment_of(name, read)
+    return word_of(name, read) if isinstance(read, WordCell) else lambda cell: cell
 
 
-def _puts_of(recipe: Recipe) -> list[Put]:
-    return [_put_of(one, part) for one, part in zip(recipe.described(), recipe.parts, strict=True)]
+def _put_effect(_one: ColumnFunctions, effect: Effect, places: Sequence[int], first: int) -> Put:
+    (place,) = places
+    shares_of = _SHARES[type(effect.of)](effect.of)
+
+    def put(x: Sequence[Any], at: list[int], shares: list[float]) -> None:
+        for level, share in shares_of(x[place]):
+            at.append(first + level)
+            shares.append(share)
+
+    return put
 
 
-def _put_of(one: ColumnTerms, part: ColumnRecipe) -> Put:
-    """Return the function that appends one column's values."""
-    name, terms = one.columns[0], one.terms
-    if isinstance(terms[0], TableTerm | HatsTerm):
-        return put_curve(one, terms[0])
-    if isinstance(one.read, NumberCell | MomentCell):
-        return _put_number(name, read_of(name, one.read), terms)
-    if isinstance(terms[0], WordTerm):
-        return _put_word(one, terms[0])
-    if isinstance(terms[0], HashTerm):
-        return _put_hash(one, terms[0])
-    put = _put_by_recipe(one, part)
-    return _put_vector(name, terms[0], put) if isinstance(terms[0], VectorTerm) else put
+def _put_interaction(
+    _one: ColumnFunctions, both: InteractionEffect, places: Sequence[int], first: int
+) -> Put:
+    (a, b), width = places, both.weights.shape[1]
+    of_a, of_b = (_SHARES[type(of)](of) for of in (both.a, both.b))
+
+    def put(x: Sequence[Any], at: list[int], shares: list[float]) -> None:
+        others = of_b(x[b])
+        for i, share in of_a(x[a]):
+            for j, other in others:
+                at.append(first + i * width + j)
+                shares.append(share * other)
+
+    return put
 
 
-def _put_number(name: str, read: NumberOf, terms: Sequence[Any]) -> Put:
-    missing = [term.at for term in terms if isinstance(term, MissingTerm)]
-    ways = [_way_of(term) for term in terms if not isinstance(term, MissingTerm)]
+def _shares_of_words(of: Any) -> SharesOfCell:
+    other = [(len(of.values), 1.0)]
+    levels: dict[str | None, list[tuple[int, float]]] = {None: [(len(of.values) + 1, 1.0)]}
+    levels.update({word: [(k, 1.0)] for word, k in places_among(of.values).items()})
+    return lambda word: levels.get(word, other)
 
-    def put(row: Row, at: list[int], values: list[float]) -> None:
-        x = read(row[name])
+
+def _shares_of_codes(of: Codes) -> SharesOfCell:
+    behind = _behind(of.steps)
+    return lambda x: [(of.size if x is None else int(behind(x)), 1.0)]
+
+
+def _shares_of_points(of: Points) -> SharesOfCell:
+    """Return the function from a number to the points next to it."""
+    behind, points, size = _behind(of.steps), of.x, len(of.x)
+
+    def shares(x: float | None) -> list[tuple[int, float]]:
         if x is None:
-            at.extend(missing)
-            values.extend(1.0 for _ in missing)
-            return
-        for first, steps, is_code in ways:
-            y = x
-            for step in steps:
-                y = step(y)
-            at.append(first + int(y) if is_code else first)
-            values.append(1.0 if is_code else y)
+            return [(size, 1.0)]
+        x = behind(x)
+        k = bisect_right(points, x)
+        if k in (0, size):
+            return [(max(k - 1, 0), 1.0)]
+        right = (x - points[k - 1]) / (points[k] - points[k - 1])
+        return [(k - 1, 1.0 - right), (k, right)]
+
+    return shares
+
+
+def _behind(steps: Sequence[Any]) -> Callable[[float], float]:
+    """Return the function from a number to the same behind steps."""
+    each = [step_of(step) for step in steps]
+    if len(each) < 2:
+        return each[0] if each else lambda x: x
+
+    def behind(x: float) -> float:
+        for step in each:
+            x = step(x)
+        return x
+
+    return behind
+
+
+def _put_features(
+    one: ColumnFunctions, function: Features, places: Sequence[int], first: int
+) -> Put:
+    of = _FEATURES.get(type(function.term), _by_rows)(one, function.term)
+
+    def put(x: Sequence[Any], at: list[int], values: list[float]) -> None:
+        columns, own = of([x[place] for place in places])
+        at.extend(first + column for column in columns)
+        values.extend(own)
 
     return put
 
 
-def _way_of(term: NumberTerm) -> tuple[int, list[Callable[[float], float]], bool]:
-    assert not isinstance(term, MissingTerm), "it has no steps"
-    return term.at, [step_of(step) for step in term.steps], isinstance(term, CodeTerm)
+#: Returns the features of cells, and their values.
+FeaturesOfCells = Callable[[list[Any]], tuple[Sequence[int], Sequence[float]]]
 
 
-def _put_word(one: ColumnTerms, term: WordTerm) -> Put:
-    assert isinstance(one.read, WordCell), "words are read"
-    name, word = one.columns[0], word_of(one.columns[0], one.read)
-    places: dict[str | None, int] = {w: term.at + k for w, k in places_among(term.values).items()}
-    places[None] = term.missing
-    other = term.other
-
-    def put(row: Row, at: list[int], values: list[float]) -> None:
-        at.append(places.get(word(row[name]), other))
-        values.append(1.0)
-
-    return put
+def _of_value(_one: ColumnFunctions, term: ValueTerm) -> FeaturesOfCells:
+    behind = _behind(term.steps)
+    return lambda x: ((), ()) if x[0] is None else ((0,), (behind(x[0]),))
 
 
-def _put_hash(one: ColumnTerms, term: HashTerm) -> Put:
-    assert isinstance(one.read, WordCell | PairCell), "words are read"
+def _of_hash(one: ColumnFunctions, term: HashTerm) -> FeaturesOfCells:
     between = one.read.between if isinstance(one.read, PairCell) else ""
-    reads = [(name, word_of(name, one.read)) for name in one.columns]
     mask = (1 << term.bits) - 1
 
-    def put(row: Row, at: list[int], values: list[float]) -> None:
-        words = hashable(pa.array([word(row[name]) for name, word in reads], pa.large_string()))
+    def of(x: list[Any]) -> tuple[Sequence[int], Sequence[float]]:
+        words = hashable(pa.array(x, pa.large_string()))
         if words.null_count:
-            at.append(term.missing)
-            values.append(1.0)
-            return
+            return (mask + 1,), (1.0,)
         joined = pa.array([between.join(words.to_pylist())], pa.large_string())
         code = int(hashes(joined, term.prefix)[0])
-        at.append(term.at + (abs(code) & mask))
-        values.append(-1.0 if code < 0 else 1.0)
+        return (abs(code) & mask,), (-1.0 if code < 0 else 1.0,)
 
-    return put
+    return of
 
 
-def _put_vector(name: str, term: VectorTerm, by_recipe: Put) -> Put:
-    """Return what appends lists of numbers; missing ones, and odd ones, as files are encoded."""
+def _of_vector(one: ColumnFunctions, term: VectorTerm) -> FeaturesOfCells:
+    """Return the function of lists of numbers; missing ones, and odd ones, as rows of files are."""
     size, mean, deviation = len(term.mean), np.array(term.mean), np.array(term.deviation)
-    places = range(term.at, term.at + size)
+    places, of_others = range(size), _by_rows(one, term)
 
-    def put(row: Row, at: list[int], values: list[float]) -> None:
-        cell = row[name]
+    def of(x: list[Any]) -> tuple[Sequence[int], Sequence[float]]:
+        (cell,) = x
         if isinstance(cell, list | tuple) and len(cell) == size and None not in cell:
             scaled = (np.array(cell, np.float64) - mean) / deviation
             if (np.abs(scaled) <= LARGEST_ENCODED).all():
-                at.extend(places)
-                values.extend(scaled.tolist())
-                return
-        by_recipe(row, at, values)
+                return places, scaled.tolist()
+        return of_others(x)
 
-    return put
+    return of
 
 
-def _put_by_recipe(one: ColumnTerms, part: ColumnRecipe) -> Put:
-    """Return the function that encodes text and lists as files are encoded."""
+def _by_rows(one: ColumnFunctions, term: Any) -> FeaturesOfCells:
+    """Return the function that encodes text and lists as rows of files are."""
     (name,) = one.columns
+    alone = ColumnTerms(columns=one.columns, read=one.read, terms=(term,))
 
-    def put(row: Row, at: list[int], values: list[float]) -> None:
-        cells = typed_cells(name, part, [row[name]])
-        entries = entries_of(one, [read_cells(one.read, cells)])
+    def of(x: list[Any]) -> tuple[Sequence[int], Sequence[float]]:
+        is_text = isinstance(term, TextTerm)
+        cells = pa.array(x, pa.large_string()) if is_text else typed_cells(name, one.read, x)
+        entries = entries_of(alone, [ReadCells(cells)])
         if entries.bad is not None and entries.bad.any():
             raise BadInput(
-                f"Column {shown_name(name)} is {row[name]!r:.80}, but {part.wanted} expected."
+                f"Column {shown_name(name)} is {x[0]!r:.80}, but numbers of usual size were "
+                "expected."
             )
-        for slot in entries.slots:
-            at.extend(np.atleast_1d(slot.column).tolist())
-            values.extend(slot.value.tolist())
+        (slot,) = entries.slots
+        return np.atleast_1d(slot.column).tolist(), slot.value.tolist()
 
-    return put
+    return of
+
+
+_PUTS: dict[type, Callable[[ColumnFunctions, Any, Sequence[int], int], Put]] = {
+    Effect: _put_effect, InteractionEffect: _put_interaction, Features: _put_features,
+}  # fmt: skip
+_SHARES: dict[type, Callable[[Any], SharesOfCell]] = {
+    Points: _shares_of_points, Codes: _shares_of_codes, Words: _shares_of_words,
+}  # fmt: skip
+_FEATURES: dict[type, Callable[[ColumnFunctions, Any], FeaturesOfCells]] = {
+    ValueTerm: _of_value, HashTerm: _of_hash, VectorTerm: _of_vector,
+}  # fmt: skip

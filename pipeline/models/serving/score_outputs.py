@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 
-from fewpass.pipeline.models.export.model_form import (
-    InterpolatedShares,
-    NumberOutput,
-    SharesOfScores,
-    SigmoidShares,
-)
+from fewpass.pipeline.calibration import Calibration, Sigmoid, Steps
+from fewpass.pipeline.models.export.model_form import NumberOutput
 from fewpass.pipeline.models.serving.single_steps import interpolated
 
 
@@ -20,12 +16,12 @@ def number_of(score: float, outcome: NumberOutput) -> float:
     return min(max(number, low), high)
 
 
-def shares_of_scores(scores: list[float], how: SharesOfScores) -> list[float]:
+def shares_of_scores(scores: list[float], how: Calibration) -> list[float]:
     """Return the probability of every class."""
-    if isinstance(how, InterpolatedShares):
-        second = interpolated(scores[0], how.x, how.y)
+    if isinstance(how, Steps):
+        second = interpolated(scores[0], how.scores, how.p)
         return [1.0 - second, second]
-    if isinstance(how, SigmoidShares):
+    if isinstance(how, Sigmoid):
         p = [sigmoid(how.slope * score + how.offset) for score in scores]
         if len(p) == 1:
             return [1.0 - p[0], p[0]]

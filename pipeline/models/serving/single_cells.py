@@ -25,8 +25,6 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     words_of,
 )
-from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
-from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.moments import (
     BETWEEN,
     FIRST_MOMENT,
@@ -36,7 +34,13 @@ from fewpass.pipeline.tables.encoding.moments import (
     read_moments,
 )
 from fewpass.pipeline.tables.encoding.python_cells import arrow_cells
-from fewpass.pipeline.tables.encoding.terms import MomentCell, NumberCell, PairCell, WordCell
+from fewpass.pipeline.tables.encoding.terms import (
+    Cell,
+    ListCell,
+    MomentCell,
+    NumberCell,
+    WordCell,
+)
 
 _LARGEST = sys.float_info.max  # what is larger is infinite, and so missing
 _EPOCH = dt.date(1970, 1, 1).toordinal()
@@ -53,13 +57,13 @@ _DATE_PARTS = ("year", "month", "day", "hours", "minutes", "seconds")
 NumberOf = Callable[[Any], float | None]
 
 
-def typed_cells(name: str, part: ColumnRecipe | None, cells: Sequence[Any]) -> Any:
+def typed_cells(name: str, read: Cell | None, cells: Sequence[Any]) -> Any:
     """Return cells (n,) as an Arrow array of a type that their column reads; or raise BadInput."""
-    kind = _LISTS.get(getattr(part, "kind", ""))
-    if isinstance(part, Map):
+    kind = _LISTS.get(read.cell) if isinstance(read, ListCell) else None
+    if kind is not None and pa.types.is_map(kind):
         cells = [[*cell.items()] if isinstance(cell, Mapping) else cell for cell in cells]
     try:
-        return arrow_cells(cells, kind, _written_in(part))
+        return arrow_cells(cells, kind, _written_in(read))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         fact = f"is {cells[0]!r:.80}, which is no value of it" if len(cells) == 1 else ""
         raise BadInput(
@@ -68,17 +72,17 @@ def typed_cells(name: str, part: ColumnRecipe | None, cells: Sequence[Any]) -> A
         ) from error
 
 
-def _written_in(part: ColumnRecipe | None) -> Written | None:
+def _written_in(read: Cell | None) -> Written | None:
     """Return how a column has numbers as text; None where it reads none."""
-    if getattr(part, "form", None) in UNITS_OF_TIME:
-        return "plain"
-    return getattr(part, "written", None)
+    if isinstance(read, MomentCell):
+        return "plain" if read.form in UNITS_OF_TIME else None
+    return read.written if isinstance(read, NumberCell) else None
 
 
 _LISTS = {
     "map": pa.map_(pa.string(), pa.float64()),
-    "tags": pa.large_list(pa.large_string()),
-    "vector": pa.large_list(pa.float64()),
+    "words": pa.large_list(pa.large_string()),
+    "numbers": pa.large_list(pa.float64()),
 }
 
 
@@ -184,7 +188,7 @@ def _seconds(parts: Mapping[str, str | None]) -> float | None:
     return float(calendar.timegm(moment.utctimetuple()))
 
 
-def word_of(name: str, read: WordCell | PairCell) -> Callable[[Any], str | None]:
+def word_of(name: str, read: WordCell) -> Callable[[Any], str | None]:
     """Return the function from a cell to its text; None where it is missing."""
     missing = frozenset(read.missing) | {""}
 

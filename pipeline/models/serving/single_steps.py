@@ -11,10 +11,8 @@ from typing import Any
 
 from fewpass.pipeline.tables.encoding.date_parts import SECONDS_OF_DAY, SECONDS_OF_YEAR
 from fewpass.pipeline.tables.encoding.terms import (
-    AtMost,
     Clip,
     DatePart,
-    Interpolate,
     InYears,
     LogOfOneMore,
     Range,
@@ -53,24 +51,14 @@ def _standardise(step: Standardise, x: float) -> float:
     return (x - step.mean) / step.deviation
 
 
-def _interpolate(step: Interpolate, x: float) -> float:
-    return interpolated(x, step.x, step.y)
-
-
-def _at_most(step: AtMost, x: float) -> float:
-    return 1.0 if x <= step.bound else 0.0
-
-
 def _range(step: Range, x: float) -> float:
     return bisect_right(step.edges, x)
 
 
 def _in_years(step: InYears, x: float) -> float:
-    first, last = step.first, step.last
-    if last - first >= SECONDS_OF_YEAR:
-        beyond = max(x - last, 0.0) - max(first - x, 0.0)
-        x -= math.copysign(math.ceil(abs(beyond) / SECONDS_OF_YEAR), beyond) * SECONDS_OF_YEAR
-    return min(max(x, first), last)
+    beyond = max(x - step.last, 0.0) - max(step.first - x, 0.0)
+    x -= math.copysign(math.ceil(abs(beyond) / SECONDS_OF_YEAR), beyond) * SECONDS_OF_YEAR
+    return min(max(x, step.first), step.last)
 
 
 def _part(step: DatePart, x: float) -> float:
@@ -88,6 +76,6 @@ def _part(step: DatePart, x: float) -> float:
 
 
 _STEPS: dict[type, Callable[[Any, float], float]] = {
-    Clip: _clip, LogOfOneMore: _log, Standardise: _standardise, AtMost: _at_most,
-    Interpolate: _interpolate, Range: _range, InYears: _in_years, DatePart: _part,
+    Clip: _clip, LogOfOneMore: _log, Standardise: _standardise, Range: _range, InYears: _in_years,
+    DatePart: _part,
 }  # fmt: skip

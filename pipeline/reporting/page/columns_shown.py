@@ -10,7 +10,7 @@ from fewpass.pipeline.drawing.charts import Curve, chart
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, section
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, TermImportance
-from fewpass.pipeline.explaining.term_shapes import ModelTerms, TermShape
+from fewpass.pipeline.explaining.term_shapes import TermShape, term_shapes
 from fewpass.pipeline.reporting.largest_weights import classes_of
 from fewpass.pipeline.reporting.model_shapes import is_additive
 from fewpass.pipeline.runs.model import Model
@@ -51,15 +51,12 @@ def _text(one: TermImportance) -> str:
 def _shapes(model: Model, importance: Importance | None) -> list[str]:
     """Draw the most important columns, or the first ones."""
     try:
-        of_model = ModelTerms.of(model)
+        shapes = term_shapes(model)
     except BadInput:  # what features are on average is not known any more
         return []
-    if of_model is None:
-        return []
-    names = list(of_model.terms.names)
-    ranked = [one.name for one in importance.terms] if importance else names
-    places = [names.index(name) for name in ranked if name in names][:MOST_SHAPES]
-    return [_shape(model, shape) for place in places for shape in of_model.shapes(place)]
+    ranked = [one.name for one in importance.terms] if importance else [*shapes]
+    drawn = [name for name in ranked if name in shapes][:MOST_SHAPES]
+    return [_shape(model, shape) for name in drawn for shape in shapes[name]]
 
 
 def _shape(model: Model, shape: TermShape) -> str:

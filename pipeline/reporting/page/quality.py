@@ -26,7 +26,7 @@ from fewpass.pipeline.scoring.evaluation import (
     full_sum,
 )
 from fewpass.pipeline.scoring.evaluation_job import scored
-from fewpass.pipeline.scoring.prediction import label_names
+from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
 from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.solvers.losses import Problem

@@ -1,9 +1,8 @@
-"""Append rows to a data set: a new generation, of the old rows and of new ones.
+"""Append rows to a data set: a new generation, of the old chunks and of fresh ones among them.
 
-1. The new rows are ingested like the data set, by its columns, recipe, labels and scaling, into a
-   data set in its unfinished work: bounded memory, shuffled among themselves, and gone on with
-   after a kill.
-2. A generation of the old chunks and of fresh ones among them is written.
+1. The new rows are mapped as those of an ingest, by the columns, recipe, labels and scaling of the
+   data set: bounded memory, shuffled among themselves, and gone on with after a kill.
+2. They are written as the fresh chunks of the next generation.
 3. Its manifest replaces that of the generation before.
 
 Test rows, where the ingest held some out, go the same way into the data set of test rows, first;
@@ -17,34 +16,50 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.rows.row_summary import RowSummary, joined_columns
+from fewpass.pipeline.memory import peak_memory_bytes, return_freed_memory
+from fewpass.pipeline.rows.row_summary import RowSummary, joined_columns, weights_that_count
+from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.change_plans import AppendPlan
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.changing.interleaved_chunks import interleaved
-from fewpass.pipeline.tables.changing.one_change import Change, NextGeneration, changing
+from fewpass.pipeline.sizes import counted
+from fewpass.pipeline.tables.changing.interleaved_chunks import interleaved, unfilled_chunk
+from fewpass.pipeline.tables.changing.one_change import (
+    AddedFiles,
+    Change,
+    NextGeneration,
+    changing,
+)
 from fewpass.pipeline.tables.ingest import phases
-from fewpass.pipeline.tables.ingest.progress import FileRows, IngestResult
+from fewpass.pipeline.tables.ingest.ingest_job import IngestJob, opened
+from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
+from fewpass.pipeline.tables.ingest.phases import RowForm, Steps
+from fewpass.pipeline.tables.ingest.piece_map import TEST, TRAINING
+from fewpass.pipeline.tables.ingest.progress import FileRows, IngestProgress, Ticker, files_of
+from fewpass.pipeline.tables.ingest.read_counts import ReadCounts
 from fewpass.pipeline.tables.ingest.reading import in_dtype_of, source_of, taken_of
+from fewpass.pipeline.tables.ingest.writing import StoredAs
 from fewpass.pipeline.tables.readers.seen_files import NothingNew, SeenFiles
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_file import makers_of
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import KEY, ChangeRecord, Manifest, TakenFile
+from fewpass.storage.manifest import ChangeRecord, TakenFile, place_of_generation
 from fewpass.storage.part_chunks import differing
-from fewpass.storage.set_generations import retain
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Executor
 
 ShowShare = Callable[[float, str], None]
-#: The record of what is being appended, and the data set of its rows, in the unfinished work.
-RECORD, STAGED = "append", "appending"
 #: Settings of reading that say how rows look, not which columns they have.
 _ROWS = ("format", "zero_based", "label", "weight")
 
@@ -79,7 +94,12 @@ class AppendResult(BaseModel):
     fingerprint: str
 
 
-def append(plan: AppendPlan, *, progress: ShowShare = lambda _share, _said: None) -> AppendResult:
+def append(
+    plan: AppendPlan,
+    *,
+    progress: ShowShare = lambda _share, _said: None,
+    executor: Executor | AbstractContextManager[Executor | None] | None = None,
+) -> AppendResult:
     """Append the rows of files to a data set; finish an append that was cut short.
 
     Parameters
@@ -88,6 +108,10 @@ def append(plan: AppendPlan, *, progress: ShowShare = lambda _share, _said: None
         Files, data set and settings.
     progress
         Called with the share that is done, of each of two steps, and words for it.
+    executor
+        Of a cluster, whose workers read spans of the files and write chunks, with the plan's
+        `memory` each; default: threads of this process. What opens one is entered only if there
+        are rows to append.
 
     Returns
     -------
@@ -102,77 +126,137 @@ def append(plan: AppendPlan, *, progress: ShowShare = lambda _share, _said: None
         As for `ingest`.
     """
     began = time.perf_counter()
+    return_freed_memory(plan.budget.rows)
     with changing(plan) as change:
-        result = _Append(plan, change, progress).run()
+        result = _Append(plan, change, progress, phases.opening_of(executor)).run()
     took = {"seconds": time.perf_counter() - began, "peak_memory_bytes": peak_memory_bytes()}
     return result.model_copy(update=took)
+
+
+class _NewRows(NamedTuple):
+    """The columns of rows that come, measured."""
+
+    n_rows: int
+    columns: Mapping[str, Callable[[], NDArray[np.float64]]]
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        return self.columns[name]()
 
 
 class _Append:
     """One call of `append`."""
 
-    def __init__(self, plan: AppendPlan, change: Change, progress: ShowShare) -> None:
+    def __init__(
+        self,
+        plan: AppendPlan,
+        change: Change,
+        progress: ShowShare,
+        opening: AbstractContextManager[Executor | None],
+    ) -> None:
         self.plan, self.change, self.progress = plan, change, progress
-        self.dataset, self.work_dir = change.training, change.work_dir
-        self.threads = plan.threads or len(os.sched_getaffinity(0))
+        self.dataset, self.opening = change.training, opening
         self.threshold = change.record.threshold
         self.ingest_plan = self._ingest_plan()
         self.seen = SeenFiles(() if plan.again else _taken(change))
+        self.read = ReadCounts()
+        self.n_new = [0, 0]
+        self.done: dict[int, Dataset] = {}  # written by this call, from parts that were whole
 
     def run(self) -> AppendResult:
         try:
             source = source_of(self.ingest_plan, self.dataset, self.seen)
         except NothingNew:
             return self._result(self.dataset, self.change.test).model_copy(update={"already": True})
-        files = taken_of(source)
-        digest = self._digest(files)
-        self._begin(digest)
-        ingested = self._ingested(source)
-        new = [Dataset.open(at) for at in (ingested.dataset, ingested.test_dataset) if at]
-        for one in new:
-            self._require_form(one.manifest)
-        record = {"change": "append", "digest": digest, "files": files}
-        test = self.change.test
-        if test is not None:
-            training = self.dataset.manifest.fingerprint
-            test = self._added(test, new[1], record | {"training": training})
-        now = self._added(self.dataset, new[0], record)
-        return self._result(now, test).model_copy(
+        with self.opening as executor:
+            job = self._job(source, executor)
+            steps = phases.gone_on(job, lambda mapped: self._written(job, mapped))
+            (now, *tested), _ = phases.run_to_the_end(steps, self._show)
+        job.work_dir.clear()
+        return self._result(now, tested[0] if tested else None).model_copy(
             update={
-                "appended": new[0].n_rows,
-                "test_appended": new[1].n_rows if test is not None else 0,
-                "files": ingested.files,
-                "skipped": ingested.skipped,
-                "skipped_rows": ingested.skipped_rows,
-                "left_out": ingested.left_out,
+                "appended": self.n_new[TRAINING],
+                "test_appended": self.n_new[TEST],
+                "files": files_of(self.read.rows, self.read.skipped),
+                "skipped": sum(self.read.skipped.values()),
+                "skipped_rows": tuple(self.read.listed),
+                "left_out": source.left_out,
                 "taken_before": self.seen.left_out,
                 "notes": (*self.change.notes, *source.cell_notes),
             }
         )
 
-    def _ingested(self, source: Source) -> IngestResult:
-        """Ingest the new rows into the unfinished work of this change."""
-        result = phases.ingest(
-            self.ingest_plan, source=source, threads=self.threads, threshold=self.threshold,
-            progress=lambda now: self.progress(now.fraction, f"reading, {now.rows:,} rows"),
-            staged=True,
-        )  # fmt: skip
-        self._refuse_words(source, result.rows + result.test_rows)
-        return result
+    def _job(self, source: Source, executor: Executor | None) -> IngestJob:
+        """Return how the new rows are read; they are written into a generation, not a set."""
+        threads = self.plan.threads or len(os.sched_getaffinity(0))
+        made = opened(self.ingest_plan, source, self.threshold, threads, Ticker())
+        return made._replace(targets=[], work_dirs=self.change.work_dirs, executor=executor)
 
-    def _require_form(self, new: Manifest) -> None:
+    def _show(self, now: IngestProgress) -> None:
+        if now.phase != "done":
+            doing = "reading" if now.phase == "partition" else "writing"
+            self.progress(now.fraction, f"{doing}, {counted(now.rows, 'row')}")
+
+    def _written(self, job: IngestJob, mapped: MappedSource) -> Steps[list[Dataset]]:
+        """Have the generations with the new rows be the present ones; that of test rows first."""
+        self.read = mapped.read
+        sets = [one for one in (self.dataset, self.change.test) if one is not None]
+        self.n_new = [mapped.parts.n_rows(number) for number in range(len(sets))] + [0]
+        self._refuse_words(sum(self.n_new))
+        self._require_form(phases.form_of(job, mapped))
+        job.ticker.begin_writing(sum(self.n_new))
+        files = taken_of(job.source)
+        record = {"change": "append", "digest": self._digest(files), "files": files}
+        of_test = {"training": self.dataset.manifest.fingerprint}
+        for number in reversed(range(len(sets))):
+            if number not in self.done:
+                own = record | (of_test if number == TEST else {})
+                self.done[number] = yield from self._added(job, mapped, number, own)
+        return [self.done[number] for number in range(len(sets))]
+
+    def _added(
+        self, job: IngestJob, mapped: MappedSource, number: int, record: dict[str, Any]
+    ) -> Steps[Dataset]:
+        """Write the new rows, and have the generation with them be the present one."""
+        before = self.dataset if number == TRAINING else self.change.test
+        assert before is not None, "there are test rows"
+        one, n_new = before.manifest, self.n_new[number]
+        unfilled = unfilled_chunk(before, n_new)
+        made = NextGeneration(before, n_new + (0 if unfilled is None else unfilled.rows.n_rows))
+        target_map, order = job.target_map(mapped.counts), before.column_order
+        stored = StoredAs(target_map, Scaler.of(before), order, job.expansion)
+        chunk_bytes = phases.decoded_bytes(job, mapped, number) * one.chunk_rows // n_new
+        new = yield from phases.written(
+            job, mapped, number, made.writer, stored, chunk_bytes, unfilled
+        )
+        weights_that_count(new.rows.weights, n_new)
+        rows = new.rows.with_targets(target_map.targets(number))
+        columns = joined_columns(
+            [before, _NewRows(n_new, new.columns.sourced(order, before.n_features))]
+        )
+        files = AddedFiles(phases.source_records(job), mapped.read.skipped, phases.versions())
+        for work_dir in job.work_dirs:
+            work_dir.require_owned()
+        return made.commit(
+            interleaved(made, new.records),
+            RowSummary.of_manifest(one).joined(rows),
+            makers_of(columns),
+            ChangeRecord(parent=one.fingerprint, rows=n_new, **record),
+            files,
+        )
+
+    def _require_form(self, form: RowForm) -> None:
         """Refuse rows in another form than those of the data set."""
         own = self.dataset.manifest
-        if (name := differing(new, own)) is not None:
+        if (name := differing(form, own)) is not None:
             raise BadInput(
-                f"The new rows have {name} {getattr(new, name)}, and those of "
+                f"The new rows have {name} {getattr(form, name)}, and those of "
                 f"{self.dataset.folder.url} have {getattr(own, name)}. Read them as those were "
                 "read, or ingest all files anew."
             )
 
-    def _refuse_words(self, source: Source, n_rows: int) -> None:
+    def _refuse_words(self, n_rows: int) -> None:
         """Refuse words where the data set has numbers: single ones count as missing, not most."""
-        for name, times in source.words_for_numbers().items():
+        for name, times in self.read.words.items():
             if 2 * times > n_rows:
                 raise BadInput(
                     f"Column {shown_name(name)} holds words in {times:,} of the {n_rows:,} new "
@@ -180,29 +264,8 @@ class _Append:
                     f"all anew (`column={name}=category`)."
                 )
 
-    def _begin(self, digest: str) -> None:
-        """Make sure that unfinished work that lies there is of this append."""
-        mine = {"digest": digest, "parent": self.dataset.manifest.fingerprint}
-        recorded = self.work_dir.recorded(RECORD) or {}
-        if any(recorded.get(name) != value for name, value in mine.items()):
-            self.work_dir.clear()
-            self.work_dir.record(RECORD, mine)
-
-    def _added(self, before: Dataset, added: Dataset, record: dict[str, Any]) -> Dataset:
-        """Write the generation of both, and have it be the present one."""
-        made, one = NextGeneration(before, before.n_rows + added.n_rows), before.manifest
-        said = f"writing, {added.n_rows:,} new rows"
-        records = interleaved(
-            before, added, made.writer, self.threads, lambda s: self.progress(s, said)
-        )
-        rows = RowSummary.of_manifest(one).joined(RowSummary.of_manifest(added.manifest))
-        retain(before.folder, one, before.folder.read(KEY))
-        change = ChangeRecord(parent=one.fingerprint, rows=added.n_rows, **record)
-        columns = makers_of(joined_columns([before, added]))
-        return made.commit(records, rows, columns, change, added.manifest)
-
     def _digest(self, files: list[TakenFile]) -> str:
-        """Return the digest that identifies unfinished work of the same append."""
+        """Return the digest of what came, and how it was read."""
         said = [[file.model_dump() for file in files], self.plan.options.model_dump(mode="json")]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -213,7 +276,7 @@ class _Append:
         seed = self.dataset.manifest.shuffle.seed
         settings = {
             "sources": plan.sources,
-            "dataset": str(self.work_dir.path / STAGED),
+            "dataset": f"{url}/{place_of_generation(self.dataset.manifest.generation + 1)}",
             "options": self._options(by.options),
             "like": url,
             "shuffle": seed is not None,

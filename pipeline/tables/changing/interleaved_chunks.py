@@ -7,22 +7,42 @@ in stored order meets new rows all along.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 
 import numpy as np
 
+from fewpass.pipeline.tables.changing.one_change import NextGeneration, PlacedChunk
 from fewpass.pipeline.tables.changing.stored_rows import StoredRows
-from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
+from fewpass.pipeline.tables.ingest.writing import UnfilledChunk
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.ordered import ordered_map
-from fewpass.storage.table import Table
-from fewpass.storage.writer import DatasetWriter
 
 #: First word after the seed of what is drawn here; an ingest has others.
 INTERLEAVED = 4
-Report = Callable[[float], None]
+
+
+def unfilled_chunk(before: Dataset, n_new: int) -> UnfilledChunk | None:
+    """Return the rows of the last chunk, where it is not full: new ones fill it up.
+
+    They are shuffled with the new ones in the first fresh chunk, of `n_new` rows that come.
+    """
+    full, rest = divmod(before.n_rows, before.manifest.chunk_rows)
+    if not rest:
+        return None
+    order, drawn_by = None, _drawn_by(before)
+    if drawn_by is not None:
+        n_rows = min(before.manifest.chunk_rows, rest + n_new)
+        order = np.random.default_rng([*drawn_by, 1]).permutation(n_rows)
+    return UnfilledChunk(StoredRows(before).read(full), order)
+
+
+def interleaved(made: NextGeneration, records: Sequence[ChunkRecord]) -> list[PlacedChunk]:
+    """Return all chunks of a generation, whose fresh ones have these records."""
+    before, n_full = made.before, made.writer.n_rows // made.writer.chunk_rows
+    full = before.n_rows // made.writer.chunk_rows
+    fresh = iter([made.fresh(number, record) for number, record in enumerate(records)])
+    places = places_of_fresh(full, n_full, _drawn_by(before))
+    return [*(next(fresh) if k is None else made.shared(k) for k in places), *fresh]
 
 
 def places_of_fresh(full: int, fresh: int, drawn_by: list[int] | None) -> list[int | None]:
@@ -40,57 +60,7 @@ def places_of_fresh(full: int, fresh: int, drawn_by: list[int] | None) -> list[i
     return every
 
 
-def interleaved(
-    before: Dataset,
-    added: Dataset,
-    writer: DatasetWriter,
-    threads: int,
-    report: Report,
-) -> list[ChunkRecord]:
-    """Write all chunks of the rows of two data sets, and return their records.
-
-    The last chunk, where it is not full, is filled up with new rows.
-    """
+def _drawn_by(before: Dataset) -> list[int] | None:
+    """Return the seed of what is drawn; None: rows keep their order."""
     seed = before.manifest.shuffle.seed
-    full = before.n_rows // writer.chunk_rows
-    drawn_by = None if seed is None else [seed, INTERLEAVED, before.manifest.generation]
-    n_full = writer.n_rows // writer.chunk_rows
-    places = places_of_fresh(full, n_full - full, drawn_by)
-    fresh = [place for place, number in enumerate(places) if number is None]
-    fresh += range(n_full, writer.n_chunks)
-    records: dict[int, ChunkRecord] = {}
-    form = StoredRows(before)
-
-    def write(order: ChunkOrder) -> None:
-        place = fresh[order.number]
-        records[place] = form.write(writer, place, _mixed(order.rows(), drawn_by, order.number))
-
-    orders = cut_into_chunks(_new_rows(form, added, full), writer.chunk_rows)
-    with ThreadPoolExecutor(threads, "append") as pool:
-        for done, _ in enumerate(ordered_map(pool, write, orders, threads + 1)):
-            report((done + 1) / max(len(fresh), 1))
-    for place, number in enumerate(places):
-        if number is not None:
-            record = before.manifest.chunks.record(number)
-            records[place] = writer.link_chunk(place, before.generation_folder, record, number)
-    return [records[place] for place in range(writer.n_chunks)]
-
-
-def _mixed(table: Table, drawn_by: list[int] | None, number: int) -> Table:
-    """Shuffle the first fresh chunk: the old rows that it is filled up from come first in it."""
-    if drawn_by is None or number:
-        return table
-    order = np.random.default_rng([*drawn_by, 1]).permutation(table.n_rows)
-    return Selection(table, order).rows()
-
-
-def _new_rows(form: StoredRows, added: Dataset, full: int) -> Iterator[Selection]:
-    """Yield the rows of fresh chunks: old ones of a chunk that is not full, then all new ones."""
-    for number in range(full, form.dataset.n_chunks):
-        yield _whole(form.read(number))
-    for number in range(added.n_chunks):
-        yield _whole(form.read_from(added, number))
-
-
-def _whole(table: Table) -> Selection:
-    return Selection(table, np.arange(table.n_rows))
+    return None if seed is None else [seed, INTERLEAVED, before.manifest.generation]

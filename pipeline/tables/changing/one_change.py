@@ -8,23 +8,25 @@ the old generation, and the next change removes what was written of a new one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput, BusyPlace
-from fewpass.pipeline.rows.row_summary import RowSummary, joined_bad_rows
+from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.settings.change_plans import ChangePlan
 from fewpass.pipeline.tables.ingest.set_pair import IngestRecord, record_of, test_rows_of
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir, all_owned, work_dirs_of
+from fewpass.storage.chunk_places import ChunkPlace
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.column_file import Column
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.locations import Location
-from fewpass.storage.manifest import ChangeRecord, Manifest, place_of_generation
-from fewpass.storage.set_generations import prune_generations, roll_back
+from fewpass.storage.manifest import ChangeRecord, SourceRecord, place_of_generation
+from fewpass.storage.set_generations import prune_generations, retain, roll_back
 from fewpass.storage.writer import DatasetWriter
 
 
@@ -34,7 +36,7 @@ class Change(NamedTuple):
     training: Dataset
     test: Dataset | None  # of its test rows
     record: IngestRecord  # of the training set
-    work_dir: WorkDir  # for unfinished work; it is emptied at the end
+    work_dirs: list[WorkDir]  # the first for unfinished work; they are emptied at the end
     notes: tuple[str, ...]  # what the user should know of the test rows
 
 
@@ -65,9 +67,10 @@ def changing(plan: ChangePlan) -> Iterator[Change]:
             raise BusyPlace(f"{place} was ingested anew just now. Give the command again.")
         training, test = _without_leftovers(training, test)
         try:
-            yield Change(training, test, record_of(training), work_dirs[0], notes)
+            yield Change(training, test, record_of(training), work_dirs, notes)
         except BadInput:
             _clear(work_dirs)
+            _without_leftovers(*_opened(folders[0])[:2])
             raise
         _clear(work_dirs)
 
@@ -101,6 +104,21 @@ def _clear(work_dirs: list[WorkDir]) -> None:
         work_dir.clear()
 
 
+class PlacedChunk(NamedTuple):
+    """A chunk of a generation: where it lies, and its record."""
+
+    place: ChunkPlace
+    record: ChunkRecord
+
+
+class AddedFiles(NamedTuple):
+    """The files whose rows came, as a manifest has them."""
+
+    sources: Sequence[SourceRecord]
+    bad_rows: Mapping[str, int]  # that were skipped, by file
+    versions: Mapping[str, str]  # of the libraries that read them
+
+
 class NextGeneration:
     """The generation after the present one, in the making: nothing of it is there yet.
 
@@ -109,12 +127,13 @@ class NextGeneration:
     before
         The present one.
     n_rows
-        Rows of the next one.
+        Rows that are written for it.
     """
 
     def __init__(self, before: Dataset, n_rows: int) -> None:
         self.before, manifest = before, before.manifest
-        place = place_of_generation(manifest.generation + 1)
+        self.number = manifest.generation + 1
+        place = place_of_generation(self.number)
         before.folder.delete_tree(place)
         self.writer = DatasetWriter(
             before.folder.child(place), manifest.layout, manifest.n_features, n_rows,
@@ -122,16 +141,25 @@ class NextGeneration:
             manifest.codes, manifest.retained,
         )  # fmt: skip
 
+    def shared(self, k: int) -> PlacedChunk:
+        """Return chunk `k` of the generation before, which this one has as well."""
+        one = self.before.manifest
+        return PlacedChunk(one.place_of(k), one.chunks.record(k))
+
+    def fresh(self, number: int, record: ChunkRecord) -> PlacedChunk:
+        """Return the chunk that was written as `number` for this generation."""
+        return PlacedChunk(ChunkPlace(self.number, number), record)
+
     def commit(
-        self, records: Sequence[ChunkRecord], rows: RowSummary, columns: Mapping[str, Column],
-        change: ChangeRecord, added: Manifest | None = None,
+        self, chunks: Sequence[PlacedChunk], rows: RowSummary, columns: Mapping[str, Column],
+        change: ChangeRecord, added: AddedFiles | None = None,
     ) -> Dataset:  # fmt: skip
         """Write the statistics, and replace the manifest; remove generations not retained.
 
         Parameters
         ----------
-        records
-            Of all chunks.
+        chunks
+            All of them, in their order.
         rows
             Statistics of all rows.
         columns
@@ -139,13 +167,15 @@ class NextGeneration:
         change
             What made this generation of the one before.
         added
-            Of a data set whose rows came in addition.
+            What came; None: nothing.
         """
         before, one, writer = self.before, self.before.manifest, self.writer
         scaling = [name for name in ("scale", "shift") if name in one.columns]
         same: dict[str, Column] = {name: partial(before.column, name) for name in scaling}
         writer.write_columns({**columns, **same}, before.column_order)
-        every = [one] if added is None else [one, added]
+        added = added or AddedFiles([], {}, one.versions)
+        places, records = zip(*chunks, strict=True)
+        retain(before.folder, one)
         writer.commit(
             records,
             targets=rows.targets(one.targets),
@@ -153,12 +183,13 @@ class NextGeneration:
             offsets=rows.offsets,
             scaling=one.scaling,
             shuffle=one.shuffle,
-            sources=[source for each in every for source in each.sources],
-            bad_rows=joined_bad_rows(every),
-            versions=every[-1].versions,
+            sources=[*one.sources, *added.sources],
+            bad_rows=dict(Counter(one.bad_rows) + Counter(added.bad_rows)),
+            versions=added.versions,
             schema=before.schema,
             hashed_names=before.hashed_names,
             changes=(*one.changes, change),
+            places=places,
             home=before.folder,
         )
         now = Dataset.open(before.folder)

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.changing.one_change import NextGeneration
+from fewpass.pipeline.tables.changing.one_change import NextGeneration, PlacedChunk
 from fewpass.pipeline.tables.changing.stored_rows import StoredRows
 from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
-from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import ChangeRecord
 from fewpass.storage.ordered import ordered_map
@@ -30,28 +29,36 @@ Rows = NDArray[np.int64]
 def rewrite_without(before: Dataset, gone: list[Rows], threads: int, progress: ShowShare) -> None:
     """Make a generation without some rows the present one, and remove all others."""
     n_gone = sum(len(own) for own in gone)
-    made = NextGeneration(before, before.n_rows - n_gone)
-    first = next(k for k, own in enumerate(gone) if own.size)
+    first = _first_written(before, gone)
+    chunk_rows = before.manifest.chunk_rows
+    made = NextGeneration(before, before.n_rows - n_gone - first * chunk_rows)
     left = RowsLeft(before, gone, first, threads, progress)
     with ThreadPoolExecutor(threads, "forget") as pool:
-        records = [
-            made.writer.link_chunk(k, before.generation_folder, before.manifest.chunks.record(k), k)
-            for k in range(first)
-        ]
 
-        def write(order: ChunkOrder) -> ChunkRecord:
-            return left.form.write(made.writer, first + order.number, order.rows())
+        def write(order: ChunkOrder) -> PlacedChunk:
+            record = left.form.write(made.writer, order.number, order.rows())
+            return made.fresh(order.number, record)
 
-        chunks = cut_into_chunks(left.selections(), before.manifest.chunk_rows)
-        records += ordered_map(pool, write, chunks, threads + 1)
+        orders = cut_into_chunks(left.selections(), chunk_rows)
+        fresh = [*ordered_map(pool, write, orders, threads + 1)]
     change = ChangeRecord(change="forget", parent=before.manifest.fingerprint, rows=n_gone)
     assert left.rows is not None, "rows are left"
     made.commit(
-        records,
+        [*map(made.shared, range(first)), *fresh],
         left.rows,
         left.columns.sourced(before.column_order, before.n_features),
         change,
     )
+
+
+def _first_written(before: Dataset, gone: list[Rows]) -> int:
+    """Return the first chunk that is written anew: the first with a row that goes.
+
+    Where no row is left from there on it is the one before, as a group of chunks has rows.
+    """
+    n_left = before.n_rows - sum(len(own) for own in gone)
+    first = next(k for k, own in enumerate(gone) if own.size)
+    return min(first, (n_left - 1) // before.manifest.chunk_rows)
 
 
 class RowsLeft:
@@ -64,7 +71,7 @@ class RowsLeft:
     gone
         Rows of every chunk that go.
     first
-        The first chunk with any.
+        The first chunk that is written anew.
     """
 
     def __init__(

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_in
-from fewpass.pipeline.tables.ingest.frequency_order import renumber
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable, SparseTable, Table
@@ -31,16 +30,9 @@ class StoredRows:
 
     def read(self, k: int) -> Table:
         """Return the rows of a chunk: columns in stored order, or codes in their place."""
-        return self.dataset.with_retained(k, self._read(self.dataset, k))
-
-    def read_from(self, other: Dataset, k: int) -> Table:
-        """Return the rows of a chunk of a data set made like this one, in the form of this one."""
-        if self._expansion is not None:
-            return other.with_retained(k, self._read(other, k))
-        table = other.with_retained(k, other.read_chunk(k))
-        if isinstance(table, SparseTable):
-            renumber(table, self.dataset.column_order)
-        return table
+        coded = self._expansion is not None
+        table = self.dataset.read_codes(k) if coded else self.dataset.read_stored(k)
+        return self.dataset.with_retained(k, table)
 
     def values(self, table: Table) -> Table:
         """Return rows with values in place of codes."""
@@ -54,9 +46,6 @@ class StoredRows:
         coded = self._expansion is not None and isinstance(table, DenseTable)
         codes = _codes_in(table) if coded else None
         return writer.write_chunk(k, self.values(table), codes)
-
-    def _read(self, dataset: Dataset, k: int) -> Table:
-        return dataset.read_stored(k) if self._expansion is None else dataset.read_codes(k)
 
 
 def _codes_in(table: Table) -> NDArray[np.float64]:

@@ -13,7 +13,6 @@ from pydantic import Field
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.column_recipe import (
     ColumnRecipe,
-    TypicalCells,
 )
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm, WordCell, WordTerm
@@ -79,12 +78,6 @@ class Category(ColumnRecipe):
     @property
     def summary(self) -> str:
         return f"category of {counted(len(self.values), 'value')}, and one for rare or unseen ones"
-
-    @property
-    def typical_cells(self) -> list[TypicalCells]:
-        unseen = "\x00" + "".join(self.values)[:1]
-        cells = pa.array([*self.values, unseen, None], pa.large_string())
-        return [TypicalCells(self.name, cells, [*self.values, "rare or unseen", "missing"])]
 
     def described(self) -> ColumnTerms:
         terms = (WordTerm(at=0, values=self.values),)

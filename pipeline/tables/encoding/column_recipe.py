@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -44,16 +43,6 @@ class Slot(NamedTuple):
 
     column: Codes | int  # (n,) output columns; or one for all
     value: Floats  # (n,)
-
-
-class TypicalCells(NamedTuple):
-    """Cells of a column at which its contribution to scores is shown."""
-
-    title: str
-    cells: Any  # (n,) an Arrow array
-    at: Sequence[float] | Sequence[str]  # (n,) where they are drawn: numbers, or names of bars
-    is_date: bool = False  # whether numbers are seconds since 1970
-    outputs: slice = slice(None)  # of the column, that are looked at
 
 
 class ColumnRecipe(BaseModel):
@@ -110,15 +99,6 @@ class ColumnRecipe(BaseModel):
     def summary(self) -> str:
         """Return a phrase on the column's encoding."""
         raise NotImplementedError
-
-    @property
-    def typical_cells(self) -> list[TypicalCells]:
-        """Return the cells that are shown; none where output columns say more themselves."""
-        return []
-
-    def nothing(self, n: int) -> Any:
-        """Return n missing cells, an Arrow array."""
-        return pa.nulls(n, pa.large_string())
 
     def described(self) -> ColumnTerms:
         """Return how a cell is read, and the entries that it has, as plain data."""

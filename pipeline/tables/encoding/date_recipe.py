@@ -19,7 +19,6 @@ from fewpass.pipeline.tables.encoding.cells import (
 from fewpass.pipeline.tables.encoding.column_recipe import (
     ColumnRecipe,
     Deviation,
-    TypicalCells,
     require_ascending,
     require_sizes,
 )
@@ -28,7 +27,6 @@ from fewpass.pipeline.tables.encoding.date_parts import (
     LEVEL_PARTS,
     LEVELS_OF,
     SECONDS_OF_DAY,
-    SECONDS_OF_HOUR,
     SECONDS_OF_YEAR,
     WEEKDAYS,
     LevelPart,
@@ -65,13 +63,6 @@ EARLIEST, LATEST = 1900.0, 2100.0  # years, where numbers may be some
 #: away where it begins or ends a year, as 1970-01-01 does, or as many as no data are apart.
 _SHARE, _FAR = 0.001, 10.0
 _AWAY, _FAR_AWAY = 2.0 * SECONDS_OF_YEAR, 50.0 * SECONDS_OF_YEAR
-#: Moments at which the days are shown; moments of each level of their parts.
-_POINTS = 101
-_MOMENTS_OF: dict[str, Floats] = {
-    "weekday": SECONDS_OF_DAY * np.arange(4.0, 11.0),
-    "month": np.arange(12).astype("datetime64[M]").astype("datetime64[s]").astype(np.float64),
-    "hour": SECONDS_OF_HOUR * np.arange(24.0),
-}
 #: Days of years that stand for a missing date, by which a recipe tells what it left out.
 _NAMED = 5
 
@@ -140,28 +131,6 @@ class Date(ColumnRecipe):
         return (
             f"; {first} first, as no cell tells: `column={self.name}=date:{other}` if they are not"
         )
-
-    @property
-    def typical_cells(self) -> list[TypicalCells]:
-        """Return the days, the weekdays, the months and the hours."""
-        last = self.last
-        if last is None:  # where the sample's middle says that about all are
-            last = self.first + (self.mean + 2.0 * self.deviation) * SECONDS_OF_DAY
-        days = np.linspace(self.first, last, _POINTS)
-        shown = [TypicalCells(self.name, self._cells(days), days.tolist(), True, slice(0, 1))]
-        first = 2
-        for part in self.part_names:
-            cells, names = self._cells(_MOMENTS_OF[part]), LEVELS_OF[part]
-            own = slice(first, first + len(names))
-            shown.append(TypicalCells(f"{self.name}: {part}", cells, names, outputs=own))
-            first += len(names)
-        return shown
-
-    def _cells(self, seconds: Floats) -> Any:
-        """Write moments as cells that the column reads."""
-        if self.form in UNITS_OF_TIME:
-            return pa.array(seconds / UNITS_OF_TIME[self.form])
-        return pa.array((1e6 * seconds).astype(np.int64)).cast(pa.timestamp("us"))
 
     def described(self) -> ColumnTerms:
         scaled = Standardise(mean=self.mean, deviation=self.deviation)

@@ -66,9 +66,6 @@ class EmbeddingColumn(ColumnRecipe):
     def summary(self) -> str:
         return f"{counted(len(self.mean), 'number')}, standardised"
 
-    def nothing(self, n: int) -> Any:
-        return pa.nulls(n, pa.list_(pa.float64()))
-
     def described(self) -> ColumnTerms:
         terms = (VectorTerm(at=0, mean=self.mean, deviation=self.deviation),)
         return ColumnTerms(columns=(self.name,), read=ListCell(cell="numbers"), terms=terms)
@@ -89,9 +86,6 @@ class Tags(ColumnRecipe):
     @property
     def summary(self) -> str:
         return f"lists of {counted(len(self.values), 'word')}, and one for rare or unseen ones"
-
-    def nothing(self, n: int) -> Any:
-        return pa.nulls(n, pa.list_(pa.large_string()))
 
     def described(self) -> ColumnTerms:
         terms = (TagsTerm(at=0, values=self.values),)

@@ -70,9 +70,6 @@ class Map(ColumnRecipe):
     def summary(self) -> str:
         return f"map of {len(self.names)} names to numbers, rare or unseen ones counted together"
 
-    def nothing(self, n: int) -> Any:
-        return pa.nulls(n, pa.map_(pa.large_string(), pa.float64()))
-
     def described(self) -> ColumnTerms:
         terms = (MapTerm(at=0, names=self.names, scale=self.scale),)
         return ColumnTerms(columns=(self.name,), read=ListCell(cell="map"), terms=terms)

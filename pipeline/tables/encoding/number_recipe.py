@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
-import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
 from fewpass.pipeline.sizes import counted
@@ -16,7 +15,6 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     OF_RECIPES,
     ColumnRecipe,
     Deviation,
-    TypicalCells,
     require_ascending,
     require_sizes,
 )
@@ -36,8 +34,6 @@ from fewpass.pipeline.tables.encoding.terms import (
     ValueTerm,
 )
 
-#: Numbers at which a column is shown, besides those that ranks are known of.
-_POINTS = 81
 UnitInterval = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -157,16 +153,6 @@ class Number(ColumnRecipe):
             parts.append(f"among them {words} ({shown}{more})")
         return ", ".join(parts)
 
-    @property
-    def typical_cells(self) -> list[TypicalCells]:
-        at = np.linspace(self.low, self.high, _POINTS)
-        if self.rank is not None:  # where the sample has many
-            at = np.append(at, np.clip(self.rank.values, self.low, self.high))
-        if self.lowest is not None:
-            at = np.append(at, [self.lowest, np.nextafter(self.lowest, np.inf)])
-        at = np.unique(at)
-        return [TypicalCells(self.name, pa.array(at), at.tolist())]
-
     def described(self) -> ColumnTerms:
         clip = Clip(low=self.low, high=self.high)
         scaled = Standardise(mean=self.mean, deviation=self.deviation)
@@ -221,13 +207,6 @@ class Bins(ColumnRecipe):
     @property
     def summary(self) -> str:
         return f"number, one of {len(self.edges) + 1} ranges"
-
-    @property
-    def typical_cells(self) -> list[TypicalCells]:
-        ends = np.asarray(self.edges)
-        beyond = 0.05 * (ends[-1] - ends[0]) or 1.0
-        at = np.unique([ends[0] - beyond, *np.nextafter(ends, -np.inf), *ends, ends[-1] + beyond])
-        return [TypicalCells(self.name, pa.array(at), at.tolist())]
 
     def described(self) -> ColumnTerms:
         width = len(self.edges) + 1

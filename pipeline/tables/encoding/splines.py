@@ -90,9 +90,14 @@ class Spline(ColumnRecipe):
 
     def kinks(self) -> Floats:
         """Return the numbers, ascending, between which the features are linear."""
-        m, parts = len(self.knots) - 1, 1 << self.levels
-        dyadic = np.interp(np.arange(parts + 1) / parts, np.arange(m + 1) / m, self.knots)
-        return np.unique(np.concatenate([self.knots, dyadic]))
+        return kinks(self.knots, self.levels)
+
+
+def kinks(knots: Sequence[float], levels: int) -> Floats:
+    """Return the numbers, ascending, between which the features of a curve are linear."""
+    m, parts = len(knots) - 1, 1 << levels
+    dyadic = np.interp(np.arange(parts + 1) / parts, np.arange(m + 1) / m, knots)
+    return np.unique(np.concatenate([knots, dyadic]))
 
 
 def hats(numbers: Floats, knots: Sequence[float], levels: int, alpha: float) -> Iterator[Slot]:

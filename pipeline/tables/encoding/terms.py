@@ -211,7 +211,6 @@ class WordTerm(_Plain):
     at: At
     values: tuple[str, ...]
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def any_case(self) -> bool:
         """Whether words are alike in any case: those that are true and false."""
@@ -320,7 +319,6 @@ class WordAxis(_Plain):
     axis: Literal["words"] = "words"
     values: tuple[str, ...]
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def any_case(self) -> bool:
         """Whether words are alike in any case."""

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from fewpass.pipeline.rows.column_statistics import MOST_ROWS
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import Floats
+from fewpass.storage.array_text import as_text, from_text
+from fewpass.storage.codec import decode_into, encode
 from fewpass.storage.column_order import ColumnOrder, by_frequency
 from fewpass.storage.table import Integers, SparseTable, Table
 
@@ -52,18 +54,34 @@ class ColumnCounts:
                 self._counts = np.concatenate([self._counts, np.zeros(more, self._counts.dtype)])
             _count(self._counts, table.indices)
 
-    def __getstate__(self) -> tuple[NDArray[np.unsignedinteger], int]:
-        return self._counts, self._rows
+    def __getstate__(self) -> tuple[str, int, bytes, int]:
+        """Return type, size, counts and rows; compressed, most being small, to a tenth and less."""
+        counts = np.trim_zeros(self._counts, "b")
+        return counts.dtype.str, counts.size, encode(counts) if counts.size else b"", self._rows
 
-    def __setstate__(self, state: tuple[NDArray[np.unsignedinteger], int]) -> None:
-        self._counts, self._rows = state
-        self._lock = Lock()
+    def __setstate__(self, state: tuple[str, int, bytes, int]) -> None:
+        dtype, size, raw, self._rows = state
+        self._counts, self._lock = np.zeros(size, dtype), Lock()
+        if size:
+            decode_into(raw, self._counts)
+
+    def state(self) -> list[Any]:
+        """Return the same as JSON."""
+        dtype, size, raw, rows = self.__getstate__()
+        return [dtype, size, base64.b64encode(raw).decode(), rows]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> ColumnCounts:
+        """Inverse of `state`."""
+        made, (dtype, size, text, rows) = cls(), state
+        made.__setstate__((dtype, size, base64.b64decode(text), rows))
+        return made
 
     def join(self, other: ColumnCounts) -> None:
         """Add the counts of other rows."""
-        counts, rows = other.__getstate__()
+        counts = other._counts
         with self._lock:
-            self._rows += rows
+            self._rows += other._rows
             wide = np.uint64 if self._rows > MOST_ROWS else self._counts.dtype
             large, small = sorted((self._counts, counts), key=len, reverse=True)
             self._counts = large.astype(wide)
@@ -95,20 +113,12 @@ def renumber(table: Table, order: ColumnOrder) -> None:
 def orders_as_state(orders: Sequence[ColumnOrder]) -> list[list[str] | None]:
     """Return the orders as JSON."""
     sources = [order.source for order in orders]
-    return [None if s is None else [s.dtype.str, _as_text(s)] for s in sources]
+    return [None if s is None else [s.dtype.str, as_text(s)] for s in sources]
 
 
 def orders_from_state(state: Sequence[list[str] | None]) -> tuple[ColumnOrder, ...]:
     """Inverse of `orders_as_state`."""
-    return tuple(ColumnOrder() if s is None else ColumnOrder(_from_text(*s)) for s in state)
-
-
-def _as_text(numbers: NDArray[Any]) -> str:
-    return base64.b64encode(numbers.tobytes()).decode()
-
-
-def _from_text(dtype: str, text: str) -> NDArray[Any]:
-    return np.frombuffer(base64.b64decode(text), dtype)
+    return tuple(ColumnOrder() if s is None else ColumnOrder(from_text(s[1], s[0])) for s in state)
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -18,20 +19,22 @@ from fewpass.pipeline.tables.ingest.reading import (
 )
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
-from fewpass.pipeline.tables.ingest.work_dir import WorkDir, work_dirs_of
+from fewpass.pipeline.tables.ingest.work_dir import SPANS, WorkDir, work_dirs_of
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
-from fewpass.storage.kinds import INSIDE
+from fewpass.storage.seal import seal, unseal
 
 if TYPE_CHECKING:
     from fewpass.pipeline.passes.executor import Executor
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
-#: Of the record of mapped rows; another version's is not gone on with.
-RECORD_VERSION = 8
+#: Of the records of mapped rows; another version's is not gone on with.
+RECORD_VERSION = 9
+#: Says which rows the spans are of that tasks have mapped.
+OF_SPANS = f"{SPANS}/rows.json"
 
 
 class IngestJob(NamedTuple):
@@ -63,16 +66,19 @@ class IngestJob(NamedTuple):
     @property
     def shared_folder(self) -> Folder:
         """Where workers of a cluster put parts: with a store's data set, in the store."""
-        target = self.targets[0].folder
-        if target.is_local or self.plan.spill is not None:
-            return self.work_dir.folder
-        return target.child(INSIDE)
+        return self.work_dir.in_store or self.work_dir.folder
 
-    def clear(self) -> None:
-        """Remove the unfinished work, of a cluster as well."""
-        self.work_dir.clear()
-        if self.shared_folder.url != self.work_dir.folder.url:
-            self.shared_folder.delete_tree()
+    def begin_anew(self, *, keep_spans: bool) -> None:
+        """Remove the unfinished work, but spans that a cluster has mapped of these very rows."""
+        keep = keep_spans and self.executor is not None and self._has_spans()
+        self.work_dir.clear(keep=SPANS if keep else None)
+        if self.executor is not None:
+            self.shared_folder.write(OF_SPANS, seal({"of": self.identity}))
+
+    def _has_spans(self) -> bool:
+        with suppress(FileNotFoundError, ValueError):
+            return bool(unseal(self.shared_folder.read(OF_SPANS))["of"] == self.identity)
+        return False
 
     @property
     def retained(self) -> tuple[str, ...]:
@@ -104,7 +110,7 @@ class IngestJob(NamedTuple):
 
 def opened(
     plan: IngestPlan, source: Source | None, threshold: float | None, threads: int,
-    ticker: Ticker, executor: Executor | None = None,
+    ticker: Ticker,
 ) -> IngestJob:  # fmt: skip
     """Open what is read, and decide what does not depend on all rows."""
     like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
@@ -130,5 +136,4 @@ def opened(
         threshold,
         threads,
         ticker,
-        executor,
     )

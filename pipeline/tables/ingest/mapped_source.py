@@ -20,11 +20,15 @@ Pair = tuple[Natural, Natural]  # of training and test rows
 Moments = Annotated[list[float], Field(min_length=3, max_length=5)]
 
 
-class _Strict(BaseModel):
+class StrictRecord(BaseModel):
+    """A record with nothing in it but what it names."""
+
     model_config = ConfigDict(defer_build=True, strict=True, extra="forbid", allow_inf_nan=False)
 
 
-class _Counts(_Strict):
+class CountsRecord(StrictRecord):
+    """Counts of targets, as `LabelCounts.state` returns them."""
+
     words: dict[str, Pair]
     names: dict[str, Pair]
     numbers: list[tuple[float, Pair]] | None
@@ -32,7 +36,7 @@ class _Counts(_Strict):
     moments: tuple[Moments, Moments]
 
 
-class _Parts(_Strict):
+class _Parts(StrictRecord):
     kind: tuple[
         Literal["dense", "sparse"], Literal["float32", "float64"], Natural | None, bool, bool,
         Natural, bool,
@@ -45,15 +49,15 @@ class _Parts(_Strict):
     parts: list[tuple[str, list[str | float] | None]]
 
 
-class _Scaler(_Strict):
+class _Scaler(StrictRecord):
     kind: ScalingKind
     scale: str | None
     shift: str | None
 
 
-class _Mapped(_Strict):
+class _Mapped(StrictRecord):
     n_features: Natural
-    counts: _Counts
+    counts: CountsRecord
     scaler: _Scaler | None
     parts: _Parts
     read: ReadCounts

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
@@ -25,7 +25,9 @@ from fewpass.pipeline.tables.ingest.ingest_job import IngestJob
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.layout import is_encoded, scaling_of
 from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
+from fewpass.pipeline.tables.ingest.mapped_span import MappedSpan
 from fewpass.pipeline.tables.ingest.piece_map import MappedPiece, PieceMap
+from fewpass.pipeline.tables.ingest.progress import IngestProgress, Reports
 from fewpass.pipeline.tables.ingest.read_counts import ReadCounts, rows_in_words
 from fewpass.pipeline.tables.ingest.row_parts import (
     PartsInTheMaking,
@@ -34,11 +36,11 @@ from fewpass.pipeline.tables.ingest.row_parts import (
     part_bytes_of,
 )
 from fewpass.pipeline.tables.ingest.span_map import (
-    MappedSpan,
     SpanMap,
-    lines_behind,
+    map_again,
     map_span,
     mapped_or_refusal,
+    span_of,
 )
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.readers.source import (
@@ -47,6 +49,7 @@ from fewpass.pipeline.tables.readers.source import (
     Piece,
     SourceSpan,
 )
+from fewpass.pipeline.tables.readers.source_spans import SpanChain
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.ordered import ordered_map
@@ -97,8 +100,8 @@ class RowMapper:
         """The spans that the source can be read by; files are looked into for it."""
         return self.source.spans(PIECE_BYTES)
 
-    def map(self, threads: int) -> MappedSource:
-        """Map all rows.
+    def map(self, threads: int) -> Generator[IngestProgress, None, MappedSource]:
+        """Map all rows, and tell how far that is.
 
         Raises
         ------
@@ -112,7 +115,7 @@ class RowMapper:
             making = self._making(pool, threads)
             pieces = self._with_first_parsed()
             for mapped in ordered_map(pool, self._mapped, pieces, _in_flight(self.plan, threads)):
-                self._take_in(mapped)
+                yield from self._take_in(mapped)
                 if mapped.rows is not None and mapped.n_rows:
                     making.add(mapped.rows, Budget.measured_column * self._n_features)
                     del mapped
@@ -120,43 +123,48 @@ class RowMapper:
         release_freed_memory()
         return self._all_of(parts)
 
-    def map_on(self, executor: Executor) -> MappedSource:
-        """Map all rows by tasks of a cluster, to parts in files; raises what `map` does."""
+    def map_on(self, executor: Executor) -> Generator[IngestProgress, None, MappedSource]:
+        """Map all rows by tasks of a cluster, to parts in files; see `map`."""
         with closing(self._with_first_parsed()) as pieces:  # those that decide on the scaling
             while self.scale is None and next(pieces, None) is not None:
                 pass
-        estimate = self.source.estimated_bytes()
-        parts = self._parts(estimate, 0)
-        span_map = SpanMap(
-            self._piece_map, parts, PIECE_BYTES, part_bytes_of(estimate, self.plan.budget),
-            counts_columns=bool(self._column_counts),
-        )  # fmt: skip
-        spans = enumerate(self.spans)
+        span_map, spans = self._span_map(), enumerate(self.spans)
+        parts = self._parts(self.source.estimated_bytes(), 0)
         results = ordered_results(executor, "map", mapped_or_refusal, span_map, spans)
-        at = _FileEnd(-1)
+        chain = SpanChain()
         for number, (span, mapped) in enumerate(zip(self.spans, results, strict=True)):
-            at = at if span.file == at.file else _FileEnd(span.file)
-            own = mapped
-            if isinstance(own, BadInput) or (span.first and not own.follows(at.byte)):
-                # a refusal, or a first row that was guessed wrong: once more from where it begins
-                again = span._replace(begin=at.byte)
-                own = executor.result(executor.submit("map", map_span, span_map, number, again))
-            at = self._take_in_span(own, at)
+            own, of, begun = mapped, span, chain.begun(span)
+            if isinstance(own, BadInput) or not chain.fits(own.read(span)):
+                of = begun
+                own = executor.result(executor.submit("map", map_span, span_map, number, begun))
+            yield from self._take_in_span(own, begun.lines - of.lines)
+            chain.add(own.read(of))
             for part in own.parts:
                 parts.append(part)
         return self._all_of(parts)
 
-    def _take_in_span(self, mapped: MappedSpan, at: _FileEnd) -> _FileEnd:
-        """Add up what was counted of the next span; return where its last row ends."""
-        before = at.lines
+    def mend(self, executor: Executor, part: str) -> bool:
+        """Have the span mapped again that a part is of; False where it is of none."""
+        numbered = span_of(part, self.spans) if self.is_divisible else None
+        if numbered is not None:
+            executor.result(executor.submit("map", map_again, self._span_map(), *numbered))
+        return numbered is not None
+
+    def _span_map(self) -> SpanMap:
+        estimate = self.source.estimated_bytes()
+        return SpanMap(
+            self._piece_map, self._parts(estimate, 0), PIECE_BYTES,
+            part_bytes_of(estimate, self.plan.budget), counts_columns=bool(self._column_counts),
+        )  # fmt: skip
+
+    def _take_in_span(self, mapped: MappedSpan, lines: int) -> Generator[IngestProgress]:
+        """Add up what was counted of the next span; `lines` of its file are before it."""
         for piece in mapped.pieces:
-            moved = _at_line(piece, before)
-            self._take_in(moved)
-            if moved.piece.extent is not None:
-                at = _FileEnd(at.file, lines_behind(moved.piece), moved.piece.extent.end)
+            yield from self._take_in(_at_line(piece, lines))
         for own, more in zip(self._column_counts, mapped.column_counts, strict=True):
             own.join(more)
-        return at
+        if (unlike := self.source.unlike_cells) is not None:
+            unlike.join_state(mapped.unlike)
 
     @property
     def is_divisible(self) -> bool:
@@ -203,7 +211,7 @@ class RowMapper:
 
     # -- in their order ----------------------------------------------------------------------------
 
-    def _take_in(self, mapped: MappedPiece) -> None:
+    def _take_in(self, mapped: MappedPiece) -> Reports:
         """Add up what was counted of the next piece."""
         self.read.add(mapped.read)
         self.counts.add(mapped.counts)
@@ -214,7 +222,7 @@ class RowMapper:
             self.columns.add(columns)
         elif self.columns is not None and isinstance(columns, Measured):
             self.columns.join(columns)
-        self.job.ticker.partitioned(mapped.piece.n_bytes, mapped.n_rows, mapped.row_bytes)
+        return self.job.ticker.partitioned(mapped.piece.n_bytes, mapped.n_rows, mapped.row_bytes)
 
     @property
     def _n_features(self) -> int:
@@ -248,14 +256,6 @@ class RowMapper:
                 )
         if not self._n_features:
             raise BadInput("No row has a feature. Check the sources, or give their width.")
-
-
-class _FileEnd(NamedTuple):
-    """Where the last row ends that was read of a file."""
-
-    file: int
-    lines: int = 0
-    byte: int = 0
 
 
 def _at_line(piece: MappedPiece, before: int) -> MappedPiece:

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
@@ -31,6 +33,7 @@ from fewpass.pipeline.tables.ingest.mapping import RowMapper
 from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_digits, notes_on_scaling
 from fewpass.pipeline.tables.ingest.piece_map import TEST, TRAINING
 from fewpass.pipeline.tables.ingest.progress import (
+    IngestProgress,
     IngestResult,
     Progress,
     Ticker,
@@ -54,6 +57,8 @@ from fewpass.pipeline.tables.ingest.writing import (
     ChunkMaker,
     GroupWriter,
     StoredAs,
+    UnfilledChunk,
+    WrittenRows,
 )
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_copy import has_columns
@@ -63,12 +68,17 @@ from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import HashedNames
-from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
+from fewpass.storage.manifest import KEY, Layout, Shuffle, SourceRecord
 from fewpass.storage.part_files import READ_AGAIN, DamagedPart
 from fewpass.storage.writer import DatasetWriter
 
 if TYPE_CHECKING:
     from fewpass.pipeline.passes.executor import Executor
+
+Made = TypeVar("Made")
+Steps = Generator[IngestProgress, None, Made]
+#: What the groups of rows are called in records, by `TRAINING` and `TEST`.
+ROWS_OF: Final = ("training", "test")
 
 
 def ingest(
@@ -77,9 +87,7 @@ def ingest(
     source: Source | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-    threshold: float | None = None,
-    staged: bool = False,
-    executor: Executor | None = None,
+    executor: Executor | AbstractContextManager[Executor | None] | None = None,
 ) -> IngestResult:
     """Make the data set that `plan` describes; finish it if an earlier call was cut short.
 
@@ -94,13 +102,10 @@ def ingest(
         Threads that parse and compress; default `plan.threads`, else one per processor.
     progress
         Called a few times a second, by the calling thread.
-    threshold
-        Of the keys that rows are held out by, by a column; default: as the plan's share has it.
     executor
         Of a cluster, whose workers read spans of the source and write chunks, with the plan's
-        `memory` each; default: threads of this process.
-    staged
-        Whether the data set is part of the unfinished work of a change, inside of another.
+        `memory` each; default: threads of this process. What opens one is entered only if the data
+        set is not there yet.
 
     Returns
     -------
@@ -114,10 +119,45 @@ def ingest(
         columns of a data set that is not on this machine.
     FileNotFoundError, PermissionError
         A source that is not there, a target that cannot be written.
+    LeaseLost
+        A store's set that another process goes on with, as this one gave no sign of life.
     OSError
         A full disk. Free some space and call again.
     DamagedPart
         Rows that this very call has read are not as they were written. Call again.
+    """
+    steps = ingest_in_steps(plan, source=source, threads=threads, executor=executor)
+    return run_to_the_end(steps, progress or (lambda _: None))
+
+
+def run_to_the_end(steps: Steps[Made], progress: Progress) -> Made:
+    """Do all steps, and report how far they are; return what they make."""
+    with closing(steps):
+        while True:
+            try:
+                progress(next(steps))
+            except StopIteration as end:
+                made: Made = end.value
+                return made
+
+
+def opening_of(
+    executor: Executor | AbstractContextManager[Executor | None] | None,
+) -> AbstractContextManager[Executor | None]:
+    """Return what opens a cluster where something is to be done; nothing, where it is open."""
+    return executor if isinstance(executor, AbstractContextManager) else nullcontext(executor)
+
+
+def ingest_in_steps(
+    plan: IngestPlan,
+    *,
+    source: Source | None = None,
+    threads: int | None = None,
+    executor: Executor | AbstractContextManager[Executor | None] | None = None,
+) -> Steps[IngestResult]:
+    """Do what `ingest` does while somebody iterates, a few times a second.
+
+    Whoever closes it has the work end there, to be finished by the next call.
     """
     return_freed_memory(plan.budget.rows)
     if plan.columns and not Folder(plan.dataset, plan.storage_options).is_local:
@@ -126,8 +166,8 @@ def ingest(
             "memory. Leave `columns=true` out, or ingest into a local folder."
         )
     threads = threads or plan.threads or len(os.sched_getaffinity(0))
-    job = opened(plan, source, threshold, threads, Ticker(progress), executor)
-    done, damaged = _finished_or_made(job, staged=staged)
+    job = opened(plan, source, None, threads, Ticker())
+    done, damaged = yield from _finished_or_made(job, opening_of(executor))
     result = _result(job, done, damaged)
     if plan.columns and not has_columns(Dataset.open(plan.dataset)):
         copy_by_column(plan.dataset, plan.budget.rows)
@@ -145,19 +185,25 @@ def copy_by_column(
     return dataset
 
 
-def _finished_or_made(job: IngestJob, *, staged: bool) -> tuple[list[Dataset], str | None]:
+def _finished_or_made(
+    job: IngestJob, opening: AbstractContextManager[Executor | None]
+) -> Steps[tuple[list[Dataset], str | None]]:
     """Return the data sets, and what was damaged of rows that an earlier call had partitioned."""
     done = _finished(job)
     if done is not None:
         remove_leftovers(job.plan)
         return done, None
-    _require_free(job, staged=staged)
+    _require_free(job)
     with all_owned(job.work_dirs):
         done, damaged = _finished(job), None  # another may have been here before us
         if done is None:
-            _require_free(job, staged=staged)
-            done, damaged = _made(job)
-        job.clear()
+            _require_free(job)
+            names = job.like.hashed_names if job.like else hashed_names_of(job.source)
+            with opening as executor:
+                job = job._replace(executor=executor)
+                own = job
+                done, damaged = yield from gone_on(own, lambda mapped: _write(own, mapped, names))
+        job.work_dir.clear()
     return done, damaged
 
 
@@ -169,33 +215,45 @@ def _finished(job: IngestJob) -> list[Dataset] | None:
     return None if None in datasets else [dataset for dataset in datasets if dataset]
 
 
-def _require_free(job: IngestJob, *, staged: bool) -> None:
+def _require_free(job: IngestJob) -> None:
     like = [job.like.folder.url] if job.like else []
     reads = [file.name for file in job.source.files] + like
     for target in job.targets:
-        if not staged:
-            target.require_separate(reads)
+        target.require_separate(reads)
         target.require_free(overwrite=job.plan.overwrite)
         target.folder.require_writable()
     if job.plan.test_dataset is None:
         SetPair(*job.targets).require_own_test()
 
 
-def _made(job: IngestJob) -> tuple[list[Dataset], str | None]:
-    """Go on where an earlier call was cut short, or begin anew where that left damaged rows."""
-    names = job.like.hashed_names if job.like else hashed_names_of(job.source)
+def gone_on(
+    job: IngestJob, write: Callable[[MappedSource], Steps[list[Dataset]]]
+) -> Steps[tuple[list[Dataset], str | None]]:
+    """Go on where an earlier call was cut short, or begin anew where that left damaged rows.
+
+    Returns
+    -------
+    tuple
+        What `write` makes of the rows, and what was damaged of those that an earlier call left.
+    """
     damaged = None
     try:
         mapped = _resumed(job)
         if mapped is not None:
-            return _write(job, mapped, names), None
+            return (yield from write(mapped)), None
     except DamagedPart as error:  # left so by an earlier process; of our own it is an error
         damaged = str(error).removesuffix(f" {READ_AGAIN}")
-    job.clear()
+    job.begin_anew(keep_spans=damaged is None and not _is_replacing(job))
     for target in job.targets:
         target.folder.delete_partials()
         target.clear()
-    return _write(job, _mapped(job), names), damaged
+    mapped = yield from _mapped(job)
+    return (yield from write(mapped)), damaged
+
+
+def _is_replacing(job: IngestJob) -> bool:
+    """Whether a set that is there is to be made anew, whatever an earlier call has left."""
+    return job.plan.overwrite and job.targets[TRAINING].folder.exists(KEY)
 
 
 # -- map -------------------------------------------------------------------------------------------
@@ -206,7 +264,7 @@ def _resumed(job: IngestJob) -> MappedSource | None:
     state = job.work_dir.recorded(MAPPED)
     if state is None or state.get("of") != job.identity:
         return None
-    if job.plan.overwrite and job.targets[TRAINING].folder.exists(KEY):
+    if _is_replacing(job):
         return None
     try:
         return MappedSource.from_state(job.plan, job.part_folder, job.identity, state["mapped"])
@@ -215,14 +273,14 @@ def _resumed(job: IngestJob) -> MappedSource | None:
         raise DamagedPart(f"{record} is no record of rows ({error!r}). {READ_AGAIN}") from error
 
 
-def _mapped(job: IngestJob) -> MappedSource:
+def _mapped(job: IngestJob) -> Steps[MappedSource]:
     """Give every row a key, and put it into a part, in memory or in a file."""
     job.ticker.begin_partition(raw_bytes(job.source), job.source.estimated_bytes())
     mapper = RowMapper(job)
     if job.executor is not None and mapper.is_divisible:
-        mapped = mapper.map_on(job.executor)
+        mapped = yield from mapper.map_on(job.executor)
     else:
-        mapped = mapper.map(job.threads)
+        mapped = yield from mapper.map(job.threads)
     job.target_map(mapped.counts)  # refuses bad labels before phase 2
     state = mapped.state()
     if state is not None:
@@ -233,7 +291,7 @@ def _mapped(job: IngestJob) -> MappedSource:
 # -- write and commit ------------------------------------------------------------------------------
 
 
-def _write(job: IngestJob, mapped: MappedSource, names: HashedNames) -> list[Dataset]:
+def _write(job: IngestJob, mapped: MappedSource, names: HashedNames) -> Steps[list[Dataset]]:
     """Write and commit the data sets that are not finished."""
     job.ticker.begin_writing(int(mapped.parts.rows.sum()))
     scaler = mapped.scaler or (Scaler.of(job.like) if job.like else Scaler("none"))
@@ -241,31 +299,30 @@ def _write(job: IngestJob, mapped: MappedSource, names: HashedNames) -> list[Dat
     # The test rows first: the training set's manifest says that all is done.
     for number in reversed(range(len(job.targets))):
         finished = job.targets[number].finished()
-        done[number] = finished or _write_one(job, mapped, number, scaler, names)
-    job.ticker.finish()
+        if finished is None:
+            finished = yield from _write_one(job, mapped, number, scaler, names)
+        done[number] = finished
+    yield from job.ticker.finish()
     return [done[number] for number in sorted(done)]
 
 
 def _write_one(
     job: IngestJob, mapped: MappedSource, number: int, scaler: Scaler, names: HashedNames
-) -> Dataset:
+) -> Steps[Dataset]:
     """Write the training rows, or the test rows, as chunks, their statistics and the manifest."""
     plan, target, order = job.plan, job.targets[number], _order(job, mapped, number)
     target_map = job.target_map(mapped.counts)
     writer, chunk_bytes = _writer(job, mapped, number)
-    name = ("training", "test")[number]
     pair = SetPair(*job.targets) if number == TRAINING else None
-    target.mark(_facts(job, mapped) | {"rows": name} | (pair.facts() if pair else {}))
-    maker = ChunkMaker(
-        writer, StoredAs(target_map, scaler, order, job.expansion), job.work_dir, name
-    )
-    group = GroupWriter(maker, mapped.parts, number, chunk_bytes, plan.budget)
-    if job.executor is None:
-        records, columns, rows = group.write(job.threads, job.ticker.wrote)
-    else:
-        records, columns, rows = group.write_on(job.executor, job.ticker.wrote)
+    facts = _facts(job, mapped) | {"rows": ROWS_OF[number]} | (pair.facts() if pair else {})
+    target.mark(facts)
+    stored = StoredAs(target_map, scaler, order, job.expansion)
+    made = yield from written(job, mapped, number, writer, stored, chunk_bytes)
+    records, columns, rows = made
     statistics = columns.sourced(order, mapped.n_features)
     writer.write_columns(statistics | makers_of(scaler.columns()), order)
+    for work_dir in job.work_dirs:
+        work_dir.require_owned()
     writer.commit(
         records,
         targets=rows.targets(target_map.targets(number)),
@@ -273,14 +330,39 @@ def _write_one(
         offsets=rows.offsets,
         scaling=scaler.describe(),
         shuffle=Shuffle(seed=plan.seed if plan.shuffle else None),
-        sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in job.source.files],
+        sources=source_records(job),
         bad_rows=mapped.read.skipped,
-        versions=_versions(),
+        versions=versions(),
         schema=job.schema,
         hashed_names=names,
         named_by=pair.name_training if pair else None,
     )
     return Dataset.open(target.folder)
+
+
+def written(
+    job: IngestJob, mapped: MappedSource, number: int, writer: DatasetWriter, stored: StoredAs,
+    chunk_bytes: int, unfilled: UnfilledChunk | None = None,
+) -> Steps[WrittenRows]:  # fmt: skip
+    """Write the training rows, or the test rows, as chunks.
+
+    Parameters
+    ----------
+    number
+        `TRAINING` or `TEST`.
+    writer, stored
+        Where to, and what rows become.
+    chunk_bytes
+        Decoded bytes of a chunk.
+    unfilled
+        Rows that stand in the first chunk with them.
+    """
+    maker = ChunkMaker(writer, stored, job.work_dir, ROWS_OF[number], unfilled)
+    group = GroupWriter(maker, mapped.parts, number, chunk_bytes, job.plan.budget)
+    if job.executor is None:
+        return (yield from group.write(job.threads, job.ticker.wrote))
+    mend = partial(RowMapper(job._replace(threshold=mapped.threshold)).mend, job.executor)
+    return (yield from group.write_on(job.executor, job.ticker.wrote, mend))
 
 
 def _order(job: IngestJob, mapped: MappedSource, number: int) -> ColumnOrder:
@@ -293,19 +375,49 @@ def _order(job: IngestJob, mapped: MappedSource, number: int) -> ColumnOrder:
 
 def _writer(job: IngestJob, mapped: MappedSource, number: int) -> tuple[DatasetWriter, int]:
     """Return the writer of a data set, and the decoded bytes of its chunks."""
-    kind, n_rows, n_bytes = mapped.parts.kind, *mapped.parts.size(number)
+    n_rows, n_bytes = mapped.parts.n_rows(number), decoded_bytes(job, mapped, number)
+    rows, form = rows_per_chunk(job.plan, n_rows, n_bytes), form_of(job, mapped)
+    writer = DatasetWriter(
+        job.targets[number].folder, form.layout, form.n_features, n_rows, rows, form.dtype,
+        form.has_weight, form.has_offset, form.codes, form.retained,
+    )  # fmt: skip
+    return writer, n_bytes * rows // n_rows
+
+
+class RowForm(NamedTuple):
+    """What rows of a data set have in common, as its manifest calls it."""
+
+    layout: Layout
+    n_features: int
+    dtype: Literal["float32", "float64"]
+    has_weight: bool
+    has_offset: bool
+    codes: int | None
+    retained: tuple[str, ...]
+
+
+def form_of(job: IngestJob, mapped: MappedSource) -> RowForm:
+    """Return what the rows have in common once they are stored."""
+    kind = mapped.parts.kind
     layout, dtype = kind.layout, kind.dtype
     if job.expansion is not None:
         layout, dtype = "sparse", job.plan.options.dtype
-        of_rows = 1 + kind.has_weight + kind.has_offset
-        row_bytes = job.expansion.row_bytes(dtype) + 8 * of_rows + kind.retained_bytes
-        n_bytes = n_rows * row_bytes
-    rows = rows_per_chunk(job.plan, n_rows, n_bytes)
-    writer = DatasetWriter(
-        job.targets[number].folder, layout, mapped.n_features, n_rows, rows, dtype,
-        kind.has_weight, kind.has_offset, job.codes, job.retained,
-    )  # fmt: skip
-    return writer, n_bytes * rows // n_rows
+    of_rows = (kind.has_weight, kind.has_offset, job.codes, job.retained)
+    return RowForm(layout, mapped.n_features, dtype, *of_rows)
+
+
+def decoded_bytes(job: IngestJob, mapped: MappedSource, number: int) -> int:
+    """Return the bytes of the training rows, or of the test rows, decoded and expanded."""
+    kind, n_rows, n_bytes = mapped.parts.kind, *mapped.parts.size(number)
+    if job.expansion is None:
+        return n_bytes
+    of_rows = 8 * (1 + kind.has_weight + kind.has_offset) + kind.retained_bytes
+    return n_rows * (job.expansion.row_bytes(job.plan.options.dtype) + of_rows)
+
+
+def source_records(job: IngestJob) -> list[SourceRecord]:
+    """Return the files that are read, as a manifest names them."""
+    return [SourceRecord(name=file.name, bytes=file.bytes) for file in job.source.files]
 
 
 def _facts(job: IngestJob, mapped: MappedSource) -> dict[str, Any]:
@@ -343,6 +455,7 @@ def _result(job: IngestJob, done: list[Dataset], damaged: str | None) -> IngestR
     )  # fmt: skip
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return those of the libraries that write a data set."""
     packages = ("fewpass", "numpy", "numcodecs", "zarr")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}

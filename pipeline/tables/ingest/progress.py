@@ -14,14 +14,14 @@ from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import KEY
 
-#: Seconds between two calls of the progress callback.
+#: Seconds from one time that progress is reported to the next.
 REPORT_EVERY = 0.2
 
 Phase = Literal["partition", "write", "done"]
 
 
 class IngestProgress(NamedTuple):
-    """How far an ingest is; handed to the `progress` callback a few times a second."""
+    """How far an ingest is; reported a few times a second."""
 
     phase: Phase
     fraction: float  # of this phase; while partitioning an estimate
@@ -35,13 +35,13 @@ class IngestProgress(NamedTuple):
 
 
 Progress = Callable[[IngestProgress], None]
+Reports = tuple[IngestProgress, ...]  # one, or none where one was made just now
 
 
 class Ticker:
-    """Counts, and tells the progress callback, but not too often."""
+    """Counts, and tells how far an ingest is, but not too often."""
 
-    def __init__(self, progress: Progress | None) -> None:
-        self.progress = progress
+    def __init__(self) -> None:
         self._started = time.perf_counter()
         self._last = -REPORT_EVERY
         self._rows = self._read = self._decoded = self._written = 0
@@ -58,37 +58,37 @@ class Ticker:
         """Begin the first phase, of `estimate` decoded bytes."""
         self._bytes_total, self._estimate = bytes_total, max(estimate, 1)
 
-    def partitioned(self, n_bytes: int, rows: int, decoded: int) -> None:
+    def partitioned(self, n_bytes: int, rows: int, decoded: int) -> Reports:
         """Count a piece."""
         self._read += n_bytes
         self._rows += rows
         self._decoded += decoded
         self._partition_s = self.seconds()
-        self._tell("partition", min(1.0, self._decoded / self._estimate))
+        return self._reports("partition", min(1.0, self._decoded / self._estimate))
 
     def begin_writing(self, rows_total: int) -> None:
         """Begin the second phase."""
         self._rows, self._rows_total = 0, max(rows_total, 1)
 
-    def wrote(self, rows: int, n_bytes: int) -> None:
+    def wrote(self, rows: int, n_bytes: int) -> Reports:
         """Count a chunk."""
         self._rows += rows
         self._written += n_bytes
-        self._tell("write", self._rows / (self._rows_total or 1))
+        return self._reports("write", self._rows / (self._rows_total or 1))
 
-    def finish(self) -> None:
+    def finish(self) -> Reports:
         """Tell that all is done."""
         self._last = -REPORT_EVERY
-        self._tell("done", 1.0)
+        return self._reports("done", 1.0)
 
-    def _tell(self, phase: Phase, fraction: float) -> None:
+    def _reports(self, phase: Phase, fraction: float) -> Reports:
         now = self.seconds()
-        if self.progress is None or now - self._last < REPORT_EVERY:
-            return
+        if now - self._last < REPORT_EVERY:
+            return ()
         self._last = now
         speed = self._read / 1e6 / self._partition_s if self._partition_s else 0.0
         rows, read = (self._rows, self._rows_total), (self._read, self._bytes_total)
-        self.progress(IngestProgress(phase, fraction, *rows, *read, self._written, now, speed))
+        return (IngestProgress(phase, fraction, *rows, *read, self._written, now, speed),)
 
 
 class FileRows(BaseModel):

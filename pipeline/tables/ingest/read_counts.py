@@ -29,6 +29,8 @@ class ReadCounts(BaseModel):
     """Values added to the one before, of the same index in the row."""
     beyond: Natural = 0
     """Values left out, beyond the features asked for."""
+    words: dict[str, Natural] = {}
+    """Cells that were words, of columns of numbers, by the column's name."""
     max_index: Annotated[int, Field(ge=-1, le=1 << 48)] = -1
 
     @classmethod
@@ -38,12 +40,13 @@ class ReadCounts(BaseModel):
         return cls.model_construct(
             rows={file: parsed.table.n_rows}, skipped=skipped,
             listed=[*skipped_in_words(parsed, LISTED)], merged=parsed.n_merged,
-            beyond=parsed.n_beyond, max_index=parsed.max_index,
+            beyond=parsed.n_beyond, words=dict(parsed.words), max_index=parsed.max_index,
         )  # fmt: skip
 
     def add(self, other: ReadCounts) -> None:
         """Add the counts of rows behind these, in place: sources may have many files."""
-        for own, more in ((self.rows, other.rows), (self.skipped, other.skipped)):
+        counts = ("rows", "skipped", "words")
+        for own, more in ((getattr(self, name), getattr(other, name)) for name in counts):
             for file, n in more.items():
                 own[file] = own.get(file, 0) + n
         self.listed += other.listed[: LISTED - len(self.listed)]

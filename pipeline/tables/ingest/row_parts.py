@@ -74,6 +74,24 @@ class MadePart(NamedTuple):
     part: RowPart
     rows: NDArray[np.int64]
     values: NDArray[np.int64]
+    length: int = 0  # of its file in bytes; 0: it is in memory
+
+    def state(self) -> dict[str, Any]:
+        """Return everything but the rows, as JSON."""
+        return {
+            "name": self.part.name,
+            "labels": self.part.labels,
+            "rows": self.rows.tolist(),
+            "values": self.values.tolist(),
+            "length": self.length,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> MadePart:
+        """Inverse of `state`."""
+        labels = None if state["labels"] is None else tuple(state["labels"])
+        rows, values = (np.array(state[name], np.int64) for name in ("rows", "values"))
+        return cls(RowPart(state["name"], labels, None), rows, values, state["length"])
 
 
 class RowParts:
@@ -186,11 +204,11 @@ class RowParts:
         """Return a part that was grouped just now, and its counts; write it unless it is kept."""
         rows = part.rows
         assert rows is not None, "it was grouped just now"
-        counts = (np.diff(ends, prepend=0) for ends in (rows.ends, rows.value_ends))
-        if not keep:
-            write_part(self.folder, PartPlace(self.identity, part.name), rows)
-            part = part._replace(rows=None)
-        return MadePart(part, *counts)
+        n_rows, values = (np.diff(ends, prepend=0) for ends in (rows.ends, rows.value_ends))
+        if keep:
+            return MadePart(part, n_rows, values)
+        length = write_part(self.folder, PartPlace(self.identity, part.name), rows)
+        return MadePart(part._replace(rows=None), n_rows, values, length)
 
     def append(self, made: MadePart) -> None:
         """Take the next part in."""

@@ -1,37 +1,25 @@
-"""Mapping in other processes: each task reads a span of a source, and writes its rows to parts."""
+"""Mapping in other processes: each task reads a span of a source, and writes its rows to parts.
+
+Behind these it writes a record: whoever maps the span again, after a kill, finds it.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
-from fewpass.pipeline.tables.ingest.piece_map import MappedPiece, PieceMap
+from fewpass.pipeline.tables.ingest.mapped_span import MappedSpan
+from fewpass.pipeline.tables.ingest.piece_map import PieceMap
 from fewpass.pipeline.tables.ingest.row_parts import KeyedRows, MadePart, RowParts, with_few_cells
-from fewpass.pipeline.tables.readers.source import Piece, SourceSpan
+from fewpass.pipeline.tables.ingest.work_dir import SPANS
+from fewpass.pipeline.tables.readers.source import SourceSpan
 
-
-class MappedSpan(NamedTuple):
-    """What was counted of a span, and the parts that its rows are in."""
-
-    pieces: list[MappedPiece]  # without their rows
-    parts: list[MadePart]
-    column_counts: list[ColumnCounts]  # of each group
-
-    def follows(self, end: int) -> bool:
-        """Whether its first row begins where the last one of the span before ends.
-
-        Where quotes enclose cells it may have been guessed.
-        """
-        first = self.pieces[0].piece.extent if self.pieces else None
-        return first is not None and first.begin == end
-
-
-def lines_behind(piece: Piece) -> int:
-    """Return the lines of a file up to the end of a piece, as far as its span has counted them."""
-    return 0 if piece.extent is None else piece.first_line - 1 + piece.extent.lines
+_NAME = re.compile(rf"{SPANS}/(?P<number>\d+)(?:-from-(?P<begin>\d+))?-\d+")
 
 
 @unpickled_once
@@ -47,50 +35,59 @@ class SpanMap(NamedTuple):
     def map(self, number: int, span: SourceSpan) -> MappedSpan:
         """Read a span, and write its rows to parts; `number` is that of the span."""
         counts = [ColumnCounts() for _ in range(self.pieces.n_groups * self.counts_columns)]
-        made, waiting = MappedSpan([], [], counts), list[KeyedRows]()
-        waiting_bytes = 0
+        made, waiting = MappedSpan([], [], counts, []), list[KeyedRows]()
+        waiting_bytes, name = 0, name_of(number, span)
         for piece in self.pieces.source.pieces_of(span, self.piece_bytes):
-            mapped = self._mapped(piece, span, counts)
+            mapped = self.pieces.mapped(piece, None, counts)
             made.pieces.append(mapped._replace(rows=None))
             assert mapped.rows is not None, "they were mapped just now"
             for rows in with_few_cells(mapped.rows, self.parts.kind.retained_bytes):
                 waiting.append(rows)
                 waiting_bytes += rows.n_bytes + self.parts.kind.retained_bytes * rows.table.n_rows
                 if rows.cells is not None or waiting_bytes > self.part_bytes:
-                    self._write(number, waiting, made.parts)
+                    self._write(name, waiting, made.parts)
                     waiting_bytes = 0
             del mapped
         if waiting:
-            self._write(number, waiting, made.parts)
+            self._write(name, waiting, made.parts)
+        if (unlike := self.pieces.source.unlike_cells) is not None:
+            made.unlike.extend(unlike.of(mapped.piece.place for mapped in made.pieces))
+        made.record(self.parts.folder, f"{name}.json", self.parts.identity)
         return made
 
-    def _write(self, number: int, rows: list[KeyedRows], parts: list[MadePart]) -> None:
-        name = f"part-{number:06d}-{len(parts):04d}"
-        parts.append(self.parts.made(self.parts.grouped(name, rows), keep=False))
+    def recorded(self, number: int, span: SourceSpan) -> MappedSpan | None:
+        """Return what an earlier process has made of a span; None where that is not all there."""
+        parts, key = self.parts, f"{name_of(number, span)}.json"
+        return MappedSpan.recorded(parts.folder, key, parts.identity, self.pieces.plan.task)
+
+    def _write(self, name: str, rows: list[KeyedRows], parts: list[MadePart]) -> None:
+        made = self.parts.grouped(f"{name}-{len(parts):04d}", rows)
+        parts.append(self.parts.made(made, keep=False))
         rows.clear()
 
-    def _mapped(self, piece: Piece, span: SourceSpan, counts: list[ColumnCounts]) -> MappedPiece:
-        """Map a piece; a refusal names the line in the file, which is counted for it alone."""
-        try:
-            return self.pieces.mapped(piece, None, counts)
-        except BadInput:
-            if not span.first:
-                raise
-            before = self._lines_before(span)
-            return self.pieces.mapped(
-                piece._replace(first_line=piece.first_line + before), None, counts
-            )
 
-    def _lines_before(self, span: SourceSpan) -> int:
-        others = SourceSpan(span.file, 0, span.first)
-        every = self.pieces.source.pieces_of(others, self.piece_bytes)
-        return max((lines_behind(piece) for piece in every), default=0)
+def name_of(number: int, span: SourceSpan) -> str:
+    """Return what parts and record of a span are called: by where it begins, if that is given.
+
+    So whoever has guessed otherwise, and comes late, writes over nothing.
+    """
+    begins = "" if span.begin is None else f"-from-{span.begin}"
+    return f"{SPANS}/{number:06d}{begins}"
+
+
+def span_of(part: str, spans: Sequence[SourceSpan]) -> tuple[int, SourceSpan] | None:
+    """Return the number and the span that a part is of, by its name; None where of none."""
+    name = _NAME.fullmatch(part)
+    if name is None or int(name["number"]) >= len(spans):
+        return None
+    number, begin = int(name["number"]), name["begin"]
+    return number, spans[number] if begin is None else spans[number]._replace(begin=int(begin))
 
 
 def map_span(span_map: SpanMap, number: int, span: SourceSpan) -> MappedSpan:
-    """Map a span, in any process."""
+    """Map a span, in any process, unless that was done before."""
     return_freed_memory(span_map.pieces.plan.budget.rows)
-    return span_map.map(number, span)
+    return span_map.recorded(number, span) or span_map.map(number, span)
 
 
 def mapped_or_refusal(span_map: SpanMap, number: int, span: SourceSpan) -> MappedSpan | BadInput:
@@ -99,3 +96,9 @@ def mapped_or_refusal(span_map: SpanMap, number: int, span: SourceSpan) -> Mappe
         return map_span(span_map, number, span)
     except BadInput as error:
         return error
+
+
+def map_again(span_map: SpanMap, number: int, span: SourceSpan) -> MappedSpan:
+    """Map a span whose parts are not as they were written."""
+    return_freed_memory(span_map.pieces.plan.budget.rows)
+    return span_map.map(number, span)

@@ -1,4 +1,8 @@
-"""The local folder of an unfinished ingest: one owner at a time, and what is already done."""
+"""The folder of an unfinished ingest: one owner at a time, and what is already done.
+
+It is local.  Of a set in a store there is another in the store, for what workers make;
+who owns the first takes a lease in that one, as processes elsewhere see no lock of this machine.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,20 @@ from pathlib import Path
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput, BusyPlace
+from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import INSIDE
+from fewpass.storage.new_file import sync_folder
 from fewpass.storage.part_files import READ_AGAIN, DamagedPart
 from fewpass.storage.seal import seal, unseal
 
 #: The record that all rows are in files.
 MAPPED = "mapped"
+#: The folder of parts that tasks have made of spans, and of their records.
+SPANS = "spans"
+#: The lease in a store.
+OWNER = "owner.json"
 
 
 def work_dir_path(folder: Folder, spill: str | None) -> Path:
@@ -41,12 +51,18 @@ def is_mapped(plan: IngestPlan) -> bool:
     return WorkDir(work_dir_path(folder, plan.spill)).folder.exists(f"{MAPPED}.json")
 
 
+def has_spans(plan: IngestPlan) -> bool:
+    """Whether an ingest on a cluster that was cut short has some rows in files."""
+    place = work_dirs_of([Folder(plan.dataset, plan.storage_options)], plan.spill)[0]
+    return SPANS in (place.in_store or place.folder).names()
+
+
 def remove_leftovers(plan: IngestPlan) -> None:
     """Remove what an ingest left that was killed, or lost power, after its sets were complete."""
     urls = [url for url in (plan.dataset, plan.test_url) if url is not None]
     folders = [Folder(url, plan.storage_options) for url in urls]
     for work_dir in work_dirs_of(folders, plan.spill):
-        if work_dir.path.is_dir():
+        if work_dir.has_leftovers:
             with work_dir.owned():
                 work_dir.clear()
 
@@ -56,8 +72,10 @@ def work_dirs_of(folders: Sequence[Folder], spill: str | None = None) -> list[Wo
 
     The first is where the unfinished work lies.
     """
-    places = [work_dir_path(folders[0], spill)] if spill is not None else []
-    return [WorkDir(path) for path in (*places, *(work_dir_path(one, None) for one in folders))]
+    places = [WorkDir(work_dir_path(folders[0], spill))] if spill is not None else []
+    of_stores = (None if one.is_local else one.child(INSIDE) for one in folders)
+    paths = (work_dir_path(one, None) for one in folders)
+    return [*places, *map(WorkDir, paths, of_stores)]
 
 
 @contextmanager
@@ -76,13 +94,22 @@ class WorkDir:
     ----------
     path
         The folder; made when absent.
+    in_store
+        The one in the store; None: the set is not in one.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, in_store: Folder | None = None) -> None:
+        self.path, self.in_store = path, in_store
+        self._lease: Lease | None = None
         self.shared = path.name != INSIDE  # others may write where it lies
         self.folder = Folder(str(path))
         self._made_parent = False
+
+    @property
+    def has_leftovers(self) -> bool:
+        """Whether there is something, perhaps no more than a lock."""
+        in_store = () if self.in_store is None else self.in_store.names()
+        return self.path.is_dir() or SPANS in in_store
 
     @contextmanager
     def owned(self) -> Iterator[None]:
@@ -93,16 +120,27 @@ class WorkDir:
         Raises
         ------
         BusyPlace
-            If another, in this process or another, works here.
+            If another, in this process or another, works here, or in the store.
         """
         lock = self._locked()
         try:
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-            yield
+            with ExitStack() as leased:
+                if self.in_store is not None:
+                    lease = Lease(
+                        self.in_store, OWNER, "written to, as its set is made or changed,"
+                    )
+                    self._lease = leased.enter_context(lease)
+                yield
         finally:
             self._remove_empty()
             os.close(lock)
+
+    def require_owned(self) -> None:
+        """Raise LeaseLost where another process took this one for dead, and goes on."""
+        if self._lease is not None:
+            self._lease.check()
 
     def _locked(self) -> int:
         while True:
@@ -121,6 +159,8 @@ class WorkDir:
                     "Wait until it ends, or choose another folder."
                 ) from None
             if self._is_current(lock):
+                if not os.fstat(lock).st_size:  # of what is durable here it says that it is ours
+                    sync_folder(self.path)
                 return lock
             os.close(lock)  # its owner finished and removed it between our two calls
 
@@ -155,10 +195,12 @@ class WorkDir:
         except FileNotFoundError:
             return False
 
-    def clear(self) -> None:
-        """Remove everything but the lock."""
+    def clear(self, keep: str | None = None) -> None:
+        """Remove everything but lock and lease, and what is called `keep`."""
+        if self.in_store is not None and keep != SPANS:
+            self.in_store.delete_tree(SPANS)
         for entry in self.path.iterdir():
-            if entry.name != "lock":
+            if entry.name not in ("lock", keep):
                 folder = entry.is_dir() and not entry.is_symlink()
                 shutil.rmtree(entry) if folder else entry.unlink()
 

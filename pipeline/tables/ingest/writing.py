@@ -7,7 +7,7 @@ measured of leaves is joined in their order, so neither memory nor threads have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +24,7 @@ from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.frequency_order import renumber
+from fewpass.pipeline.tables.ingest.progress import IngestProgress, Reports
 from fewpass.pipeline.tables.ingest.row_parts import RowParts
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
@@ -31,13 +32,15 @@ from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.objects import fault
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
+from fewpass.storage.part_files import DamagedPart
+from fewpass.storage.table import DenseTable, SparseTable, Table, concatenate, index_dtype
 from fewpass.storage.writer import DatasetWriter
 
 if TYPE_CHECKING:
     from fewpass.pipeline.passes.executor import Executor
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
+Tell = Callable[[int, int], Reports]
 #: Values of a leaf, at least: joining its statistics takes a few of those of a column each.
 LEAF_VALUES, LEAF_COLUMNS, MOST_LEAVES = 1 << 20, 8, 1 << 14
 
@@ -59,6 +62,18 @@ class StoredAs(NamedTuple):
     expansion: Expansion | None = None  # None: they are no codes
 
 
+class UnfilledChunk(NamedTuple):
+    """Rows of another data set, as it has them stored, that stand in the first chunk."""
+
+    rows: Table  # codes in place of values where the set stores codes
+    order: NDArray[np.int64] | None  # of these and of the rest of the chunk; None: these first
+
+    def with_rest(self, rest: Table) -> Table:
+        """Return the rows of the first chunk, of which `rest` is the others."""
+        every = concatenate([self.rows, rest])
+        return every if self.order is None else Selection(every, self.order).rows()
+
+
 class ChunkMaker:
     """Turns rows into stored chunks; used by several threads at once.
 
@@ -66,31 +81,42 @@ class ChunkMaker:
     ----------
     writer, stored
         Where to, and what rows become.
+    unfilled
+        What stands in the first chunk with the first rows; nothing by default.
     work_dir, name
         Where finished chunks are recorded, so that an ingest that was killed does not write them
         again. Their bytes are checked before they are believed.
     """
 
     def __init__(
-        self, writer: DatasetWriter, stored: StoredAs, work_dir: WorkDir, name: str
-    ) -> None:
+        self, writer: DatasetWriter, stored: StoredAs, work_dir: WorkDir, name: str,
+        unfilled: UnfilledChunk | None = None,
+    ) -> None:  # fmt: skip
         self.writer, self.stored, self.scaler = writer, stored, stored.scaler
+        self.unfilled = unfilled
         self.work_dir, self.name = work_dir, f"chunks-{name}"
         entries = work_dir.entries(self.name)
         self.known = {e["k"]: ChunkRecord.of_json(e["record"]) for e in entries}
 
     def make(self, number: int, rows: Table) -> tuple[ChunkRecord, Table]:
-        """Make sure that a chunk of rows is stored; return its record, and its rows as stored."""
-        codes: NDArray[np.float64] | None = None
-        if self.stored.expansion is not None and isinstance(rows, DenseTable):
-            codes = np.ascontiguousarray(rows.X.T, np.float64)
-            parts = self.stored.expansion.csr(codes, self.writer.dtype)
-            rows = SparseTable(*parts, rows.target, rows.weight, rows.offset, rows.retained)
-        table = self._as_stored(rows)
+        """Make sure that a chunk of rows is stored; return its record, and these rows as stored.
+
+        Those of the unfilled chunk are not among them.
+        """
+        stored = self._as_stored(rows)
+        whole = stored if number or self.unfilled is None else self.unfilled.with_rest(stored)
         record = self.known.get(number)
-        if record is None or record.rows != table.n_rows or not self._is_whole(number, record):
+        if record is None or record.rows != whole.n_rows or not self._is_whole(number, record):
+            codes, table = self._values(whole)
             record = self.writer.write_chunk(number, table, codes)
-        return record, table
+            if whole is stored:
+                return record, table
+        return record, self._values(stored)[1]
+
+    @property
+    def n_before(self) -> int:
+        """Rows of the unfilled chunk."""
+        return 0 if self.unfilled is None else self.unfilled.rows.n_rows
 
     def note(self, first: int, records: list[ChunkRecord]) -> None:
         """Record chunks from a number on as finished."""
@@ -98,7 +124,18 @@ class ChunkMaker:
             if self.known.get(number) != record:
                 self.work_dir.append(self.name, {"k": number, "record": record})
 
+    def _values(self, table: Table) -> tuple[NDArray[np.float64] | None, Table]:
+        """Return the codes (m, n) of rows that have these in place of values, and their values."""
+        if self.stored.expansion is None or not isinstance(table, DenseTable):
+            return None, table
+        codes = np.ascontiguousarray(table.X.T, np.float64)
+        parts = self.stored.expansion.csr(codes, self.writer.dtype)
+        own = SparseTable(*parts, table.target, table.weight, table.offset, table.retained)
+        return codes, own
+
     def _as_stored(self, table: Table) -> Table:
+        if self.stored.expansion is not None:
+            return table  # codes, which are stored as they are
         table = self.scaler.apply(table)
         if isinstance(table, DenseTable):
             return table
@@ -135,26 +172,50 @@ class GroupWriter:
         self.writer, self.chunk_bytes = maker.writer, max(chunk_bytes, 1)
         self._chunks_of_run = 1
 
-    def write(self, threads: int, report: Callable[[int, int], None]) -> WrittenRows:
+    def write(self, threads: int, tell: Tell) -> Generator[IngestProgress, None, WrittenRows]:
         """Store all rows, and reduce the statistics on the way.
 
         Parameters
         ----------
         threads
             How many leaves may be stored at once, where memory has room.
-        report
-            Called with the rows and the stored bytes of each leaf.
+        tell
+            Makes reports of the rows and the stored bytes of each leaf.
         """
         at_once = self._share_out(threads)
         leaves = self.leaves
         with ThreadPoolExecutor(at_once, "ingest-write") as pool:
-            return self._taken_in(ordered_map(pool, self.written, leaves, at_once), report)
+            written = ordered_map(pool, self.written, leaves, at_once)
+            return (yield from self._taken_in(written, tell))
 
-    def write_on(self, executor: Executor, report: Callable[[int, int], None]) -> WrittenRows:
-        """Do the same by tasks of a cluster."""
+    def write_on(
+        self, executor: Executor, tell: Tell, mend: Callable[[str], bool]
+    ) -> Generator[IngestProgress, None, WrittenRows]:
+        """Do the same by tasks of a cluster.
+
+        `mend` makes a damaged part anew, by its name, and says whether it could.
+        """
         self._share_out(executor.threads)
         leaves = ((leaf,) for leaf in self.leaves)
-        return self._taken_in(ordered_results(executor, "write", write_leaf, self, leaves), report)
+        results = ordered_results(executor, "write", leaf_or_damage, self, leaves)
+        return (yield from self._taken_in(self._mended(executor, results, mend), tell))
+
+    def _mended(
+        self, executor: Executor, results: Iterable[WrittenRows | DamagedPart],
+        mend: Callable[[str], bool],
+    ) -> Iterator[WrittenRows]:  # fmt: skip
+        """Yield leaves; one that met a damaged part is written once that is mended."""
+        mended = set[str]()
+        for leaf, own in zip(self.leaves, results, strict=True):
+            written, tried = own, set[str]()
+            while isinstance(written, DamagedPart):
+                part = written.part
+                if part is None or part in tried or not (part in mended or mend(part)):
+                    raise written
+                tried.add(part)
+                mended.add(part)
+                written = executor.result(executor.submit("write", leaf_or_damage, self, leaf))
+            yield written
 
     @property
     def leaves(self) -> list[range]:
@@ -162,15 +223,15 @@ class GroupWriter:
         return leaves_of(self.writer, self.parts.n_values(self.group))
 
     def _taken_in(
-        self, written: Iterable[WrittenRows], report: Callable[[int, int], None]
-    ) -> WrittenRows:
+        self, written: Iterable[WrittenRows], tell: Tell
+    ) -> Generator[IngestProgress, None, WrittenRows]:
         """Take leaves in, in their order."""
         whole: WrittenRows | None = None
         first = 0
         for own in written:
             self.maker.note(first, own.records)
             first += len(own.records)
-            report(own.rows.n_rows, _bytes_of(own.records))
+            yield from tell(own.rows.n_rows, _bytes_of(own.records))
             whole = own if whole is None else _joined(whole, own)
             del own
         assert whole is not None, "a data set has rows"
@@ -207,24 +268,30 @@ class GroupWriter:
         return WrittenRows(records, columns, rows)
 
     def _chunks(self, leaf: range) -> Iterator[tuple[int, Table]]:
-        """Yield the chunks of a leaf before they are stored: number and rows."""
-        size = self.writer.chunk_rows
+        """Yield the chunks of a leaf before they are stored: number and the rows that come."""
+        size, before = self.writer.chunk_rows, self.maker.n_before
         for first in range(leaf.start, leaf.stop, self._chunks_of_run):
             stop = min(first + self._chunks_of_run, leaf.stop)
-            start, end = first * size, min(stop * size, self.writer.n_rows)
+            start = max(first * size - before, 0)
+            end = min(stop * size, self.writer.n_rows) - before
             table, order = self.parts.run(
                 self.group, start, end, self.maker.stored.targets, self.writer.n_features
             )
             for number in range(first, stop):
-                at = number * size - start
-                yield number, Selection(table, order[at : at + size]).rows()
+                at = max(number * size - before, 0) - start
+                behind = (number + 1) * size - before - start
+                yield number, Selection(table, order[at:behind]).rows()
             del table, order
 
 
-def write_leaf(group: GroupWriter, leaf: range) -> WrittenRows:
-    """Store a leaf, in any process."""
+def leaf_or_damage(group: GroupWriter, leaf: range) -> WrittenRows | DamagedPart:
+    """Store a leaf, in any process; return what is damaged of the parts that it is read from."""
     return_freed_memory(group.budget.rows)
-    return group.written(leaf)
+    try:
+        return group.written(leaf)
+    except DamagedPart as error:
+        error.__cause__ = error.__context__ = None  # they would keep the rows read so far
+        return error.with_traceback(None)
 
 
 def leaves_of(writer: DatasetWriter, n_values: int) -> list[range]:

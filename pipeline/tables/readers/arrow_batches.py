@@ -24,15 +24,15 @@ Sizes = NDArray[np.int64]
 LISTED_BYTES = 32
 
 
-def validated(batches: Iterable[Any], name: str) -> Iterator[Any]:
-    """Yield the record batches of a file, each validated in full.
+def validated(batches: Iterable[Any], name: str, row: int = 1) -> Iterator[Any]:
+    """Yield the record batches of a file, from a row on, each validated in full.
 
     Raises
     ------
     BadInput
         A batch that cannot be read, or whose values are not what its type says; by column and row.
     """
-    following, row = iter(batches), 1
+    following = iter(batches)
     while True:
         with parsing(f"{name}, from row {row:,} on"):
             batch = next(following, None)
@@ -65,11 +65,11 @@ def _first_fault(rows: Any, error: Exception) -> tuple[str, Exception]:
 
 
 def cut(
-    batches: Iterable[Any], rows: int, n_bytes: int, where: str, budget: Budget
+    batches: Iterable[Any], rows: int, n_bytes: int, where: str, budget: Budget, first: int = 1
 ) -> Iterator[Any]:
     """Yield record batches of `rows` rows, fewer where these take more than `n_bytes`.
 
-    They do not depend on how the rows came in batches.
+    They do not depend on how the rows came in batches; `first` is the number of the first one.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def cut(
         A row that does not fit into the budget.
     """
     rest: list[Any] = []  # whose rows belong to the next piece, and are too few
-    n, filled, first = 0, 0, 1
+    n, filled = 0, 0
     for batch in _slices(batches, rows):
         ends, start = np.cumsum(sizes_of(batch)), 0
         while start < batch.num_rows:

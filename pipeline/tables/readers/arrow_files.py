@@ -6,8 +6,10 @@ asked for.  It comes on top of the budget.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -53,16 +55,30 @@ def _stream_of(address: Address) -> Iterator[Any]:
         yield stream
 
 
+class RowGroup(NamedTuple):
+    """A row group of a Parquet file."""
+
+    rows: int
+    n_bytes: int  # of its column chunks, decompressed
+
+
+def row_groups(file: Any) -> list[RowGroup]:
+    """Return the row groups of an open Parquet file."""
+    groups = (file.metadata.row_group(k) for k in range(file.num_row_groups))
+    return [RowGroup(group.num_rows, group.total_byte_size) for group in groups]
+
+
 def decompressed_bytes(file: Any) -> int:
     """Return the bytes of all column chunks of an open Parquet file."""
-    groups = (file.metadata.row_group(k) for k in range(file.num_row_groups))
-    return sum(group.total_byte_size for group in groups)
+    return sum(group.n_bytes for group in row_groups(file))
 
 
 def parquet_batches(
-    address: Address, names: Sequence[str], rows: int, n_bytes: int
+    address: Address, names: Sequence[str], rows: int, n_bytes: int, first: int = 0
 ) -> Iterator[Any]:
     """Yield validated record batches of some columns, of about `rows` rows and `n_bytes` at most.
+
+    They begin with the row `first`, counted from 0: row groups before it are not read.
 
     Words that are stored once are decoded to codes, as they may take any number of times what is
     stored.
@@ -73,11 +89,11 @@ def parquet_batches(
         A damaged file.
     """
     with _stream_of(address) as stream:
-        yield from _decoded(address, stream, names, rows, n_bytes)
+        yield from _decoded(address, stream, names, rows, n_bytes, first)
 
 
 def _decoded(
-    address: Address, stream: Any, names: Sequence[str], rows: int, n_bytes: int
+    address: Address, stream: Any, names: Sequence[str], rows: int, n_bytes: int, first: int
 ) -> Iterator[Any]:
     """Yield the rows of one row group after the other."""
     plain = pq.ParquetFile(stream, pre_buffer=False, buffer_size=LEAST_BUFFER)
@@ -95,16 +111,28 @@ def _decoded(
         stream, metadata=plain.metadata, read_dictionary=coded or None,
         **_reading_ahead(address, groups, places),
     )  # fmt: skip
+    starts = [0, *accumulate(group.num_rows for group in groups)]
+    begun = max(0, bisect_right(starts, first) - 1)  # the row group that it is in
     batches = (
         batch
-        for k, group in enumerate(groups)
+        for k, group in enumerate(groups[begun:], begun)
         for batch in file.iter_batches(
             _rows_at_once(group, places, rows, n_bytes),
             row_groups=[k], columns=list(names), use_threads=False,
         )
     )  # fmt: skip
-    for batch in validated(batches, address.name):
+    whole = validated(batches, address.name, starts[begun] + 1)
+    for batch in _without_first(whole, first - starts[begun]):
         yield from _with_words(batch, coded, kinds, n_bytes)
+
+
+def _without_first(batches: Iterator[Any], rows: int) -> Iterator[Any]:
+    """Yield batches but for a number of their first rows."""
+    for batch in batches:
+        left = min(rows, batch.num_rows)
+        rows -= left
+        if left < batch.num_rows or not left:
+            yield batch.slice(left) if left else batch
 
 
 def _require_described(file: Any, places: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
@@ -31,16 +31,19 @@ from fewpass.pipeline.tables.readers.arrow_batches import cut
 from fewpass.pipeline.tables.readers.arrow_files import (
     FILE_MARK,
     STREAM_MARK,
-    decompressed_bytes,
+    RowGroup,
     opened_ipc,
     opened_parquet,
     parquet_batches,
+    row_groups,
 )
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.source import (
+    SPAN_BYTES,
     Expected,
+    Extent,
     NumberColumns,
     Piece,
     PiecePlace,
@@ -53,6 +56,8 @@ from fewpass.storage.column_schema import Schema
 
 #: Bytes that a cell is taken to need where a file does not tell, and those of a number.
 CELL_BYTES, NUMBER_BYTES = 16, 8
+#: Of a row and the number of a piece in one: a file has fewer pieces.
+_NUMBER_BITS = 24
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
 #: A whole number that is written as one: with zeros in front it is a code, and text.
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
@@ -207,6 +212,7 @@ class TypedRows(TableReader):
     """Parts of typed columns; see `TableReader` for the methods."""
 
     packed: ClassVar[bool] = True
+    cuts_by_columns: ClassVar[bool] = True
     names: tuple[str, ...]
 
     def __init__(
@@ -245,13 +251,19 @@ class TypedRows(TableReader):
     def _pieces_of(
         self, part: Part, file: int, piece_bytes: int, used: Sequence[int]
     ) -> Iterator[Piece]:
-        rows = max(1, piece_bytes // (self._cell_bytes * max(1, len(used))))
-        names = [self._stored[k] for k in used if k < len(self._stored)]
+        rows, names = self._rows_of_piece(piece_bytes, used), self._stored_of(used)
         row, batches = 1, part.batches(names, rows, piece_bytes)
         pieces = cut(batches, rows, piece_bytes, part.name, part.budget)
         for number, batch in enumerate(pieces):
             yield Piece(PiecePlace(number, file), part.name, row, batch, batch.nbytes)
             row += batch.num_rows
+
+    def _rows_of_piece(self, piece_bytes: int, used: Sequence[int]) -> int:
+        """Return the rows of a piece, where its cells take no more than they are taken to."""
+        return max(1, piece_bytes // (self._cell_bytes * max(1, len(used))))
+
+    def _stored_of(self, used: Sequence[int]) -> list[str]:
+        return [self._stored[k] for k in used if k < len(self._stored)]
 
     def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         part = next(islice(self.parts(), span.file, None))
@@ -324,9 +336,9 @@ class ParquetRows(TypedRows):
     ) -> None:
         refuse_text_settings(options, "Parquet")
         looks = [_look(address) for address in addresses]
-        super().__init__(addresses, [schema for schema, _, _ in looks], options, expected)
-        self.n_rows = sum(rows for _, rows, _ in looks)
-        self._bytes = sum(size for _, _, size in looks)
+        super().__init__(addresses, [schema for schema, _ in looks], options, expected)
+        self._groups = [groups for _, groups in looks]
+        self.n_rows = sum(group.rows for groups in self._groups for group in groups)
         files = [address.name for address in addresses]
         self._folders = FolderColumns.of(files, self._stored, expected.schema)
         self.names = (*self._stored, *self._folders.types)
@@ -338,13 +350,31 @@ class ParquetRows(TypedRows):
 
     def expands_to(self) -> float:
         """Return the bytes of all column chunks, decompressed."""
-        return float(self._bytes)
+        return float(sum(group.n_bytes for groups in self._groups for group in groups))
 
     def parts(self) -> Iterable[Part]:
         return (Part(a.name, partial(parquet_batches, a), a.budget) for a in self._addresses)
 
     def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
-        return [*map(SourceSpan, range(len(self._addresses)))]
+        return [span for file, groups in enumerate(self._groups) for span in _spans(file, groups)]
+
+    def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        address, starts = self._addresses[span.file], self._starts_of(span.file)
+        rows, names = self._rows_of_piece(piece_bytes, used), self._stored_of(used)
+        at = PieceStart.of(span, starts, rows)
+        first, stop = at.row, starts[-1 if span.stop is None else span.stop]
+        batches = parquet_batches(address, names, rows, piece_bytes, first)
+        pieces = cut(batches, rows, piece_bytes, address.name, address.budget, first + 1)
+        while at.row < stop and (batch := next(pieces, None)) is not None:
+            end = PieceStart(at.row + batch.num_rows, at.number + 1)
+            extent = Extent(batch.num_rows, at.position, end.position)
+            place, row = PiecePlace(at.number, span.file), span.lines + at.row - first + 1
+            yield Piece(place, address.name, row, batch, batch.nbytes, extent)
+            at = end
+
+    def _starts_of(self, file: int) -> list[int]:
+        """Return the first row of every row group of a file, and the number of all rows."""
+        return [0, *accumulate(group.rows for group in self._groups[file])]
 
     def use_stored_types(self) -> None:
         super().use_stored_types()
@@ -362,10 +392,46 @@ def _called(kind: Any) -> str:
     return str(kind) if is_numeric(kind) else "text"
 
 
-def _look(address: Address) -> tuple[Any, int, int]:
-    """Return a file's schema, its rows, and the bytes of its column chunks, decompressed."""
+def _look(address: Address) -> tuple[Any, list[RowGroup]]:
+    """Return a file's schema, and its row groups."""
     with opened_parquet(address) as file:
-        return file.schema_arrow, file.metadata.num_rows, decompressed_bytes(file)
+        return file.schema_arrow, row_groups(file)
+
+
+def _spans(file: int, groups: Sequence[RowGroup]) -> list[SourceSpan]:
+    """Return spans of a Parquet file: of row groups that follow each other."""
+    firsts, n_bytes = [0], 0
+    for number, group in enumerate(groups):
+        if n_bytes >= SPAN_BYTES:
+            firsts.append(number)
+            n_bytes = 0
+        n_bytes += group.n_bytes
+    stops = [*firsts[1:], None]
+    return [SourceSpan(file, *ends) for ends in zip(firsts, stops, strict=True)]
+
+
+class PieceStart(NamedTuple):
+    """Where a piece begins, and how many pieces of its file do so before."""
+
+    row: int
+    number: int
+
+    @property
+    def position(self) -> int:
+        """Both, as one number."""
+        return self.row << _NUMBER_BITS | self.number
+
+    @classmethod
+    def of(cls, span: SourceSpan, starts: Sequence[int], rows: int) -> PieceStart:
+        """Return that of the first piece of a span of row groups, that begin at some rows.
+
+        Where nobody tells, the pieces before are taken to have `rows` rows each: true unless words
+        are so long that they have fewer.
+        """
+        if span.begin is not None:
+            return cls(span.begin >> _NUMBER_BITS, span.begin & (1 << _NUMBER_BITS) - 1)
+        number = -(-starts[span.first] // rows)
+        return cls(number * rows, number)
 
 
 class IpcRows(TypedRows):

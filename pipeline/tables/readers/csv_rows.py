@@ -36,6 +36,7 @@ from fewpass.pipeline.tables.readers.lines import (
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import (
     Expected,
+    Extent,
     NumberColumns,
     ParsedRows,
     Piece,
@@ -43,7 +44,6 @@ from fewpass.pipeline.tables.readers.source import (
     SourceSpan,
     TableCells,
     TableReader,
-    TextExtent,
 )
 from fewpass.solvers.kernels.shapes import Bytes
 
@@ -136,7 +136,7 @@ class CsvRows(TableReader):
             self._begins(self._first_of(address), address.name)
         for number, row, text, begin in self._texts_of(span, min(piece_bytes, _PIECE)):
             place, end = PiecePlace(number, span.file), begin + text.bytes.size
-            extent = TextExtent(text.rows, begin, end)
+            extent = Extent(text.rows, begin, end)
             head = begin if number == 0 else 0  # of the file
             yield Piece(place, address.name, row, text, end - begin + head, extent)
 
@@ -148,7 +148,7 @@ class CsvRows(TableReader):
         """Yield the pieces of a span: number, number of the first row, rows, where these begin."""
         address = self._addresses[span.file]
         quotes = Quotes(ord(self.delimiter)) if self.quotes and not address.spaced else NO_QUOTES
-        row, most = 1, max(1, _MOST_CELLS // self.n_cells)
+        row, most = 1 + span.lines, max(1, _MOST_CELLS // self.n_cells)
         with opened_text(address) as (stream, _):
             try:
                 for number, at, text in ranges_of(

@@ -28,10 +28,11 @@ from fewpass.pipeline.tables.readers.csv_quotes import (
 )
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
 from fewpass.pipeline.tables.readers.source import (
+    SPAN_BYTES,
+    Extent,
     Piece,
     PiecePlace,
     SourceSpan,
-    TextExtent,
 )
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.streams import opened
@@ -47,8 +48,6 @@ _HEAD_BYTES = 1 << 18
 #: What a cell that is encoded counts for at least, however short: a place, an entry and its values
 #: are some 40 bytes, of which Budget.piece has as many copies of text.
 TEXT_CELL_BYTES = 8
-#: Bytes of a span of plain text, about: a task of another process.
-SPAN_BYTES = 64 << 20
 #: Text in front of a span that says whether its first byte is inside of quotes.
 BEFORE_BYTES = 1 << 16
 WHOLE = SourceSpan(0)
@@ -390,10 +389,10 @@ def line_pieces(
     """
     spans = map(SourceSpan, range(len(addresses))) if span is None else [span]
     for one in spans:
-        address, line = addresses[one.file], 1
+        address, line = addresses[one.file], 1 + one.lines
         for number, text, at in text_pieces(address, piece_bytes, longest, cells, one):
             place, size = PiecePlace(number, one.file), text.bytes.size
-            extent = TextExtent(text.lines, at, at + size)
+            extent = Extent(text.lines, at, at + size)
             yield Piece(place, address.name, line, text, size, extent)
             line += text.lines
 

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.readers.finding import Address
     from fewpass.pipeline.tables.readers.label_texts import LabelTexts
     from fewpass.pipeline.tables.readers.seen_files import SeenFiles
+    from fewpass.pipeline.tables.readers.unlike_cells import UnlikeCells
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
 LISTED = 100
 #: Raw bytes of a piece, about.  Part of what a seed means: the order of rows, and which of them are
 #: held out, are drawn piece by piece.
 PIECE_BYTES = 4 << 20
+#: Bytes of a span of plain text, or of row groups, about: a task of another process.
+SPAN_BYTES = 64 << 20
 
 #: The largest value by type of number: finite, and such that the sums of fourth powers are, too.
 LARGEST: Mapping[str, float] = MappingProxyType(
@@ -117,16 +120,17 @@ class SourceSpan(NamedTuple):
     """Pieces of one file that follow each other and can be read alone, in another process."""
 
     file: int  # number of the file among those of the source
-    first: int = 0  # number of the first range of its text, where it is cut into such
+    first: int = 0  # number of the first range of its text, or row group, where it has several
     stop: int | None = None  # of the first one behind; None: to the end
-    begin: int | None = None  # byte where its first row begins; None: to be found, or guessed
+    begin: int | None = None  # position of its first row; None: to be found, or guessed
+    lines: int = 0  # lines of the file before that row, as far as they were counted
 
 
-class TextExtent(NamedTuple):
-    """Where in the text of a file the rows of a piece are."""
+class Extent(NamedTuple):
+    """Where in a file the rows of a piece are."""
 
     lines: int  # lines, or rows, that they take
-    begin: int  # bytes
+    begin: int  # position: of text a byte, of Parquet what `PieceStart.position` makes
     end: int
 
 
@@ -138,7 +142,7 @@ class Piece(NamedTuple):
     first_line: int  # number of its first line (or row) in the file, from 1
     content: Any  # what the reader that made it parses
     n_bytes: int  # size of the content, decompressed
-    extent: TextExtent | None = None  # None: its file is read in one span
+    extent: Extent | None = None  # None: its file is read in one span
 
     @property
     def where(self) -> str:
@@ -166,6 +170,7 @@ class ParsedRows(NamedTuple):
     texts: LabelTexts | None = None  # of targets that may be no floats; None: all are
     split: NDArray[np.float64] | None = None  # (n,) keys that rows are held out by, if asked for
     among: Among | None = None  # the rows that held-out ones are drawn from; None: these
+    words: tuple[tuple[str, int], ...] = ()  # columns of numbers, and how many cells were words
     passed: tuple[Any, ...] = ()  # the columns that are handed on as they are, Arrow arrays (n,)
 
 
@@ -224,10 +229,15 @@ class Source:
         """Return spans of some files that are all rows, in order; none: they are read as one."""
         return []
 
+    @property
+    def cuts_by_columns(self) -> bool:
+        """Whether it depends on the columns that are read where spans begin."""
+        return False
+
     def pieces_of(self, span: SourceSpan, piece_bytes: int) -> Iterator[Piece]:
         """Read the pieces of a span, the same as those of all `pieces`.
 
-        Lines are counted from the span's first one on.
+        Lines are counted from the span's first one on, behind those that it says are before.
         """
         raise NotImplementedError
 
@@ -252,13 +262,14 @@ class Source:
         return {}
 
     @property
-    def cell_notes(self) -> tuple[str, ...]:
-        """What cells of the rows read so far hold that the recipe was not made for."""
-        return ()
+    def unlike_cells(self) -> UnlikeCells | None:
+        """Cells of the rows read so far that the recipe was not made for; None: there are none."""
+        return None
 
-    def words_for_numbers(self) -> dict[str, int]:
-        """Return how many cells of each column of numbers were words, of the rows read so far."""
-        return {}
+    @property
+    def cell_notes(self) -> tuple[str, ...]:
+        """What these cells hold."""
+        return () if self.unlike_cells is None else tuple(self.unlike_cells.sentences())
 
     def threshold(self) -> float | None:
         """Return the key from which on rows are held out by a column; None: rows have no keys."""
@@ -299,6 +310,7 @@ class TableReader:
     magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
     unit: ClassVar[Literal["line", "row"]] = "row"  # what rows are counted in
+    cuts_by_columns: ClassVar[bool] = False  # as `Source` has it
 
     files: tuple[SourceFile, ...]
     names: tuple[str, ...] | None  # of the columns; None: the files name none

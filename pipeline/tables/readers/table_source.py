@@ -103,11 +103,8 @@ class TableSource(Source):
         return (*self.remarks, *self.cell_notes, *self._rows.notes)
 
     @property
-    def cell_notes(self) -> tuple[str, ...]:
-        return tuple(self._unlike.sentences())
-
-    def words_for_numbers(self) -> dict[str, int]:
-        return self._unlike.words()
+    def unlike_cells(self) -> UnlikeCells:
+        return self._unlike
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -187,6 +184,10 @@ class TableSource(Source):
     def spans(self, piece_bytes: int) -> list[SourceSpan]:
         return self._rows.spans(piece_bytes)
 
+    @property
+    def cuts_by_columns(self) -> bool:
+        return self._rows.cuts_by_columns
+
     def pieces_of(self, span: SourceSpan, piece_bytes: int) -> Iterator[Piece]:
         return self._rows.pieces_of(span, piece_bytes, self._cut_by)
 
@@ -209,7 +210,7 @@ class TableSource(Source):
             own = dict(zip(self._used, cells.columns, strict=True))
             features = [own[k] for k in self._columns.features]
             encoded = encode(self.recipe, features) if self.recipe else as_they_are(features)
-            self._unlike.note(piece, encoded, features)
+            words = self._unlike.note(piece, encoded, features)
             roles = self._roles.values(own, cells.n_rows, label_required=options.label_required)
             targets = roles.targets
             table = self._table_of(encoded, options, (targets.values, roles.weight, roles.offset))
@@ -218,7 +219,7 @@ class TableSource(Source):
                 table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
                 cells.faults, targets.texts,
             )  # fmt: skip
-        return self._good_rows(good, own, targets)
+        return self._good_rows(good, own, targets)._replace(words=words)
 
     @cached_property
     def _roles(self) -> RowRoles:

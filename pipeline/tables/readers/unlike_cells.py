@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.readers.columns import TableColumns
-from fewpass.pipeline.tables.readers.source import Piece
+from fewpass.pipeline.tables.readers.source import Piece, PiecePlace
 
 #: Characters of a word that are shown.
 _SHOWN = 40
@@ -27,26 +27,44 @@ class UnlikeCells:
 
     def __init__(self, columns: TableColumns) -> None:
         self._columns = columns
-        self._of_pieces: dict[tuple[str, int], _OfPiece] = {}
+        self._of_pieces: dict[tuple[int, int], _OfPiece] = {}  # by file and number
 
-    def note(self, piece: Piece, encoded: Any, cells: Sequence[Any]) -> None:
+    def note(self, piece: Piece, encoded: Any, cells: Sequence[Any]) -> tuple[tuple[str, int], ...]:
         """Note what a piece was encoded to (`applying.EncodedRows`); in any thread, once.
 
         Parameters
         ----------
         cells
             Arrow arrays (n,) of the features.
+
+        Returns
+        -------
+        tuple
+            Of each column with words its name, and how many there are.
         """
+        words: dict[int, int] = {}
         if encoded.words or encoded.gaps:
             words, gaps = (
                 {k: int(mask.sum()) for k, mask in masks} for masks in (encoded.words, encoded.gaps)
             )
             first = {k: str(cells[k][int(mask.argmax())])[:_SHOWN] for k, mask in encoded.words}
-            self._of_pieces[(piece.file, piece.first_line)] = _OfPiece(words, first, gaps)
+            self._of_pieces[piece.place.file, piece.place.number] = _OfPiece(words, first, gaps)
+        return tuple((self._name(k), n) for k, n in words.items())
 
-    def words(self) -> dict[str, int]:
-        """Return how many cells of each column of numbers were words, by its name."""
-        return {self._name(k): n for k, n in self._sum("words").items()}
+    def join(self, other: UnlikeCells) -> None:
+        """Take in what another process has noted of the same source."""
+        self._of_pieces |= other._of_pieces
+
+    def of(self, places: Iterable[PiecePlace]) -> list[Any]:
+        """Return what was noted of some pieces, as JSON."""
+        keys = [(place.file, place.number) for place in places]
+        return [[key, [*self._of_pieces[key]]] for key in keys if key in self._of_pieces]
+
+    def join_state(self, state: Sequence[Any]) -> None:
+        """Take in what `of` says of pieces in another process."""
+        for key, each in state:
+            numbered = ({int(k): value for k, value in dict(one).items()} for one in each)
+            self._of_pieces[key[0], key[1]] = _OfPiece(*numbered)
 
     def sentences(self) -> Iterator[str]:
         """Yield a sentence for every column with such cells."""

@@ -5,13 +5,14 @@ Whatever reads rows of files once goes through this: trainings, evaluations and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, PiecePlace, Source
 from fewpass.storage.ordered import ordered_map
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -32,20 +33,17 @@ class ParsedPiece(NamedTuple):
 
 
 def each_piece(
-    source: Source, piece_bytes: int, threads: int, in_flight: int,
-    work: Callable[[int, Piece], Result],
-) -> Generator[Result]:  # fmt: skip
+    pieces: Iterable[Item], threads: int, in_flight: int, work: Callable[[int, Item], Result]
+) -> Generator[Result]:
     """Yield work(number, piece) of all pieces in turn.
 
     Parameters
     ----------
-    piece_bytes
-        Of a piece's text, about.
     threads
         That work at a time.
     in_flight
         Most pieces in memory.
     """
     with ThreadPoolExecutor(threads, "fewpass-parse") as pool:
-        pieces = enumerate(source.pieces(piece_bytes))
-        yield from ordered_map(pool, lambda numbered: work(*numbered), pieces, in_flight)
+        numbered = enumerate(pieces)
+        yield from ordered_map(pool, lambda one: work(*one), numbered, in_flight)

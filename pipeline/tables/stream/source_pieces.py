@@ -61,7 +61,9 @@ class SourcePieces:
 
     def __iter__(self) -> Generator[ParsedPiece | None]:
         """Yield all pieces in turn; None for one that is passed over."""
-        return each_piece(self.source, PIECE_BYTES, self._threads, self.in_flight, self._parsed)
+        return each_piece(
+            self.source.pieces(PIECE_BYTES), self._threads, self.in_flight, self._parsed
+        )
 
     def _parsed(self, number: int, piece: Piece) -> ParsedPiece | None:
         if number in self.passed_over:

@@ -21,8 +21,8 @@ import pytest
 
 from fewpass.flows.orchestration.deployment_words import rewritten
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.lease import KEY, holder_of
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.lease import KEY, holder_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun

@@ -15,7 +15,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.explain import explain, explain_rows
 from fewpass.pipeline.explaining.importance import importance
 from fewpass.pipeline.explaining.score_terms import terms_of
-from fewpass.pipeline.explaining.term_shapes import ModelTerms
+from fewpass.pipeline.explaining.term_shapes import term_shapes
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.storage.dataset import Dataset
@@ -125,11 +125,10 @@ def test_shapes_say_what_rows_are_told(runs, tmp_path):
     """A curve at a row's value is the row's contribution, whatever the other columns are."""
     model, new = fewpass.load_model(runs / "spent-run"), str(runs / "new.csv")
     rows = explain_rows(model, [new], SourceOptions(unknown_features="ignore"), rows=200)
-    of_model = ModelTerms.of(model)
-    names = list(of_model.terms.names)
-    (city,) = of_model.shapes(names.index("city"))
+    shapes = term_shapes(model)
+    (city,) = shapes["city"]
     bars = dict(zip(city.points, city.contributions[0].tolist(), strict=True))
-    (temperature,) = of_model.shapes(names.index("temperature"))
+    (temperature,) = shapes["temperature"]
     low, high = temperature.points[0], temperature.points[-1]
     told = 0
     for row in rows:
@@ -145,7 +144,7 @@ def test_shapes_say_what_rows_are_told(runs, tmp_path):
             continue
         assert terms["temperature"].contribution == pytest.approx(expected, abs=0.02)
     assert told
-    titles = [shape.title for shape in of_model.shapes(names.index("day"))]
+    titles = [shape.title for shape in shapes["day"]]
     assert titles == ["day", "day: weekday", "day: month"]
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from fewpass.flows import cli
 from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.lease import KEY as LEASE
+from fewpass.pipeline.lease import Holder, Lease, holder_of
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.lease import KEY as LEASE
-from fewpass.pipeline.runs.lease import Holder, Lease, holder_of
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -12,8 +12,8 @@ import pytest
 
 import fewpass
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.scoring import prediction
-from fewpass.pipeline.scoring.prediction_folder import KEY
+from fewpass.pipeline.scoring import predicted_parts
+from fewpass.pipeline.scoring.folder_record import KEY
 
 
 def rows_of(n, seed):
@@ -114,7 +114,7 @@ def test_a_folder_killed_anywhere_and_begun_again_is_the_same(shop, tmp_path, mo
     assert (result.rows, result.files, result.done_before) == (153, 3, 0)
     files = sorted(p.relative_to(quiet) for p in quiet.rglob("*.parquet"))
     assert [str(p) for p in files] == [f"day=0{k}/part.parquet" for k in (5, 6, 7)]
-    real, calls = prediction.write_rows, []
+    real, calls = predicted_parts.written_rows, []
 
     class Killed(BaseException):
         pass
@@ -132,10 +132,10 @@ def test_a_folder_killed_anywhere_and_begun_again_is_the_same(shop, tmp_path, mo
                 raise Killed
             return made
 
-        monkeypatch.setattr(prediction, "write_rows", dying)
+        monkeypatch.setattr(predicted_parts, "written_rows", dying)
         with pytest.raises(Killed):
             predicted(shop, f"{out}/", "new", keep=["id"])
-        monkeypatch.setattr(prediction, "write_rows", real)
+        monkeypatch.setattr(predicted_parts, "written_rows", real)
         again = predicted(shop, f"{out}/", "new", keep=["id"])
         assert (again.rows, again.done_before) == (153, stop)
         for file in files:

@@ -13,7 +13,6 @@ from fewpass.pipeline.models.export.sql_select import as_select
 from fewpass.pipeline.models.serving.loaded_model import LoadedModel
 from fewpass.pipeline.tables.additive.choosing import with_form
 from fewpass.pipeline.tables.additive.rules import AskedForm
-from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from tests.conftest import PROJECT
 from tests.pipeline.models.export.exported_rows import expected_of, feeds_of, model_of, table
@@ -50,24 +49,6 @@ def test_served_one_by_one(model, rows, wanted):
     loaded = LoadedModel(model, "run", "1")
     got = [loaded.predict_one(row)["prediction"] for row in rows.to_pylist()]
     np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("gaps", ["of the sample", "only later"])
-def test_shapes_of_a_document_are_the_scores(gaps):
-    """By examples/score_shapes.py: numbers, words, dates, missing cells, several classes."""
-    program = runpy.run_path(str(PROJECT / "examples/score_shapes.py"), run_name="shapes")
-    names = ["age", "paid", "rooms", "city", "day", "at"]
-    some = table(400).select(names)
-    sample = some.drop_null() if gaps == "only later" else some
-    pairs = (("age", "city"), ("paid", "rooms"), ("day", "shop"), ("day", "age"), ("at", "paid"))
-    recipe = recipe_of(sample, pairs=[p for p in pairs if {*p} <= {*names}])
-    model = model_of(recipe, "softmax")
-    document = json.loads(as_json(model))["shapes"]
-    X = encoded(model.recipe, some)
-    wanted = X @ model.coef.T + model.intercept
-    got = [program["scores"](document, row) for row in some.to_pylist()]
-    np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
-    assert "shapes" not in json.loads(as_json(model_of(recipe_of(table(40)), "softmax")))
 
 
 def test_as_json_sql_and_onnx(model, rows, wanted):

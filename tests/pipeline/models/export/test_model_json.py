@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.models.export.export_formats import as_json
+from fewpass.pipeline.models.export.model_form import form_of
 from fewpass.pipeline.models.serving.one_row import row_scorer
 from tests.conftest import PROJECT
 from tests.pipeline.models.export.exported_rows import (
@@ -86,7 +87,7 @@ def test_true_is_true_and_1_is_1_however_they_are_written(program, learnt, given
     expected = expected_of(model, rows)["prediction"]
     assert len(set(expected.tolist())) == 12
     np.testing.assert_array_equal(expected_of(model, others)["prediction"], expected)
-    document, score = json.loads(as_json(model)), row_scorer(model)
+    document, score = json.loads(as_json(model)), row_scorer(form_of(model))
     for row, wanted in zip(written(others), expected, strict=True):
         assert program["predict"](document, row)["prediction"] == pytest.approx(wanted)
         assert score(row)[0] == pytest.approx(wanted)
@@ -105,18 +106,9 @@ def test_dates_are_read_as_predict_reads_them(program):
 def test_a_date_is_one_where_predict_takes_it_for_one(program):
     recipe, given, meant = odd_dates()
     model = model_of(recipe, "numbers")._replace(bounds=None)
-    document, score = json.loads(as_json(model)), row_scorer(model)
+    document, score = json.loads(as_json(model)), row_scorer(form_of(model))
     expected = expected_of(model, meant)["prediction"]
     assert len(set(expected.tolist())) == 6
     for row, wanted in zip(given.to_pylist(), expected, strict=True):
         assert program["predict"](document, row)["prediction"] == pytest.approx(wanted)
         assert score(row)[0] == pytest.approx(wanted)
-
-
-def test_weights_have_names_and_those_of_nothing_are_left_out(recipe):
-    model = model_of(recipe, "numbers")
-    model.coef[0, 3] = 0.0
-    document = json.loads(as_json(model))
-    assert document["n_outputs"] == recipe.n_outputs == len(document["weights"]) + 1
-    assert 3 not in {one["at"] for one in document["weights"]}
-    assert document["weights"][0]["name"] == recipe.outputs[0] == "age"

@@ -7,11 +7,11 @@ import pytest
 import fewpass
 from fewpass import abandon, evaluate, forget, ingest, models, publish, take
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.lease import LeaseLost
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.store_log import Overtaken
 from fewpass.pipeline.models.refresh.store_state import LEASE, run_of
 from fewpass.pipeline.models.refresh.work import RefreshWork
-from fewpass.pipeline.runs.lease import LeaseLost
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.dataset import Dataset

@@ -6,12 +6,12 @@ import pytest
 
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.models.refresh.listing import models
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.publishing import publish
 from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import REMOVED, remove_old_runs, runs_of

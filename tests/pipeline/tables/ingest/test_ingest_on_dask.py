@@ -4,6 +4,7 @@ import gzip
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,8 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest import mapping
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.tables.readers import lines
+from fewpass.pipeline.tables.ingest.span_map import SpanMap
+from fewpass.pipeline.tables.readers import arrow_rows, lines
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from testing.object_store import object_store
@@ -58,7 +60,12 @@ KINDS = {
         lambda t, p: csv.write_csv(t.select(sorted(t.column_names, reverse=p.stem == "1")), p),
         "csv", LABEL, 3 * 3,
     ),
-    "parquet": (lambda t, p: parquet.write_table(t, p, row_group_size=100), "parquet", LABEL, 3),
+    "parquet": (
+        lambda t, p: parquet.write_table(t, p, row_group_size=100), "parquet", LABEL, 3 * 3,
+    ),
+    "parquet of numbers": (
+        lambda t, p: parquet.write_table(t.drop("town"), p, row_group_size=7), "parquet", LABEL, 9,
+    ),
     "arrow": (lambda t, p: feather.write_feather(t, p, chunksize=100), "arrow", LABEL, 3),
     "jsonl": (
         lambda t, p: p.write_text("".join(f"{__import__('json').dumps(r)}\n" for r in t.to_pylist())),
@@ -72,6 +79,7 @@ def small(monkeypatch):
     """Pieces of 2 kB, in spans of five."""
     monkeypatch.setattr(mapping, "PIECE_BYTES", 2_000)
     monkeypatch.setattr(lines, "SPAN_BYTES", 10_000)
+    monkeypatch.setattr(arrow_rows, "SPAN_BYTES", 10_000)
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +94,19 @@ def plan_of(sources, place, **more):
     return IngestPlan(sources=tuple(map(str, sources)), dataset=str(place), **settings)
 
 
+class StoppedError(Exception):
+    """What ends an ingest in the middle."""
+
+
+def stopped(*_):
+    raise StoppedError
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_spans_make_the_set_that_threads_make(kind, shuffle, tmp_path, small, here, monkeypatch):
+def test_spans_and_their_records_make_the_set_that_threads_make(
+    kind, shuffle, tmp_path, small, here, monkeypatch
+):
     write, suffix, options, n_spans = KINDS[kind]
     files = [tmp_path / f"{k}.{suffix}" for k in range(FILES)]
     for k, file in enumerate(files):
@@ -102,13 +120,37 @@ def test_spans_make_the_set_that_threads_make(kind, shuffle, tmp_path, small, he
         return mapped(*given)
 
     monkeypatch.setattr(mapping, "mapped_or_refusal", noted)
+    with monkeypatch.context() as patch, pytest.raises(StoppedError):
+        patch.setattr(mapping.RowMapper, "_all_of", stopped)  # when all rows are in parts
+        ingest(plan_of(files, tmp_path / "dask", **how), executor=here)
+    monkeypatch.setattr(SpanMap, "map", stopped)
     made = ingest(plan_of(files, tmp_path / "dask", **how), executor=here)
-    assert len(spans) >= n_spans
+    assert len(spans) >= 2 * n_spans
     assert (made.fingerprint, made.test_fingerprint) == (
         expected.fingerprint, expected.test_fingerprint,
     )  # fmt: skip
     assert (made.files, made.notes, made.rows) == (expected.files, expected.notes, expected.rows)
     assert not (tmp_path / "dask" / ".ingest").exists()
+
+
+def test_cells_that_are_unlike_the_recipe_are_noted_by_whoever_reads_them(
+    tmp_path, small, here, monkeypatch
+):
+    csv.write_csv(table(0), tmp_path / "before.csv")
+    ingest(plan_of([tmp_path / "before.csv"], tmp_path / "before", options=LABEL))
+    rows = table(1).to_pandas().astype({"x1": object})
+    rows.loc[[3, 500], "x0"], rows.loc[[200, 700], "x1"] = None, ["much", "more"]
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    how = {"options": LABEL, "like": str(tmp_path / "before"), "test_fraction": 0.0}
+    expected = ingest(plan_of([tmp_path / "rows.csv"], tmp_path / "threads", **how))
+    with monkeypatch.context() as patch, pytest.raises(StoppedError):
+        patch.setattr(mapping.RowMapper, "_all_of", stopped)
+        ingest(plan_of([tmp_path / "rows.csv"], tmp_path / "dask", **how), executor=here)
+    monkeypatch.setattr(SpanMap, "map", stopped)
+    made = ingest(plan_of([tmp_path / "rows.csv"], tmp_path / "dask", **how), executor=here)
+    assert made.notes == expected.notes and made.fingerprint == expected.fingerprint
+    assert any("2 cells hold no number ('much', ...)" in note for note in made.notes)
+    assert any("2 cells are missing" in note for note in made.notes)
 
 
 def test_lines_of_spans_are_those_of_the_file(tmp_path, small, here):
@@ -158,6 +200,32 @@ def test_rows_that_only_seem_to_begin_in_a_span_are_read_where_they_do(
     assert refused[0] == refused[1]
 
 
+@pytest.mark.parametrize("long", [8, 900])
+def test_pieces_of_row_groups_are_those_of_the_file(long, tmp_path, small, here, monkeypatch):
+    """Long words make pieces of fewer rows, so that none begins where it was taken to."""
+    file = tmp_path / "rows.parquet"
+    rows = table(0)
+    words = ["w" * (long if k % 50 > 30 else 8) + f"{k % 90}" for k in range(N)]
+    parquet.write_table(rows.append_column("word", pa.array(words)), file, row_group_size=70)
+    options = {"options": LABEL | {"column": {"word": "hash"}}}
+    expected = ingest(plan_of([file], tmp_path / "threads", **options))
+    again, mapped = [], mapping.map_span
+    with monkeypatch.context() as patch:
+        patch.setattr(mapping, "map_span", lambda *span: again.append(span) or mapped(*span))
+        made = ingest(plan_of([file], tmp_path / "dask", **options), executor=here)
+    assert (made.fingerprint, made.rows) == (expected.fingerprint, expected.rows)
+    assert bool(again) == (long > 100)
+    y = rows.column("y").to_pylist()
+    bad = rows.set_column(rows.num_columns - 1, "y", pa.array([*y[:-1], None], pa.int8()))
+    parquet.write_table(bad.append_column("word", pa.array(words)), file, row_group_size=70)
+    refused = []
+    for executor in (None, here):
+        with pytest.raises(BadInput, match="row 900") as caught:
+            ingest(plan_of([file], tmp_path / "refused", **options), executor=executor)
+        refused.append(str(caught.value))
+    assert refused[0] == refused[1]
+
+
 def test_a_source_of_one_span_is_read_here_and_written_there(tmp_path, here):
     numbers = np.column_stack([table(0).column(f"x{j}").to_numpy() for j in range(5)])
     np.save(tmp_path / "rows.npy", np.column_stack([numbers, numbers[:, 0] > 0.0]))
@@ -190,6 +258,21 @@ def test_workers_of_which_one_is_killed_make_the_same_set(tmp_path):
         expected.fingerprint, expected.test_fingerprint,
     )  # fmt: skip
     assert [*Dataset.open(made.dataset).verify()] == []
+
+
+def test_a_set_that_is_there_needs_no_cluster(tmp_path, here):
+    file = tmp_path / "rows.svm"
+    file.write_text(libsvm(table(0)))
+    plan, opened = plan_of([file], tmp_path / "set"), []
+
+    @contextmanager
+    def opening():
+        opened.append(1)
+        yield here
+
+    made = [ingest(plan, executor=opening()) for _ in range(2)]
+    assert made[0].fingerprint == made[1].fingerprint
+    assert opened == [1]
 
 
 def test_rows_go_through_the_store_that_the_set_is_in(tmp_path, here):

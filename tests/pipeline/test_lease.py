@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.lease import (
+from fewpass.pipeline.lease import (
     KEY,
     LASTS_S,
     Holder,
@@ -20,6 +19,7 @@ from fewpass.pipeline.runs.lease import (
     holder_of,
     release_stale,
 )
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.folder import Folder
@@ -28,7 +28,7 @@ from testing.datasets import make
 
 HOLD = """
 import sys, time
-from fewpass.pipeline.runs.lease import Lease
+from fewpass.pipeline.lease import Lease
 from fewpass.storage.folder import Folder
 from fewpass.storage.seal import seal
 with Lease(Folder(sys.argv[1])):

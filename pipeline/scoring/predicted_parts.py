@@ -1,0 +1,299 @@
+"""Files predicted into a folder, part by part, by this process or by tasks of a cluster.
+
+A file of at most one span (readers/source.py: SPAN_BYTES), or one that can only be read from its
+beginning, becomes one file; another one becomes a file for each of its spans.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.memory import return_freed_memory
+from fewpass.pipeline.outputs import OutputFile
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.ordered_tasks import ordered_results, tasks_of_a_process
+from fewpass.pipeline.passes.packed import unpickled_once
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.folder_record import KEY, FolderRecord, RecordedPart
+from fewpass.pipeline.scoring.input_files import InputFile
+from fewpass.pipeline.scoring.predictor import PredictedColumns
+from fewpass.pipeline.scoring.scored_file import (
+    PredictedRows,
+    PredictionProgress,
+    PredictionResult,
+    ScoredOutput,
+    pieces_of_output,
+    written_rows,
+)
+from fewpass.pipeline.scoring.scored_rows import open_like
+from fewpass.pipeline.scoring.scoring_budget import scoring_budget
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.source import SPAN_BYTES, SourceSpan
+from fewpass.pipeline.tables.readers.source_spans import SpanChain
+from fewpass.pipeline.tables.readers.unlike_cells import UnlikeCells
+from fewpass.storage.kinds import inside_of_ours
+from fewpass.storage.locations import Location
+from fewpass.storage.whole_file import remove_abandoned
+
+Tell = Callable[[PredictionProgress], None]
+
+
+@unpickled_once
+class PartPredictor(NamedTuple):
+    """Predicts a file, or a span of it, into a file of its own; the same in any process."""
+
+    how: PredictedColumns
+    model: Model
+    options: SourceOptions
+    overwrite: bool
+    memory: int | None  # bytes of a process
+    threads: int | None  # that read and score a part
+    tasks: int = 1  # of a process, that share the memory
+
+    def on(self, executor: Executor) -> PartPredictor:
+        """Return the same for the workers of a cluster, which each predict a part a thread."""
+        return self._replace(threads=1, tasks=tasks_of_a_process(executor))
+
+    def predict(
+        self, spec: str, url: str, span: SourceSpan | None, tell: Tell = lambda _: None
+    ) -> PredictedRows:
+        """Predict; what is there under that name was looked at before, and gives way."""
+        out = self._output(url, span, tell)
+        make = self.how.maker(self.model, out)
+        return written_rows(make, self.model, [spec], self.options, out)
+
+    def spans(self, spec: str) -> list[SourceSpan]:
+        """Return the spans that a file is read by."""
+        out = self._output("", None)
+        budget, compute = scoring_budget(self.model, self.memory), self.how.maker(self.model, out)
+        source = open_like(self.model, [spec], self.options, budget, self.how.keep)
+        return source.spans(pieces_of_output(compute(True), out).bytes)
+
+    def _output(
+        self, url: str, span: SourceSpan | None, tell: Tell = lambda _: None
+    ) -> ScoredOutput:
+        return ScoredOutput(
+            url, True, self.how.keep, self.memory, self.threads, tell, is_free=True, span=span,
+            tasks=self.tasks,
+        )  # fmt: skip
+
+
+def _is_long(file: InputFile) -> bool:
+    return file.size > SPAN_BYTES
+
+
+def predicted_or_refusal(
+    predictor: PartPredictor,
+    spec: str,
+    url: str,
+    span: SourceSpan | None,
+    tell: Tell = lambda _: None,
+) -> PredictedRows | BadInput:
+    """Predict a part, in any process; return a refusal, which may be of rows of another part."""
+    try:
+        return_freed_memory(scoring_budget(predictor.model, predictor.memory).rows)
+        return predictor.predict(spec, url, span, tell)
+    except BadInput as error:
+        return error
+
+
+class _Part(NamedTuple):
+    """A part of a file."""
+
+    file: InputFile
+    name: str  # of the file that is made of it
+    span: SourceSpan | None  # None: all of the file
+    share: float  # of all bytes of the input
+    made: RecordedPart | None = None  # by an earlier call
+
+
+class FolderPrediction:
+    """Predicts files into a folder, and has the record tell of those that are done.
+
+    Parameters
+    ----------
+    predictor
+        Predicts a part.
+    record
+        Of the folder.
+    executor
+        Of a cluster whose workers predict; None: this process does.
+    tell
+        Called with how far it is.
+    """
+
+    def __init__(
+        self,
+        predictor: PartPredictor,
+        record: FolderRecord,
+        executor: Executor | None,
+        tell: Tell,
+    ) -> None:
+        self.results: list[PredictionResult] = []
+        self.refused: dict[str, BadInput] = {}  # by the address of the file
+        self.notes: list[str] = []
+        self._predictor, self._record, self._executor = predictor, record, executor
+        self._folder, self._tell = record.folder, tell
+        self._waiting = deque[_Part]()  # parts whose results are to come, in their order
+        self._file: InputFile | None = None  # whose parts come now
+        self._chain, self._unlike = SpanChain(), list[UnlikeCells]()
+        self._rows, self._share = 0, 0.0
+
+    def run(self, files: Sequence[InputFile], whole: int) -> None:
+        """Predict files, which are among `whole` bytes of input.
+
+        One that cannot be predicted is put among the `refused`, and nothing is left of it; others
+        go on.
+        """
+        self._share = 1.0 - sum(file.size for file in files) / (whole or 1)
+        if refusal := inside_of_ours(Location.of(self._folder.address(KEY))):
+            raise BadInput(refusal)
+        self._take_up([(file, [file.made]) for file in files if not _is_long(file)])
+        try:
+            for written in self._results(self._planned(files, whole or 1)):
+                while (part := self._waiting.popleft()).made is not None:
+                    self._pass_over(part, part.made)
+                self._take_in(part, written)
+        finally:
+            self._record.write()
+        self._begin(None)
+
+    # -- which parts there are ---------------------------------------------------------------------
+
+    def _planned(
+        self, files: Sequence[InputFile], whole: int
+    ) -> Iterator[tuple[str, str, SourceSpan | None]]:
+        """Yield what is to be predicted: address of a file, of what is made, and the span."""
+        for file in files:
+            for part in self._parts(file, file.size / whole):
+                if file.spec in self.refused:
+                    break
+                self._waiting.append(part)
+                if part.made is None:
+                    yield file.spec, self._folder.address(part.name), part.span
+
+    def _parts(self, file: InputFile, share: float) -> list[_Part]:
+        """Return the parts of a file; none of one that is refused."""
+        spans: list[SourceSpan] = []
+        try:
+            spans = self._predictor.spans(file.spec) if _is_long(file) else []
+        except BadInput as error:
+            self.refused[file.spec] = error
+        n = max(1, len(spans))
+        names = [file.part(k, n) for k in range(n)]
+        if _is_long(file) and file.spec not in self.refused:
+            self._take_up([(file, names)])
+        if file.spec in self.refused:
+            return []
+        made = self._record.made(file, names) or {}
+        each = zip(names, spans if n > 1 else [None], strict=True)
+        return [_Part(file, name, span, share / n, made.get(name)) for name, span in each]
+
+    def _take_up(self, named: Sequence[tuple[InputFile, Sequence[str]]]) -> None:
+        """Have the record say that files of these names are made; refuse what has none free."""
+        names = [name for _, own in named for name in own]
+        self._clear(names)
+        there = self._folder.sizes(names)
+        for file, own in named:
+            made = self._record.made(file, own)
+            taken = [name for name in own if name in there and name not in (made or {})]
+            try:
+                self._require_free(file, taken, begun=made is not None)
+            except BadInput as error:
+                self.refused[file.spec] = error
+            else:
+                self._record.begin(file, own)
+        self._record.write()
+
+    def _require_free(self, file: InputFile, taken: Sequence[str], *, begun: bool) -> None:
+        """Refuse names that something else has; what an earlier call began to make gives way."""
+        overwrite = begun or self._predictor.overwrite
+        for name in taken:
+            there = self._folder.address(name)
+            OutputFile(there, overwrite, (file.spec,), self._predictor.model.record).require_free()
+
+    def _clear(self, names: Sequence[str]) -> None:
+        """Make the folders of files; remove what killed calls have left half written there."""
+        if not self._folder.is_local:
+            return
+        by_place = dict[Path, set[str]]()
+        for name in names:
+            path = Path(self._folder.url) / name
+            by_place.setdefault(path.parent, set()).add(path.name)
+        for place, own in by_place.items():
+            place.mkdir(parents=True, exist_ok=True)
+            remove_abandoned(place, own)
+
+    # -- what becomes of them, in their order ------------------------------------------------------
+
+    def _results(
+        self, items: Iterator[tuple[str, str, SourceSpan | None]]
+    ) -> Iterator[PredictedRows | BadInput]:
+        predictor = self._predictor
+        if self._executor is not None:
+            return ordered_results(
+                self._executor, "predict", predicted_or_refusal, predictor, items
+            )
+        return (predicted_or_refusal(predictor, *item, self._within) for item in items)
+
+    def _again(self, part: _Part, span: SourceSpan) -> PredictedRows | BadInput:
+        given = part.file.spec, self._folder.address(part.name), span
+        if self._executor is None:
+            return predicted_or_refusal(self._predictor, *given)
+        task = self._executor.submit("predict", predicted_or_refusal, self._predictor, *given)
+        again: PredictedRows | BadInput = self._executor.result(task)
+        return again
+
+    def _begin(self, file: InputFile | None) -> None:
+        """Go on with the parts of a file; say what the cells of the one before were like."""
+        if file is self._file:
+            return
+        if self._unlike:
+            for other in self._unlike[1:]:
+                self._unlike[0].join(other)
+            self.notes += self._unlike[0].sentences()
+        self._file, self._chain, self._unlike = file, SpanChain(), []
+
+    def _pass_over(self, part: _Part, made: RecordedPart) -> None:
+        """Take a part as an earlier call has made it."""
+        self._begin(part.file)
+        if part.span is not None:
+            self._chain.begun(part.span)
+            self._chain.add(made.read)
+        self._report(part.share, made.rows)
+
+    def _take_in(self, part: _Part, written: PredictedRows | BadInput) -> None:
+        """Put a part on record, once it is sure that it was read from where it begins."""
+        self._begin(part.file)
+        is_refused = part.file.spec in self.refused
+        if part.span is not None and not is_refused:
+            span = self._chain.begun(part.span)
+            refused = isinstance(written, BadInput) and span.first > 0
+            if refused or not (isinstance(written, BadInput) or self._chain.fits(written.read)):
+                written = self._again(part, span)
+        if isinstance(written, BadInput):
+            if not is_refused:
+                self._record.refuse(part.file)
+            self.refused.setdefault(part.file.spec, written)
+        elif is_refused:
+            self._folder.delete(part.name)
+        else:
+            self._record.add(part.file, part.name, written)
+            self._chain.add(written.read)
+            self._unlike += [] if written.unlike is None else [written.unlike]
+            self.results.append(written.result)
+        self._report(part.share, 0 if isinstance(written, BadInput) else written.result.rows)
+
+    def _report(self, share: float, rows: int) -> None:
+        self._rows, self._share = self._rows + rows, min(1.0, self._share + share)
+        self._tell(PredictionProgress(self._rows, self._share))
+
+    def _within(self, now: PredictionProgress) -> None:
+        """Report rows of the part that is at work."""
+        part = self._waiting[-1]
+        share = part.share * now.fraction if part.span is None else 0.0
+        self._tell(PredictionProgress(self._rows + now.rows, min(1.0, self._share + share)))

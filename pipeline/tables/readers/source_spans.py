@@ -1,0 +1,92 @@
+"""Spans of a source, as a chain: each begins where the rows of the one before end.
+
+A task of another process reads a span alone.  It looks for the first row itself, which where quotes
+enclose cells may be a guess, and counts lines from there.  So whoever takes the results in turn
+looks whether the chain holds, and has a span that does not fit read again, as well as one with a
+row that is refused: then the span says where it begins, and in which line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from fewpass.pipeline.tables.readers.source import Piece, Source, SourceSpan
+
+
+class ReadExtent(NamedTuple):
+    """Where in a file the rows of a span are that was read."""
+
+    begin: int | None = None  # byte of the first one; None: there is none
+    end: int = 0  # byte behind the last one
+    lines: int = 0  # that they take, with the head of the file
+
+    def with_piece(self, piece: Piece, span: SourceSpan) -> ReadExtent:
+        """Return that of one piece more of a span."""
+        if piece.extent is None:  # its file is one span
+            return self
+        begin = piece.extent.begin if self.begin is None else self.begin
+        lines = piece.first_line - 1 + piece.extent.lines - span.lines
+        return ReadExtent(begin, piece.extent.end, lines)
+
+
+class ReadPieces:
+    """The pieces of a span, and where its rows are, once they are read.
+
+    Parameters
+    ----------
+    piece_bytes
+        Of a piece's text, about, as the spans were cut by.
+    """
+
+    def __init__(self, source: Source, span: SourceSpan, piece_bytes: int) -> None:
+        self._source, self._span, self._piece_bytes = source, span, piece_bytes
+        self.extent = ReadExtent()
+
+    def __iter__(self) -> Iterator[Piece]:
+        """Yield the pieces, in their order."""
+        for piece in self._source.pieces_of(self._span, self._piece_bytes):
+            self.extent = self.extent.with_piece(piece, self._span)
+            yield piece
+
+
+class SpanChain:
+    """Where the next span of a source begins, as the ones before were read."""
+
+    def __init__(self) -> None:
+        self._at = SourceSpan(-1)
+
+    def begun(self, span: SourceSpan) -> SourceSpan:
+        """Return the next span, with where it begins; to be called of each in turn."""
+        if span.file != self._at.file:
+            self._at = SourceSpan(span.file, begin=0)
+        if span.first:
+            span = span._replace(begin=self._at.begin, lines=self._at.lines)
+        return span
+
+    def fits(self, read: ReadExtent) -> bool:
+        """Whether the span was read from where it begins; the first of a file always is."""
+        return not self._at.begin or self._at.begin == read.begin
+
+    def add(self, read: ReadExtent) -> None:
+        """Go on behind the rows of a span."""
+        if read.begin is not None:
+            at = self._at
+            self._at = at._replace(begin=read.end, lines=at.lines + read.lines)
+
+
+def pieces_in_turn(
+    source: Source, spans: Sequence[SourceSpan], piece_bytes: int
+) -> Iterator[tuple[int, Piece]]:
+    """Yield the pieces of all spans, in this process, each with the number of its span.
+
+    Without spans those of the whole source.
+    """
+    if not spans:
+        yield from ((0, piece) for piece in source.pieces(piece_bytes))
+    chain = SpanChain()
+    for number, span in enumerate(spans):
+        pieces = ReadPieces(source, chain.begun(span), piece_bytes)
+        for piece in pieces:
+            yield number, piece
+        chain.add(pieces.extent)

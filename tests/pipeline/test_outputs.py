@@ -91,7 +91,7 @@ def test_what_predictions_never_replace(home, fewpass, case, overwrite, monkeypa
     (home / "aside").symlink_to(home / "set")
     (home / "folder.csv").mkdir(exist_ok=True)
     os.mkfifo(home / "pipe.csv")
-    monkeypatch.setattr("fewpass.pipeline.scoring.prediction.make_predictor", None)
+    monkeypatch.setattr("fewpass.pipeline.scoring.predictor.make_predictor", None)
     told = ["--overwrite"] if overwrite else []
     status, _, said = fewpass("predict", run, given, out, *told)
     assert (status, why in said) == (2, True), said

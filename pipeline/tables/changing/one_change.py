@@ -26,6 +26,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import ChangeRecord, SourceRecord, place_of_generation
+from fewpass.storage.new_file import sync_folder
 from fewpass.storage.set_generations import prune_generations, retain, roll_back
 from fewpass.storage.writer import DatasetWriter
 
@@ -62,6 +63,7 @@ def changing(plan: ChangePlan) -> Iterator[Change]:
         folder.require_writable()
     work_dirs = work_dirs_of(folders)
     with all_owned(work_dirs):
+        sync_folder(work_dirs[0].path)  # its lock says of what is durable there that it is ours
         training, test, notes = _opened(folders[0])
         if [one.folder.url for one in (training, test) if one] != [one.url for one in folders]:
             raise BusyPlace(f"{place} was ingested anew just now. Give the command again.")

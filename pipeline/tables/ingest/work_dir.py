@@ -23,7 +23,6 @@ from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import INSIDE
-from fewpass.storage.new_file import sync_folder
 from fewpass.storage.part_files import READ_AGAIN, DamagedPart
 from fewpass.storage.seal import seal, unseal
 
@@ -159,8 +158,6 @@ class WorkDir:
                     "Wait until it ends, or choose another folder."
                 ) from None
             if self._is_current(lock):
-                if not os.fstat(lock).st_size:  # of what is durable here it says that it is ours
-                    sync_folder(self.path)
                 return lock
             os.close(lock)  # its owner finished and removed it between our two calls
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from prefect.logging import get_run_logger
@@ -37,7 +37,7 @@ def ingest(plan: IngestPlan, execution: Execution) -> Any:
 
 def ingest_in_stages(plan: IngestPlan, execution: Execution) -> IngestResult:
     """Ingest, a Prefect task per stage; one that was killed is finished, one done is left alone."""
-    with IngestSession(plan, execution) as session, shown(plan) as show:
+    with closing(IngestSession(plan, execution)) as session, shown(plan) as show:
         for stage in session.stages():
             make_stage.with_options(task_run_name=stage.name)(session, stage, show)
         assert session.result is not None, "the last stage has ended"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from math import inf
-from types import TracebackType
-from typing import NamedTuple, Self, get_args
+from typing import NamedTuple, get_args
 
 from fewpass.flows.cluster import cluster_of
 from fewpass.pipeline.settings.execution import Execution
@@ -54,7 +53,7 @@ def stage_from(now: IngestProgress) -> IngestStage:
 
 
 class IngestSession:
-    """An ingest with the cluster it runs on; opened when first needed.
+    """An ingest with the cluster it runs on; opened when first needed, and to be closed.
 
     After an error both are let go, and the next stage begins again: with what spans and chunks are
     there already it is soon where it was.
@@ -65,17 +64,6 @@ class IngestSession:
         self._steps: Generator[IngestProgress, None, None] | None = None
         self._now: IngestProgress | None = None
         self.result: IngestResult | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def stages(self) -> Iterator[IngestStage]:
         """Yield the stages, each where the one before has ended."""

@@ -200,8 +200,7 @@ def _finished_or_made(
             _require_free(job)
             names = job.like.hashed_names if job.like else hashed_names_of(job.source)
             with opening as executor:
-                job = job._replace(executor=executor)
-                own = job
+                own = job._replace(executor=executor)
                 done, damaged = yield from gone_on(own, lambda mapped: _write(own, mapped, names))
         job.work_dir.clear()
     return done, damaged
@@ -317,8 +316,7 @@ def _write_one(
     facts = _facts(job, mapped) | {"rows": ROWS_OF[number]} | (pair.facts() if pair else {})
     target.mark(facts)
     stored = StoredAs(target_map, scaler, order, job.expansion)
-    made = yield from written(job, mapped, number, writer, stored, chunk_bytes)
-    records, columns, rows = made
+    records, columns, rows = yield from written(job, mapped, number, writer, stored, chunk_bytes)
     statistics = columns.sourced(order, mapped.n_features)
     writer.write_columns(statistics | makers_of(scaler.columns()), order)
     for work_dir in job.work_dirs:

@@ -1,5 +1,7 @@
 """An ingest in stages: the same set, few of them, each tried again from what is there."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ def expected(plan):
 @pytest.mark.parametrize("place", [HERE, CLUSTER], ids=["threads", "tasks"])
 def test_stages_make_the_set_and_tell_how_far_it_is(place, plan, expected):
     names, told = [], []
-    with IngestSession(plan, place) as session:
+    with closing(IngestSession(plan, place)) as session:
         for stage in session.stages():
             names.append(stage.name)
             told += session.advance(stage)
@@ -52,7 +54,7 @@ def test_stages_make_the_set_and_tell_how_far_it_is(place, plan, expected):
         assert 10 < len(shares) <= MOST_STAGES
         assert len({*shares}) == len(shares)
     assert len(told) > len(names)
-    with IngestSession(plan, place) as session:
+    with closing(IngestSession(plan, place)) as session:
         for stage in session.stages():
             assert [*session.advance(stage)] == []
     assert stage.name == "look at the sources"  # all was there
@@ -74,7 +76,7 @@ def test_a_stage_that_fails_is_tried_again_from_what_is_there(
         return made
 
     monkeypatch.setattr(spans, fails, fails_once)
-    with IngestSession(plan, CLUSTER) as session:
+    with closing(IngestSession(plan, CLUSTER)) as session:
         for stage in session.stages():
             for _ in range(2):  # as Prefect tries a task again
                 try:
@@ -90,7 +92,7 @@ def test_a_stage_that_fails_is_tried_again_from_what_is_there(
 
 
 def test_a_session_that_is_closed_leaves_the_work_to_the_next(plan, expected):
-    with IngestSession(plan, CLUSTER) as session:
+    with closing(IngestSession(plan, CLUSTER)) as session:
         for stage in session.stages():
             [*session.advance(stage)]
             if stage.name.startswith("map"):

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -332,12 +333,15 @@ def ingest_wide(at: str, seed: str) -> None:
     from fewpass.pipeline.tables.ingest.phases import ingest
     from fewpass.pipeline.tables.readers import lines
 
-    mapping.PIECE_BYTES = lines.SPAN_BYTES = 1_000
     plan = IngestPlan(
         sources=(f"{at}/rows.svm",), dataset=f"{at}/set", test_fraction=0.2, chunk_bytes="2048B",
         memory="128MB", seed=int(seed),
     )  # fmt: skip
-    with open_executor(Execution(threads=2)) as executor:
+    with (
+        patch.object(mapping, "PIECE_BYTES", 1_000),  # put back: others are forked of this process
+        patch.object(lines, "SPAN_BYTES", 1_000),
+        open_executor(Execution(threads=2)) as executor,
+    ):
         ingest(plan, executor=executor)
 
 
@@ -354,9 +358,12 @@ def predict_wide(at: str) -> None:
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.tables.readers import lines
 
-    scoring_budget.PIECE_BYTES = 1 << 9
-    predicted_parts.SPAN_BYTES = lines.SPAN_BYTES = 1 << 10
-    with open_executor(Execution(threads=2)) as executor:
+    with (
+        patch.object(scoring_budget, "PIECE_BYTES", 1 << 9),
+        patch.object(predicted_parts, "SPAN_BYTES", 1 << 10),
+        patch.object(lines, "SPAN_BYTES", 1 << 10),
+        open_executor(Execution(threads=2)) as executor,
+    ):
         predict(
             load_model(RunFolder(f"{at}/run")), [f"{at}/rows.csv"], f"{at}/out/", SourceOptions(),
             cluster=lambda: nullcontext(executor),

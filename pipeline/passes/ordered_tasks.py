@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.packed import Packed
 
 if TYPE_CHECKING:
@@ -42,6 +43,14 @@ def ordered_results(
             executor.compiled.add(name)
     while waiting:
         yield executor.result(waiting.popleft())
+
+
+def result_or_refusal(function: Callable[..., Any], *given: Any) -> Any:
+    """Return what a function returns, or the BadInput that it raises."""
+    try:
+        return function(*given)
+    except BadInput as error:
+        return error
 
 
 def threads_of(executor: Executor) -> int:

@@ -6,14 +6,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, nullcontext
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.passes.executor import Cluster
 from fewpass.pipeline.passes.ordered_tasks import tasks_of_a_process
 from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.runs.model import Model
@@ -35,6 +34,9 @@ from fewpass.pipeline.tables.readers.source import Piece, Source, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import ReadExtent, ReadPieces, pieces_in_turn
 from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
 from fewpass.solvers.protocol import add_parts
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Cluster
 
 Vector = NDArray[np.float64]
 

@@ -8,14 +8,13 @@ from contextlib import closing, nullcontext
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.passes.executor import Cluster
 from fewpass.pipeline.passes.ordered_tasks import tasks_of_a_process
 from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.planning.column_groups import with_groups
@@ -47,6 +46,9 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.storage.manifest import Labels
 from fewpass.storage.table import n_bytes
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Cluster
 
 Vector = NDArray[np.float64]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
@@ -17,6 +18,7 @@ from fewpass.pipeline.scoring.scored_file import PredictedRows
 from fewpass.pipeline.tables.readers.source_spans import ReadExtent
 from fewpass.storage.folder import Folder
 from fewpass.storage.seal import seal, unseal
+from fewpass.storage.whole_file import remove_abandoned
 
 #: What begins with _ is no data to whoever reads a folder of files.
 KEY = "_predictions.json"
@@ -93,7 +95,17 @@ class FolderRecord:
         self._made_by = json.loads(json.dumps(made_by))
         self.files = self._read(overwrite=overwrite, only_new=only_new)
         self._sizes = folder.sizes([name for one in self.files.values() for name in one.parts])
+        self.remove_unfinished([name for one in self.files.values() for name in one.parts])
         self._due = 0.0
+
+    def remove_unfinished(self, names: Collection[str]) -> None:
+        """Remove what killed calls have left half written of files of these names."""
+        by_place = dict[Path, set[str]]()
+        for path in (Path(self.folder.url) / name for name in names if self.folder.is_local):
+            by_place.setdefault(path.parent, set()).add(path.name)
+        for place, own in by_place.items():
+            if place.is_dir():
+                remove_abandoned(place, own)
 
     def _read(self, *, overwrite: bool, only_new: bool) -> dict[str, FileRecord]:
         try:

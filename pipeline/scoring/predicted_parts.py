@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.outputs import OutputFile
-from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.passes.ordered_tasks import ordered_results, tasks_of_a_process
+from fewpass.pipeline.passes.ordered_tasks import (
+    ordered_results,
+    result_or_refusal,
+    tasks_of_a_process,
+)
 from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.folder_record import KEY, FolderRecord, RecordedPart
@@ -37,7 +41,9 @@ from fewpass.pipeline.tables.readers.source_spans import SpanChain
 from fewpass.pipeline.tables.readers.unlike_cells import UnlikeCells
 from fewpass.storage.kinds import inside_of_ours
 from fewpass.storage.locations import Location
-from fewpass.storage.whole_file import remove_abandoned
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Executor
 
 Tell = Callable[[PredictionProgress], None]
 
@@ -86,19 +92,16 @@ def _is_long(file: InputFile) -> bool:
     return file.size > SPAN_BYTES
 
 
-def predicted_or_refusal(
+def predict_part(
     predictor: PartPredictor,
     spec: str,
     url: str,
     span: SourceSpan | None,
     tell: Tell = lambda _: None,
-) -> PredictedRows | BadInput:
-    """Predict a part, in any process; return a refusal, which may be of rows of another part."""
-    try:
-        return_freed_memory(scoring_budget(predictor.model, predictor.memory).rows)
-        return predictor.predict(spec, url, span, tell)
-    except BadInput as error:
-        return error
+) -> PredictedRows:
+    """Predict a part, in any process."""
+    return_freed_memory(scoring_budget(predictor.model, predictor.memory).rows)
+    return predictor.predict(spec, url, span, tell)
 
 
 class _Part(NamedTuple):
@@ -196,7 +199,9 @@ class FolderPrediction:
     def _take_up(self, named: Sequence[tuple[InputFile, Sequence[str]]]) -> None:
         """Have the record say that files of these names are made; refuse what has none free."""
         names = [name for _, own in named for name in own]
-        self._clear(names)
+        for place in {name.rpartition("/")[0] for name in names} if self._folder.is_local else ():
+            (Path(self._folder.url) / place).mkdir(parents=True, exist_ok=True)
+        self._record.remove_unfinished(names)
         there = self._folder.sizes(names)
         for file, own in named:
             made = self._record.made(file, own)
@@ -216,18 +221,6 @@ class FolderPrediction:
             there = self._folder.address(name)
             OutputFile(there, overwrite, (file.spec,), self._predictor.model.record).require_free()
 
-    def _clear(self, names: Sequence[str]) -> None:
-        """Make the folders of files; remove what killed calls have left half written there."""
-        if not self._folder.is_local:
-            return
-        by_place = dict[Path, set[str]]()
-        for name in names:
-            path = Path(self._folder.url) / name
-            by_place.setdefault(path.parent, set()).add(path.name)
-        for place, own in by_place.items():
-            place.mkdir(parents=True, exist_ok=True)
-            remove_abandoned(place, own)
-
     # -- what becomes of them, in their order ------------------------------------------------------
 
     def _results(
@@ -235,17 +228,20 @@ class FolderPrediction:
     ) -> Iterator[PredictedRows | BadInput]:
         predictor = self._predictor
         if self._executor is not None:
-            return ordered_results(
-                self._executor, "predict", predicted_or_refusal, predictor, items
-            )
-        return (predicted_or_refusal(predictor, *item, self._within) for item in items)
+            task = partial(result_or_refusal, predict_part)
+            return ordered_results(self._executor, "predict", task, predictor, items)
+        within = self._within
+        return (result_or_refusal(predict_part, predictor, *item, within) for item in items)
 
     def _again(self, part: _Part, span: SourceSpan) -> PredictedRows | BadInput:
-        given = part.file.spec, self._folder.address(part.name), span
+        given = predict_part, self._predictor, part.file.spec, self._folder.address(part.name), span
+        again: PredictedRows | BadInput
         if self._executor is None:
-            return predicted_or_refusal(self._predictor, *given)
-        task = self._executor.submit("predict", predicted_or_refusal, self._predictor, *given)
-        again: PredictedRows | BadInput = self._executor.result(task)
+            again = result_or_refusal(*given)
+        else:
+            again = self._executor.result(
+                self._executor.submit("predict", result_or_refusal, *given)
+            )
         return again
 
     def _begin(self, file: InputFile | None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.passes.executor import Cluster
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.output_table import OutputTable
 from fewpass.pipeline.scoring.predicted_parts import PartPredictor, Tell
@@ -21,6 +21,9 @@ from fewpass.pipeline.scoring.table_choice import output_table
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.storage.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Cluster
 
 
 def predict(

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.passes.executor import Cluster
 from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.pipeline.scoring.folder_record import FolderRecord
 from fewpass.pipeline.scoring.input_files import input_files
@@ -19,7 +17,9 @@ from fewpass.pipeline.scoring.output_table import OutputTable, source_version
 from fewpass.pipeline.scoring.predicted_parts import FolderPrediction, PartPredictor, Tell
 from fewpass.pipeline.scoring.scored_file import PredictionProgress, PredictionResult
 from fewpass.storage.folder import Folder
-from fewpass.storage.whole_file import remove_abandoned
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Cluster
 
 
 def is_folder(output: str) -> bool:
@@ -61,7 +61,6 @@ def predict_folder(
     made_by = {"weights": weights_digest(predictor.model.weights), "settings": settings}
     folder = Folder(output.rstrip("/"))
     record = FolderRecord(folder, made_by, overwrite=predictor.overwrite, only_new=only_new)
-    _remove_partial(folder, [name for one in record.files.values() for name in one.parts])
     todo = [file for file in files if not record.is_done(file)]
     results, notes = [], []
     if todo:
@@ -129,16 +128,6 @@ def _require_all(refused: dict[str, BadInput], n_files: int) -> None:
         raise BadInput(
             f"{first}{others} {n_files - len(refused):,} of {n_files:,} files are predicted."
         ) from first
-
-
-def _remove_partial(folder: Folder, made: Sequence[str]) -> None:
-    """Remove what a killed call has left of files, those among them that are done by now."""
-    names: dict[Path, set[str]] = {}
-    for path in (Path(folder.url) / name for name in made if folder.is_local):
-        names.setdefault(path.parent, set()).add(path.name)
-    for place, own in names.items():
-        if place.is_dir():
-            remove_abandoned(place, own)
 
 
 def _summary(

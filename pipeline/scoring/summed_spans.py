@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fewpass.pipeline.budget import Budget
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
-from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.passes.ordered_tasks import ordered_results
+from fewpass.pipeline.passes.ordered_tasks import ordered_results, result_or_refusal
 from fewpass.pipeline.tables.readers.source import SourceSpan
-from fewpass.pipeline.tables.readers.source_spans import SpanChain
+from fewpass.pipeline.tables.readers.source_spans import in_chain
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.passes.executor import Executor
 
 
 class SpanSummer(Protocol):
@@ -29,25 +31,17 @@ def sums_by_tasks(
     executor: Executor, name: str, summer: SpanSummer, spans: Sequence[SourceSpan]
 ) -> Iterator[Any]:
     """Yield the sums of all spans in turn; BadInput of the first row that cannot be taken."""
-    chain, items = SpanChain(), ((span,) for span in spans)
-    results = ordered_results(executor, name, sums_or_refusal, summer, items)
-    for span, result in zip(spans, results, strict=True):
-        sums, begun = result, chain.begun(span)
-        if isinstance(sums, BadInput) or not chain.fits(sums.read):
-            sums = executor.result(executor.submit(name, sums_of_span, summer, begun))
-        chain.add(sums.read)
-        yield sums
+    items, task = ((span,) for span in spans), partial(result_or_refusal, sums_of_span)
+    results = ordered_results(executor, name, task, summer, items)
+
+    def again(_number: int, span: SourceSpan) -> Any:
+        return executor.result(executor.submit(name, sums_of_span, summer, span))
+
+    for one in in_chain(spans, results, lambda sums, _span: sums.read, again):
+        yield one.result
 
 
 def sums_of_span(summer: SpanSummer, span: SourceSpan) -> Any:
     """Return the sums of a span, in any process."""
     return_freed_memory(summer.budget.rows)
     return summer.of_span(span)
-
-
-def sums_or_refusal(summer: SpanSummer, span: SourceSpan) -> Any:
-    """Return the sums of a span, or a refusal, which may be of rows that begin elsewhere."""
-    try:
-        return sums_of_span(summer, span)
-    except BadInput as error:
-        return error

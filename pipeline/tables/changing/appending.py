@@ -40,10 +40,11 @@ from fewpass.pipeline.tables.changing.one_change import (
     NextGeneration,
     changing,
 )
-from fewpass.pipeline.tables.ingest import phases
+from fewpass.pipeline.tables.ingest import job_steps
 from fewpass.pipeline.tables.ingest.ingest_job import IngestJob, opened
+from fewpass.pipeline.tables.ingest.job_steps import RowForm, Steps
 from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
-from fewpass.pipeline.tables.ingest.phases import RowForm, Steps
+from fewpass.pipeline.tables.ingest.phases import source_records, versions
 from fewpass.pipeline.tables.ingest.piece_map import TEST, TRAINING
 from fewpass.pipeline.tables.ingest.progress import FileRows, IngestProgress, Ticker, files_of
 from fewpass.pipeline.tables.ingest.read_counts import ReadCounts
@@ -128,7 +129,7 @@ def append(
     began = time.perf_counter()
     return_freed_memory(plan.budget.rows)
     with changing(plan) as change:
-        result = _Append(plan, change, progress, phases.opening_of(executor)).run()
+        result = _Append(plan, change, progress, job_steps.opening_of(executor)).run()
     took = {"seconds": time.perf_counter() - began, "peak_memory_bytes": peak_memory_bytes()}
     return result.model_copy(update=took)
 
@@ -169,8 +170,8 @@ class _Append:
             return self._result(self.dataset, self.change.test).model_copy(update={"already": True})
         with self.opening as executor:
             job = self._job(source, executor)
-            steps = phases.gone_on(job, lambda mapped: self._written(job, mapped))
-            (now, *tested), _ = phases.run_to_the_end(steps, self._show)
+            steps = job_steps.gone_on(job, lambda mapped: self._written(job, mapped))
+            (now, *tested), _ = job_steps.run_to_the_end(steps, self._show)
         job.work_dir.clear()
         return self._result(now, tested[0] if tested else None).model_copy(
             update={
@@ -202,7 +203,7 @@ class _Append:
         sets = [one for one in (self.dataset, self.change.test) if one is not None]
         self.n_new = [mapped.parts.n_rows(number) for number in range(len(sets))] + [0]
         self._refuse_words(sum(self.n_new))
-        self._require_form(phases.form_of(job, mapped))
+        self._require_form(job_steps.form_of(job, mapped))
         job.ticker.begin_writing(sum(self.n_new))
         files = taken_of(job.source)
         record = {"change": "append", "digest": self._digest(files), "files": files}
@@ -224,8 +225,8 @@ class _Append:
         made = NextGeneration(before, n_new + (0 if unfilled is None else unfilled.rows.n_rows))
         target_map, order = job.target_map(mapped.counts), before.column_order
         stored = StoredAs(target_map, Scaler.of(before), order, job.expansion)
-        chunk_bytes = phases.decoded_bytes(job, mapped, number) * one.chunk_rows // n_new
-        new = yield from phases.written(
+        chunk_bytes = job_steps.decoded_bytes(job, mapped, number) * one.chunk_rows // n_new
+        new = yield from job_steps.written(
             job, mapped, number, made.writer, stored, chunk_bytes, unfilled
         )
         weights_that_count(new.rows.weights, n_new)
@@ -233,7 +234,7 @@ class _Append:
         columns = joined_columns(
             [before, _NewRows(n_new, new.columns.sourced(order, before.n_features))]
         )
-        files = AddedFiles(phases.source_records(job), mapped.read.skipped, phases.versions())
+        files = AddedFiles(source_records(job), mapped.read.skipped, versions())
         for work_dir in job.work_dirs:
             work_dir.require_owned()
         return made.commit(

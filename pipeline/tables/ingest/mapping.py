@@ -11,13 +11,13 @@ from concurrent.futures import Executor as Pool
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from copy import copy
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.passes.ordered_tasks import ordered_results
+from fewpass.pipeline.passes.ordered_tasks import ordered_results, result_or_refusal
 from fewpass.pipeline.rows.scaling import Measured, Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
@@ -39,7 +39,6 @@ from fewpass.pipeline.tables.ingest.span_map import (
     SpanMap,
     map_again,
     map_span,
-    mapped_or_refusal,
     span_of,
 )
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
@@ -49,7 +48,7 @@ from fewpass.pipeline.tables.readers.source import (
     Piece,
     SourceSpan,
 )
-from fewpass.pipeline.tables.readers.source_spans import SpanChain
+from fewpass.pipeline.tables.readers.source_spans import in_chain
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.ordered import ordered_map
@@ -130,16 +129,15 @@ class RowMapper:
                 pass
         span_map, spans = self._span_map(), enumerate(self.spans)
         parts = self._parts(self.source.estimated_bytes(), 0)
-        results = ordered_results(executor, "map", mapped_or_refusal, span_map, spans)
-        chain = SpanChain()
-        for number, (span, mapped) in enumerate(zip(self.spans, results, strict=True)):
-            own, of, begun = mapped, span, chain.begun(span)
-            if isinstance(own, BadInput) or not chain.fits(own.read(span)):
-                of = begun
-                own = executor.result(executor.submit("map", map_span, span_map, number, begun))
-            yield from self._take_in_span(own, begun.lines - of.lines)
-            chain.add(own.read(of))
-            for part in own.parts:
+        task = partial(result_or_refusal, map_span)
+        results = ordered_results(executor, "map", task, span_map, spans)
+
+        def again(number: int, span: SourceSpan) -> Any:
+            return executor.result(executor.submit("map", map_span, span_map, number, span))
+
+        for mapped, _, lines in in_chain(self.spans, results, MappedSpan.read, again):
+            yield from self._take_in_span(mapped, lines)
+            for part in mapped.parts:
                 parts.append(part)
         return self._all_of(parts)
 

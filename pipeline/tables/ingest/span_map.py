@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
@@ -88,14 +87,6 @@ def map_span(span_map: SpanMap, number: int, span: SourceSpan) -> MappedSpan:
     """Map a span, in any process, unless that was done before."""
     return_freed_memory(span_map.pieces.plan.budget.rows)
     return span_map.recorded(number, span) or span_map.map(number, span)
-
-
-def mapped_or_refusal(span_map: SpanMap, number: int, span: SourceSpan) -> MappedSpan | BadInput:
-    """Map a span; return a refusal, which may be of rows that begin elsewhere."""
-    try:
-        return map_span(span_map, number, span)
-    except BadInput as error:
-        return error
 
 
 def map_again(span_map: SpanMap, number: int, span: SourceSpan) -> MappedSpan:

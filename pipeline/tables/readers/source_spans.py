@@ -8,9 +8,10 @@ row that is refused: then the span says where it begins, and in which line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.source import Piece, Source, SourceSpan
 
 
@@ -73,6 +74,40 @@ class SpanChain:
         if read.begin is not None:
             at = self._at
             self._at = at._replace(begin=read.end, lines=at.lines + read.lines)
+
+
+class ChainedResult(NamedTuple):
+    """What became of a span."""
+
+    result: Any
+    span: SourceSpan  # as it was read
+    lines: int  # of its file before it, that `span` does not say
+
+
+def in_chain(
+    spans: Sequence[SourceSpan],
+    results: Iterable[Any],
+    extent: Callable[[Any, SourceSpan], ReadExtent],
+    again: Callable[[int, SourceSpan], Any],
+) -> Iterator[ChainedResult]:
+    """Yield the results of all spans in turn, each of rows that begin where those before end.
+
+    Parameters
+    ----------
+    results
+        Of the spans; BadInput, too, which may be of rows that begin elsewhere.
+    extent
+        Returns where the rows are that a result is of, by the span that was read.
+    again
+        Reads the span of a number once more, which says where it begins; raises its BadInput.
+    """
+    chain = SpanChain()
+    for number, (span, given) in enumerate(zip(spans, results, strict=True)):
+        result, read, begun = given, span, chain.begun(span)
+        if isinstance(result, BadInput) or not chain.fits(extent(result, read)):
+            result, read = again(number, begun), begun
+        yield ChainedResult(result, read, begun.lines - read.lines)
+        chain.add(extent(result, read))
 
 
 def pieces_in_turn(

@@ -1,5 +1,6 @@
 """An ingest in stages: the same set, few of them, each tried again from what is there."""
 
+import threading
 from contextlib import closing
 
 import numpy as np
@@ -65,12 +66,13 @@ def test_stages_make_the_set_and_tell_how_far_it_is(place, plan, expected):
 def test_a_stage_that_fails_is_tried_again_from_what_is_there(
     fails, spans, plan, expected, monkeypatch
 ):
-    done, failed, own = [], [], getattr(spans, fails)
+    done, failed, own, one = [], [], getattr(spans, fails), threading.Lock()
 
     def fails_once(self, *given):
-        if len(done) == 7 and not failed:
-            failed.append(1)
-            raise OSError("a worker's disk is full")
+        with one:  # called from threads of the cluster
+            if len(done) >= 7 and not failed:
+                failed.append(1)
+                raise OSError("a worker's disk is full")
         made = own(self, *given)
         done.append(given[0])
         return made

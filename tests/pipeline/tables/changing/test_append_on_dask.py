@@ -12,7 +12,7 @@ from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.settings.change_plans import AppendPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.tables.changing.appending import append
-from fewpass.pipeline.tables.ingest import mapping, phases
+from fewpass.pipeline.tables.ingest import job_steps, mapping
 from fewpass.pipeline.tables.ingest.piece_map import TRAINING
 from fewpass.pipeline.tables.readers import lines
 from fewpass.storage.dataset import Dataset
@@ -59,13 +59,13 @@ def test_workers_make_the_generation_that_threads_make(kind, tmp_path, small, he
     write, settings = KINDS[kind]
     if settings.get("shuffle", True):
         settings = settings | {"test_fraction": 0.2}
-    made_by, spans, mapped = [], [], mapping.mapped_or_refusal
+    made_by, spans, mapped = [], [], mapping.map_span
 
     def noted(*given):
         spans.append(given)
         return mapped(*given)
 
-    monkeypatch.setattr(mapping, "mapped_or_refusal", noted)
+    monkeypatch.setattr(mapping, "map_span", noted)
     for k, executor in enumerate((None, None, here)):
         place = tmp_path / f"{k}"
         place.mkdir()
@@ -153,7 +153,7 @@ def test_rows_that_an_earlier_call_left_damaged_are_read_anew(tmp_path, small, h
         (tmp_path / name).mkdir()
         new = made(tmp_path, write_table, tmp_path / name / "D", **how)
     expected = fewpass.append(tmp_path / "threads/D", new)
-    written, fails = phases.written, [DamagedPart("a part is not as it was written"), Cut()]
+    written, fails = job_steps.written, [DamagedPart("a part is not as it was written"), Cut()]
 
     def failing(job, mapped, number, *others):
         assert not list(Dataset.open(str(tmp_path / "workers/D-test")).verify())
@@ -161,7 +161,7 @@ def test_rows_that_an_earlier_call_left_damaged_are_read_anew(tmp_path, small, h
             raise fails.pop()
         return written(job, mapped, number, *others)
 
-    monkeypatch.setattr(phases, "written", failing)
+    monkeypatch.setattr(job_steps, "written", failing)
     with pytest.raises(Cut):
         append(plan_of(new, tmp_path / "workers/D"), executor=here)
     got = append(plan_of(new, tmp_path / "workers/D"), executor=here)

@@ -214,8 +214,19 @@ def text_pieces(
 
 def spans_of(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
     """Return spans of text files: ranges of plain text, and all of other files."""
+    return _cut(addresses, n_bytes, max(1, SPAN_BYTES // n_bytes))
+
+
+def ranges_apart(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
+    """Return spans of one range each; none where a file can only be read from its beginning."""
+    spans = _cut(addresses, n_bytes, 1) if all(map(_is_as_stored, addresses)) else []
+    whole = (addresses[span.file] for span in spans if not span.first and span.stop is None)
+    return [] if any((address.size or 0) > n_bytes for address in whole) else spans
+
+
+def _cut(addresses: Sequence[Address], n_bytes: int, together: int) -> list[SourceSpan]:
+    """Return spans of so many ranges; of a file that is read from its beginning there is one."""
     spans: list[SourceSpan] = []
-    together = max(1, SPAN_BYTES // n_bytes)
     for file, address in enumerate(addresses):
         ranges = -(-(address.size or 0) // n_bytes)
         if ranges <= together or not _is_plain(address):
@@ -227,11 +238,14 @@ def spans_of(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
     return spans
 
 
+def _is_as_stored(address: Address) -> bool:
+    is_another = address.compression or address.charset or address.spaced
+    return not is_another and address.name != STANDARD_INPUT
+
+
 def _is_plain(address: Address) -> bool:
     """Whether text is as it is stored, so that reading may begin anywhere."""
-    if address.compression or address.charset or address.spaced:
-        return False
-    if address.name == STANDARD_INPUT:
+    if not _is_as_stored(address):
         return False
     with opened(address) as (stream, _):
         head = stream.read(LOOKED_AT)

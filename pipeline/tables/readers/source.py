@@ -229,6 +229,10 @@ class Source:
         """Return spans of some files that are all rows, in order; none: they are read as one."""
         return []
 
+    def ranges(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        """Return spans of a piece or some each, if threads can read the text of files apart."""
+        return []
+
     @property
     def cuts_by_columns(self) -> bool:
         """Whether it depends on the columns that are read where spans begin."""
@@ -350,6 +354,10 @@ class TableReader:
 
     def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
         """Return spans of some files that are all rows; see `Source.spans`."""
+        return []
+
+    def ranges(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        """Return spans of a piece or some each; see `Source.ranges`."""
         return []
 
     def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:

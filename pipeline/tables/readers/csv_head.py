@@ -165,7 +165,7 @@ def _are_text(text: bytes, head: CsvHead) -> bool:
     """
     lines = [line.rstrip("\r\n") for line in _lines(text)[head.before :] if line.strip()]
     n, mark = lines[0].count(head.delimiter), re.escape(head.delimiter)
-    quoted = [line for line in lines if re.search(rf'(?:^|{mark})"', line)]
+    quoted = [*filter(re.compile(rf'(?:^|{mark})"').search, lines)]
     whole = sum(line.count(head.delimiter) == n for line in lines)
     if not n or 2 * len(quoted) >= len(lines) or whole < _WHOLE * len(lines):
         return False

@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, Any
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.passes.ordered_tasks import ordered_results, result_or_refusal
+from fewpass.pipeline.passes.ordered_tasks import (
+    ordered_results,
+    result_or_refusal,
+    tasks_of_a_process,
+)
 from fewpass.pipeline.rows.scaling import Measured, Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
@@ -135,7 +139,7 @@ class RowMapper:
         with closing(self._with_first_parsed(read)) as pieces:  # those that decide on the scaling
             while self.scale is None and next(pieces, None) is not None:
                 pass
-        span_map, spans = self._span_map(), enumerate(self.spans)
+        span_map, spans = self._span_map(executor), enumerate(self.spans)
         parts = self._parts(self.source.estimated_bytes(), 0)
         task = partial(result_or_refusal, map_span)
         results = ordered_results(executor, "map", task, span_map, spans)
@@ -153,14 +157,15 @@ class RowMapper:
         """Have the span mapped again that a part is of; False where it is of none."""
         numbered = span_of(part, self.spans) if self.is_divisible else None
         if numbered is not None:
-            executor.result(executor.submit("map", map_again, self._span_map(), *numbered))
+            executor.result(executor.submit("map", map_again, self._span_map(executor), *numbered))
         return numbered is not None
 
-    def _span_map(self) -> SpanMap:
+    def _span_map(self, executor: Executor) -> SpanMap:
         estimate = self.source.estimated_bytes()
+        part_bytes = part_bytes_of(estimate, self.plan.budget, tasks_of_a_process(executor))
         return SpanMap(
-            self._piece_map, self._parts(estimate, 0), PIECE_BYTES,
-            part_bytes_of(estimate, self.plan.budget), counts_columns=bool(self._column_counts),
+            self._piece_map, self._parts(estimate, 0), PIECE_BYTES, part_bytes,
+            counts_columns=bool(self._column_counts),
         )  # fmt: skip
 
     def _take_in_span(self, mapped: MappedSpan, lines: int) -> Generator[IngestProgress]:

@@ -28,6 +28,7 @@ from fewpass.pipeline.tables.readers.csv_quotes import (
 )
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
 from fewpass.pipeline.tables.readers.source import (
+    MOST_SPANS,
     SPAN_BYTES,
     Extent,
     Piece,
@@ -214,7 +215,8 @@ def text_pieces(
 
 def spans_of(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
     """Return spans of text files: ranges of plain text, and all of other files."""
-    return _cut(addresses, n_bytes, max(1, SPAN_BYTES // n_bytes))
+    together = max(SPAN_BYTES, sum(one.size or 0 for one in addresses) // MOST_SPANS) // n_bytes
+    return _cut(addresses, n_bytes, max(1, together))
 
 
 def ranges_apart(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:

@@ -30,6 +30,8 @@ LISTED = 100
 PIECE_BYTES = 4 << 20
 #: Bytes of a span of plain text, or of row groups, about: a task of another process.
 SPAN_BYTES = 64 << 20
+#: Spans of a long source: these grow with it, as each has files and a record of its own.
+MOST_SPANS = 4096
 
 #: The largest value by type of number: finite, and such that the sums of fourth powers are, too.
 LARGEST: Mapping[str, float] = MappingProxyType(

@@ -46,6 +46,8 @@ SAMPLE_BYTES = 1 << 20
 #: The same for compressed text, where a decompressor takes in more than it has given out.
 _COMPRESSED_SAMPLE_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 18
+#: Text that the end of a long row is looked for in, at a time.
+_BLOCK_BYTES = 1 << 16
 #: What a cell that is encoded counts for at least, however short: a place, an entry and its values
 #: are some 40 bytes, of which Budget.piece has as many copies of text.
 TEXT_CELL_BYTES = 8
@@ -129,18 +131,17 @@ def read_lines(stream: BinaryIO, n_bytes: int, longest: int, quotes: Quotes = NO
 
 def _rest_of_row(stream: BinaryIO, longest: int, quotes: Quotes, state: int) -> bytes:
     """Read on to the end of a row, which is inside of quotes or not."""
-    lines, size = [], 0
-    while line := stream.readline(longest - size):
-        lines.append(line)
-        size += len(line)
-        state = quotes.state_behind(np.frombuffer(line, np.uint8), state)
-        if state != INSIDE and line.endswith(b"\n"):
-            break
-        if size == longest:
-            raise LineTooLong(longest)
+    rest = bytearray()
+    while block := cast("Any", stream).peek()[: min(longest - len(rest), _BLOCK_BYTES)]:
+        end, state = quotes.end_of_row(block, state)
+        rest += stream.read(end or len(block))
+        if end:
+            return bytes(rest)
+    if len(rest) == longest:
+        raise LineTooLong(longest)
     if state == INSIDE:
         raise QuoteLeftOpen
-    return b"".join(lines)
+    return bytes(rest)
 
 
 class LineTooLong(Exception):  # noqa: N818  it becomes a BadInput at once

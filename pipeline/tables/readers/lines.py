@@ -228,7 +228,7 @@ def ranges_apart(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]
 
 
 def _cut(addresses: Sequence[Address], n_bytes: int, together: int) -> list[SourceSpan]:
-    """Return spans of so many ranges; of a file that is read from its beginning there is one."""
+    """Return spans of `together` ranges each; a file that is read from its beginning is one."""
     spans: list[SourceSpan] = []
     for file, address in enumerate(addresses):
         ranges = -(-(address.size or 0) // n_bytes)

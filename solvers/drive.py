@@ -72,11 +72,13 @@ def visit(
     Parameters
     ----------
     in_place
-        Whether to modify the given state instead of a copy.
+        Whether to modify the given state instead of a copy, where its models stay apart.
     step
         Replaces the walk's own step.
     """
-    state, step, rows = state if in_place else walk.enter(state), step or walk.step, 0
+    if not (in_place and walk.only_copied(state)):
+        state = walk.enter(state)
+    step, rows = step or walk.step, 0
     for block in blocks:
         rows += rows_visited(walk, state, block)
         state = step(problem, stats, state, block)
@@ -204,9 +206,8 @@ class _Drive:
             drawn = self._orders(number, turn)
             for order in drawn if isinstance(drawn, list) else [drawn]:
                 window = self._block._replace(order=order, row_state=values)
-                several = hasattr(state, "models")  # interleaved as they are entered
                 state, rows = visit(
-                    sweep, self._problem, self._stats, state, [window], in_place=not several
+                    sweep, self._problem, self._stats, state, [window], in_place=True
                 )
                 visited += rows
                 if sweep.diverged(state):

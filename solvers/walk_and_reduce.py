@@ -71,6 +71,11 @@ def never(_state: State) -> bool:
     return False
 
 
+def always(_state: State) -> bool:
+    """Return True."""
+    return True
+
+
 def no_recovery(_problem: Problem, _stats: ProblemStats, state: State) -> State:
     """Return the state itself, for walks that never need recovery."""
     return state
@@ -158,6 +163,8 @@ class Walk(NamedTuple):
     telling: Callable[[Problem, ProblemStats, State, Block, ReportLosses], State] | None = None
     enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
     leave: Callable[[State], State] = same  # ... and after them
+    #: Whether `enter` does nothing but copy: a state of one's own is then stepped without.
+    only_copied: Callable[[State], bool] = always
     #: Returns the state with d columns, the new ones zero, and steps by these moments, for sources
     #: with an unknown number of columns.  None: not supported.
     resize: Callable[[Problem, State, int, ColumnMoments | None], State] | None = None

@@ -40,6 +40,7 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         if walk.interleaved is None
         else partial(interleave, multi, walk, walk.interleaved),
         leave=partial(deinterleave, walk.interleaved),
+        only_copied=partial(stays_apart, multi, walk.interleaved),
         resize=None if walk.resize is None else partial(resize_each, multi, walk.resize),
         skips=None if walk.skips is None else partial(all_skip, walk.skips),
         pairs=None if walk.pairs is None else pairs_each(multi, walk.pairs),
@@ -112,9 +113,28 @@ def enter_each(walk: Walk, state: States) -> States:
 
 
 def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> States:
-    """Copy a state, and interleave the models that have not converged where that is faster.
+    """Copy a state, and interleave the models that `to_interleave` names."""
+    chosen = to_interleave(multi, how, state)
+    if not chosen:
+        return enter_each(walk, state)
+    models = list(state.models)
+    for k, model in enumerate(models):
+        own = k in chosen
+        models[k] = copy_state(how.with_weights(model, EMPTY)) if own else walk.enter(model)
+    return States(
+        tuple(models), tuple(chosen), pack([how.weights(state.models[k]) for k in chosen])
+    )
 
-    It is faster for sparse rows, whose weights are (d, C) with the vectors side by side: the
+
+def stays_apart(multi: Models, how: Interleaved | None, state: States) -> bool:
+    """Whether no models are interleaved."""
+    return how is None or not to_interleave(multi, how, state)
+
+
+def to_interleave(multi: Models, how: Interleaved, state: States) -> list[int]:
+    """Return the models that have not converged, where they are faster interleaved; else none.
+
+    They are faster for sparse rows, whose weights are (d, C) with the vectors side by side: the
     weights that one value of a row touches then lie in a few cache lines for all models.  Those of
     a single column lie alike for dense and sparse rows, and are left alone.  So are the few models
     of a last group that is mostly padding.
@@ -123,15 +143,8 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
     chosen = chosen[: filled(len(chosen), how.alone)]
     going = [state.models[k] for k in chosen]
     if len(going) < 2 or multi.has_folds or not how.fits(going):
-        return enter_each(walk, state)
-    weights = [how.weights(model) for model in going]
-    if not lies_for_sparse_rows(weights[0]):
-        return enter_each(walk, state)
-    models = list(state.models)
-    for k, model in enumerate(models):
-        own = k in chosen
-        models[k] = copy_state(how.with_weights(model, EMPTY)) if own else walk.enter(model)
-    return States(tuple(models), tuple(chosen), pack(weights))
+        return []
+    return chosen if lies_for_sparse_rows(how.weights(going[0])) else []
 
 
 def filled(models: int, alone: int) -> int:

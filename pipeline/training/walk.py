@@ -28,7 +28,7 @@ from fewpass.pipeline.passes.walk_spans import (
     walk_span,
 )
 from fewpass.pipeline.rows.windows import windows_between, windows_per_turn
-from fewpass.solvers.protocol import Walk, add_parts, same
+from fewpass.solvers.protocol import Walk, add_parts
 from fewpass.storage.row_state_store import NO_RECORDS, Records
 
 SPAN_SECONDS = 1.0  # of a span: a thousand times Dask's cost of a task
@@ -77,8 +77,7 @@ class SpanTasks:
         if job.source_rows is None:
             records = self._records(stream, first, stop)
             return walk_span, job, walk, self._sweep, stream, first, stop, head, records
-        # from the second span on the state is this walk's own
-        own = walk.leave is same and first > self._began
+        own = first > self._began  # from the second span on the state is this walk's
         return partial(arrival_span, in_place=own), job, walk, first, head
 
     def _records(self, stream: int, first: int, stop: int) -> Records:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.planning.clustering import clustering_warning
 from fewpass.pipeline.planning.forecast import Forecast
@@ -36,6 +38,8 @@ from fewpass.solvers.registry import (
     fit_for,
     method_class,
 )
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels
 
 FINEST = 1e-14  # relative gap that float64 certifies
 MANY_PASSES = 100
@@ -43,6 +47,7 @@ FEW_PASSES = 30  # what a larger lam is proposed for
 TIGHT = 0.75  # of the passes allowed: where as many are usual, they may be too few
 BETTER = 0.5  # a cure is named when it leaves at most that share of the passes
 STANDARD = "standard"
+VARIES, COUNTED = 0.5, 1000  # of the mean: what counts deviate by; rows that are looked at
 MANY_CLASSES = 50  # of which most people have fewer, and their targets are amounts
 SHORT_OF_MEMORY = ", but needs more `memory`"
 
@@ -66,6 +71,7 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
             f"The labels are {job.rule.n_classes} classes, a model each. If they are amounts, "
             "ingest with `task=regression`."
         )
+    said += _of_counts(plan, job.dataset)
     if plan.tol is not None and plan.tol < FINEST:
         said.append(
             f"A certificate of {plan.tol:g} is finer than sums over rows in float64, which carry "
@@ -90,6 +96,24 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
     )
     kind = method_for(plan).kind
     return [*said, *ill_conditioned(job.problem, job.stats, kind, plan.passes, columns)]
+
+
+def _of_counts(plan: TrainingPlan, dataset: Dataset) -> Iterator[str]:
+    """Yield what suits counts, where targets look like such and nobody has named a loss.
+
+    They are whole numbers from 0 or 1 that differ by much of their mean; years and ages do not.
+    """
+    targets = dataset.manifest.targets
+    if plan.loss is not None or isinstance(targets, Labels) or targets.minimum not in {0.0, 1.0}:
+        return
+    if targets.variance < (VARIES * targets.mean) ** 2:
+        return
+    some = dataset.sample(COUNTED).target
+    if np.array_equal(some, np.round(some)):
+        yield (
+            f"The targets are whole numbers from {targets.minimum:.0f} to {targets.maximum:,.0f}, "
+            "as counts are. `loss=poisson` is made for these, and then usually nearer to them."
+        )
 
 
 def _several_at_work(planner: Planner, plan: TrainingPlan, job: Job) -> Iterator[str]:

@@ -342,6 +342,26 @@ def test_what_several_threads_or_workers_had_better_do(tmp_path, asked, distribu
     assert bool(said) == any("threads" in one for one in told)
 
 
+@pytest.mark.parametrize(
+    ("y", "loss", "said"),
+    [
+        (np.random.default_rng(0).poisson(3.0, 400), None, True),
+        (np.random.default_rng(0).poisson(3.0, 400), "squared", False),
+        (np.random.default_rng(0).poisson(3.0, 400) + 0.5, None, False),
+        (np.random.default_rng(0).poisson(3.0, 400) + 1900, None, False),
+        (np.r_[0, np.random.default_rng(0).normal(50, 9, 399)].round(), None, False),
+    ],
+)
+def test_targets_that_look_like_counts_are_named(tmp_path, y, loss, said):
+    rows = random_table(400, 3)._replace(target=y.astype(np.float64))
+    data = write(tmp_path / "set", rows, 3, 50, targets="values")
+    plan = TrainingPlan(dataset=data.folder.url, loss=loss, solver="psdca", lam="10/n")
+    planner = Planner(plan, data)
+    job = planner.job(plan.memory)
+    words = " ".join(warnings(planner, plan, job, forecast(plan, job)))
+    assert ("`loss=poisson`" in words) == said
+
+
 def test_each_method_has_its_theory():
     problem, stats = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6), known_facts()
     known = conditioning(problem, stats)

@@ -30,11 +30,9 @@ from fewpass.pipeline.tables.additive.noise_columns import (
     is_surely_less,
     wide_columns,
 )
-from fewpass.pipeline.tables.additive.one_pass_losses import progressive_loss
 from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
-from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
-from fewpass.pipeline.tables.additive.shape_grids import with_masses
+from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, progressive_loss
 from fewpass.pipeline.tables.additive.time_folds import (
     RowsInTime,
     is_better_at_all_times,
@@ -56,10 +54,13 @@ from fewpass.pipeline.tables.additive.trials import (
     with_pairs,
 )
 from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm
+from fewpass.pipeline.tables.encoding.additive_shapes import grid_of, shape_variables
+from fewpass.pipeline.tables.encoding.apply_terms import between_knots
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 ALL_COLUMNS = "all columns"  # the best form with them, where some were left out
 
@@ -284,6 +285,23 @@ def _finished(whole: FormSample, pairs: Sequence[PairTable], chosen: ChosenForm 
     counted = [whole.variables.counted(table) for table in pairs]
     made = with_masses(_recording(whole.recipe(counted), chosen), whole.variables)
     return Formed(made, chosen)
+
+
+def with_masses(recipe: Recipe, variables: VariablesOfRows) -> Recipe:
+    """Return a recipe with the rows of a sample at every point of every variable, missing last."""
+    assert recipe.additive is not None, "asked before"
+    masses = {}
+    for variable, is_number in shape_variables(recipe):
+        if is_number:
+            grid, numbers = grid_of(recipe, variable), variables.numbers(variable)
+            shares = between_knots(numbers, np.isnan(numbers), grid)
+            counts = sum(np.bincount(level, share, len(grid) + 1) for level, share in shares)
+        else:
+            levels = variables.levels(variable)
+            counts = np.bincount(levels.codes, minlength=len(levels.names)).astype(np.float64)
+        masses[variable.title] = tuple(np.asarray(counts).tolist())
+    own = recipe.additive.model_copy(update={"masses": masses})
+    return recipe.model_copy(update={"additive": own})
 
 
 def _recording(recipe: Recipe, chosen: ChosenForm | None) -> Recipe:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.changing.one_change import NextGeneration, PlacedChunk
-from fewpass.pipeline.tables.changing.stored_rows import StoredRows
+from fewpass.pipeline.tables.changing.one_change import NextGeneration, PlacedChunk, StoredRows
 from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import ChangeRecord

@@ -182,7 +182,7 @@ class ShareOfLevel(NamedTuple):
 
 
 def between_knots(
-    numbers: Floats, missing: Mask, knots: Sequence[float], missing_as: float | None
+    numbers: Floats, missing: Mask, knots: Sequence[float] | Floats, missing_as: float | None = None
 ) -> tuple[ShareOfLevel, ShareOfLevel]:
     """Return the two knots next to numbers (n,), with shares that sum to 1.
 
@@ -191,7 +191,7 @@ def between_knots(
     numbers, missing = _with_means(numbers, missing, missing_as)
     last = len(knots) - 1
     place = np.where(missing, 0.0, np.interp(numbers, knots, np.arange(last + 1.0)))
-    left = np.minimum(place.astype(np.int64), last - 1)
+    left = np.minimum(place.astype(np.int64), max(last - 1, 0))
     right = place - left
     first = ShareOfLevel(np.where(missing, last + 1, left), np.where(missing, 1.0, 1.0 - right))
     return first, ShareOfLevel(np.where(missing, 0, left + 1), np.where(missing, 0.0, right))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.tables.encoding.additive_terms import cell_of, steps_of
+from fewpass.pipeline.tables.encoding.additive_recipe import cell_of, steps_of
 from fewpass.pipeline.tables.encoding.apply_terms import (
     ReadCells,
     ShareOfLevel,

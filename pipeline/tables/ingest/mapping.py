@@ -25,7 +25,6 @@ from fewpass.pipeline.tables.ingest.ingest_job import IngestJob
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.layout import is_encoded, scaling_of
 from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
-from fewpass.pipeline.tables.ingest.mapped_span import MappedSpan
 from fewpass.pipeline.tables.ingest.piece_map import MappedPiece, PieceMap
 from fewpass.pipeline.tables.ingest.progress import IngestProgress, Reports
 from fewpass.pipeline.tables.ingest.read_counts import ReadCounts, rows_in_words
@@ -36,6 +35,7 @@ from fewpass.pipeline.tables.ingest.row_parts import (
     part_bytes_of,
 )
 from fewpass.pipeline.tables.ingest.span_map import (
+    MappedSpan,
     SpanMap,
     map_again,
     map_span,

@@ -9,8 +9,8 @@ from typing import BinaryIO, cast
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, PLACES, TABLES, Format
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.blanks import looks_spaced
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable
+from fewpass.pipeline.tables.readers.csv_quotes import looks_spaced
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import refuse_unsupported
 from fewpass.pipeline.tables.readers.reader_classes import reader_class

@@ -11,7 +11,6 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.readers.blanks import by_tabs
 from fewpass.pipeline.tables.readers.characters import NEWLINE
 from fewpass.pipeline.tables.readers.charsets import (
     UTF_16_MARKS,
@@ -25,6 +24,7 @@ from fewpass.pipeline.tables.readers.csv_quotes import (
     NO_QUOTES,
     OUTSIDE,
     Quotes,
+    by_tabs,
 )
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
 from fewpass.pipeline.tables.readers.source import (

@@ -44,7 +44,6 @@ from fewpass.pipeline.tables.stream.first_decisions import (
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece
 from fewpass.pipeline.tables.stream.source_pieces import (
     ALL,
-    STEADY_BYTES,
     Fixed,
     HeldOutRows,
     ReceivedRows,
@@ -132,13 +131,6 @@ class FirstRows:
     @property
     def reserved_bytes(self) -> int:
         return held_out_bytes(self.plan) + self.pieces.n_bytes
-
-    def most_in_buffer(self, most: int) -> int:
-        """Return the expected bytes of rows in a buffer, of `most` at most.
-
-        As long as pieces are alike, no more than what mixes them.
-        """
-        return most if self.received.group_sums.sorted else min(most, STEADY_BYTES)
 
     @property
     def left_out(self) -> LeftOut:

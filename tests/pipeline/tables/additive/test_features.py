@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.additive.choosing import with_masses
 from fewpass.pipeline.tables.additive.knots import knots_of
 from fewpass.pipeline.tables.additive.pairing import pair_table
-from fewpass.pipeline.tables.additive.shape_grids import with_masses
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_shapes import shapes_of
 from fewpass.pipeline.tables.encoding.applying import encode, encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
-from fewpass.pipeline.tables.encoding.pair_tables import PairTable
-from fewpass.pipeline.tables.encoding.purification import purified
+from fewpass.pipeline.tables.encoding.pair_tables import PairTable, purified
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.splines import Spline

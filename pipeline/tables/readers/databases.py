@@ -61,6 +61,7 @@ class DatabaseRows(TypedRows):
         self._table = table
         super().__init__([address], [table.schema], options, expected)
         self.files, self.n_rows, self.notes = (file,), table.n_rows, table.notes
+        self._n_parts = len(table.parts)
         if self.has_versions:
             self.decided = {"table_version": table.version}
 
@@ -68,8 +69,8 @@ class DatabaseRows(TypedRows):
         """Open a table or a query; BadInput where it cannot be read."""
         raise NotImplementedError
 
-    def parts(self) -> Sequence[Part]:
-        return self._table.parts
+    def part(self, number: int) -> Part:
+        return self._table.parts[number]
 
     def expands_to(self) -> float:
         return self._table.expands_to(self._table.parts)

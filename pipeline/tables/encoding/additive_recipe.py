@@ -8,27 +8,11 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.tables.encoding import terms
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe
 from fewpass.pipeline.tables.encoding.date_parts import Part
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.terms import (
-    CodeAxis,
-    ColumnTerms,
-    DatePart,
-    HatsTerm,
-    KnotAxis,
-    MomentCell,
-    NumberCell,
-    SingleCell,
-    Step,
-    TableTerm,
-    TwoCells,
-    ValueTerm,
-    WordAxis,
-    WordCell,
-    WordTerm,
-)
 from fewpass.pipeline.tables.encoding.variables import level_names, levels_among
 
 
@@ -112,7 +96,7 @@ class Additive(BaseModel):
 Columns = Mapping[str, ColumnRecipe]
 
 
-def described_additive(additive: Additive, columns: Columns) -> Iterator[ColumnTerms]:
+def described_additive(additive: Additive, columns: Columns) -> Iterator[terms.ColumnTerms]:
     """Yield the terms of splines and pairs, each from its own first output column."""
     for spline in additive.splines:
         yield _of_spline(spline, columns)
@@ -120,49 +104,53 @@ def described_additive(additive: Additive, columns: Columns) -> Iterator[ColumnT
         yield _of_pair(pair, columns)
 
 
-def _of_spline(spline: Spline, columns: Columns) -> ColumnTerms:
-    term = HatsTerm(
+def _of_spline(spline: Spline, columns: Columns) -> terms.ColumnTerms:
+    term = terms.HatsTerm(
         at=0, steps=steps_of(spline.column, spline.part, columns), knots=spline.knots,
         levels=spline.levels, alpha=spline.alpha, missing_as=spline.missing_as,
     )  # fmt: skip
     read = cell_of(spline.column, columns)
-    return ColumnTerms(columns=(spline.column,), read=read, terms=(term,))
+    return terms.ColumnTerms(columns=(spline.column,), read=read, terms=(term,))
 
 
-def _of_pair(pair: PairTable, columns: Columns) -> ColumnTerms:
+def _of_pair(pair: PairTable, columns: Columns) -> terms.ColumnTerms:
     names = pair.a.column, pair.b.column
     a, b = cell_of(names[0], columns), cell_of(names[1], columns)
-    term = TableTerm(
+    term = terms.TableTerm(
         at=0, a=_axis(pair.a, columns), b=_axis(pair.b, columns),
         places=tuple(map(tuple, pair.places.tolist())), scale=pair.scale,
     )  # fmt: skip
-    return ColumnTerms(columns=names, read=TwoCells(a=a, b=b), terms=(term,))
+    return terms.ColumnTerms(columns=names, read=terms.TwoCells(a=a, b=b), terms=(term,))
 
 
-def cell_of(name: str, columns: Columns) -> SingleCell:
+def cell_of(name: str, columns: Columns) -> terms.SingleCell:
     """Return how a column's cells are read, which is the same for all that it becomes."""
     read = columns[name].described().read
-    assert isinstance(read, NumberCell | MomentCell | WordCell), "curves are not of lists"
+    assert isinstance(read, terms.NumberCell | terms.MomentCell | terms.WordCell), (
+        "curves are not of lists"
+    )
     return read
 
 
-def steps_of(name: str, part: Part, columns: Columns) -> tuple[Step, ...]:
+def steps_of(name: str, part: Part, columns: Columns) -> tuple[terms.Step, ...]:
     """Return the steps from a cell to a variable."""
     if part == "":
         return ()
     if part == "days":  # those of the column's own days, before they are standardised
         days = columns[name].described().terms[0]
-        assert isinstance(days, ValueTerm), "days come first"
+        assert isinstance(days, terms.ValueTerm), "days come first"
         return days.steps[:-1]
-    return (DatePart(of=part),)
+    return (terms.DatePart(of=part),)
 
 
-def _axis(axis: HatAxis | LevelAxis, columns: Columns) -> KnotAxis | WordAxis | CodeAxis:
+def _axis(
+    axis: HatAxis | LevelAxis, columns: Columns
+) -> terms.KnotAxis | terms.WordAxis | terms.CodeAxis:
     if isinstance(axis, HatAxis):
         steps = steps_of(axis.column, axis.part, columns)
-        return KnotAxis(steps=steps, knots=axis.knots, missing_as=axis.missing_as)
-    if isinstance(columns[axis.column].described().terms[0], WordTerm):
-        return WordAxis(values=axis.values)
+        return terms.KnotAxis(steps=steps, knots=axis.knots, missing_as=axis.missing_as)
+    if isinstance(columns[axis.column].described().terms[0], terms.WordTerm):
+        return terms.WordAxis(values=axis.values)
     levels = levels_among(axis.values, level_names(columns[axis.column], axis.part))
     steps = steps_of(axis.column, axis.part, columns)
-    return CodeAxis(steps=steps, levels=tuple(levels.tolist()))
+    return terms.CodeAxis(steps=steps, levels=tuple(levels.tolist()))

@@ -7,29 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from fewpass.pipeline.tables.encoding import terms
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_parts import SECONDS_OF_YEAR, part_of_dates
-from fewpass.pipeline.tables.encoding.terms import (
-    AtMost,
-    Clip,
-    DatePart,
-    Interpolate,
-    InYears,
-    LogOfOneMore,
-    Range,
-    Standardise,
-    Step,
-)
 
 
-def behind(steps: Sequence[Step], numbers: Any) -> Any:
+def behind(steps: Sequence[terms.Step], numbers: Any) -> Any:
     """Return numbers (n,), none of them missing, behind steps."""
     for step in steps:
         numbers = _STEPS[type(step)](step, numbers)
     return numbers
 
 
-def in_years(step: InYears, seconds: Floats) -> Floats:
+def in_years(step: terms.InYears, seconds: Floats) -> Floats:
     """Return moments within a range: whole years earlier or later, where it has any.
 
     So the days go with the month, and with a year that is clipped, as they did in the sample.
@@ -43,12 +33,12 @@ def in_years(step: InYears, seconds: Floats) -> Floats:
 
 
 _STEPS: dict[type, Callable[[Any, Any], Any]] = {
-    Clip: lambda step, x: np.clip(x, step.low, step.high),
-    LogOfOneMore: lambda _, x: np.log1p(x),
-    Standardise: lambda step, x: (x - step.mean) / step.deviation,
-    Interpolate: lambda step, x: np.interp(x, step.x, step.y),
-    AtMost: lambda step, x: (x <= step.bound).astype(np.float64),
-    InYears: in_years,
-    DatePart: lambda step, x: part_of_dates(x, step.of),
-    Range: lambda step, x: np.searchsorted(np.asarray(step.edges), x, side="right"),
+    terms.Clip: lambda step, x: np.clip(x, step.low, step.high),
+    terms.LogOfOneMore: lambda _, x: np.log1p(x),
+    terms.Standardise: lambda step, x: (x - step.mean) / step.deviation,
+    terms.Interpolate: lambda step, x: np.interp(x, step.x, step.y),
+    terms.AtMost: lambda step, x: (x <= step.bound).astype(np.float64),
+    terms.InYears: in_years,
+    terms.DatePart: lambda step, x: part_of_dates(x, step.of),
+    terms.Range: lambda step, x: np.searchsorted(np.asarray(step.edges), x, side="right"),
 }

@@ -24,7 +24,7 @@ from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.databases import cancellable
 from fewpass.pipeline.tables.readers.finding import find
-from fewpass.pipeline.tables.readers.reader_classes import reader_class
+from fewpass.pipeline.tables.readers.format_guess import reader_class
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.storage.dataset import Dataset
 from testing.postgres_server import postgres_server, programs

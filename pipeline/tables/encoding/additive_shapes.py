@@ -32,7 +32,6 @@ from fewpass.pipeline.tables.encoding.variables import (
     level_names,
     levels_among,
 )
-from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 
 class ColumnCurve(NamedTuple):
@@ -44,12 +43,6 @@ class ColumnCurve(NamedTuple):
     masses: Floats  # (m + 1,) rows of the sample
     origin: float | None = None  # of days: the first, in seconds since 1970
 
-    def of(self, variables: VariablesOfRows) -> Floats:
-        """Return the values of rows (n,)."""
-        numbers = variables.numbers(self.variable)
-        own = np.interp(numbers, self.grid, self.values[:-1])
-        return np.where(np.isnan(numbers), self.values[-1], own)
-
 
 class LevelSteps(NamedTuple):
     """A function of a category."""
@@ -58,11 +51,6 @@ class LevelSteps(NamedTuple):
     names: tuple[str, ...]  # of its levels, the missing one last
     values: Floats  # (levels,)
     masses: Floats  # (levels,) rows of the sample
-
-    def of(self, variables: VariablesOfRows) -> Floats:
-        """Return the values of rows (n,)."""
-        values: Floats = self.values[variables.levels(self.variable).codes]
-        return values
 
 
 class Surface(NamedTuple):
@@ -82,13 +70,6 @@ class Surface(NamedTuple):
     def masses(self) -> Floats:
         """Rows of the sample in every cell."""
         return self.table.masses
-
-    def of(self, variables: VariablesOfRows) -> Floats:
-        """Return the values of rows (n,)."""
-        total = np.zeros(variables.n_rows)
-        for one, other in variables.products(self.table):
-            total += one.share * other.share * self.values[one.level, other.level]
-        return total
 
 
 Function = ColumnCurve | LevelSteps | Surface

@@ -22,11 +22,11 @@ from fewpass.pipeline.tables.encoding.cells import (
     words_of,
 )
 from fewpass.pipeline.tables.encoding.column_recipe import Codes, Slot
+from fewpass.pipeline.tables.encoding.date_parts import SECONDS_OF_YEAR, part_of_dates
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots
 from fewpass.pipeline.tables.encoding.lists import scaled_vectors, tags_in
 from fewpass.pipeline.tables.encoding.maps import scaled_maps
 from fewpass.pipeline.tables.encoding.moments import read_moments
-from fewpass.pipeline.tables.encoding.number_steps import behind
 from fewpass.pipeline.tables.encoding.splines import hats
 from fewpass.pipeline.tables.encoding.text import Ragged, encode_text
 from fewpass.pipeline.tables.encoding.text_recipe import weights_in
@@ -206,4 +206,36 @@ _RAGGED: dict[type, Callable[[Any, Any], tuple[Ragged, Mask | None]]] = {
     terms.TagsTerm: lambda term, cells: (tags_in(cells, term.values), None),
     terms.VectorTerm: lambda term, cells: scaled_vectors(cells, term.mean, term.deviation),
     terms.MapTerm: lambda term, cells: scaled_maps(cells, term.names, term.scale),
+}
+
+
+def behind(steps: Sequence[terms.Step], numbers: Any) -> Any:
+    """Return numbers (n,), none of them missing, behind steps."""
+    for step in steps:
+        numbers = _STEPS[type(step)](step, numbers)
+    return numbers
+
+
+def in_years(step: terms.InYears, seconds: Floats) -> Floats:
+    """Return moments within a range: whole years earlier or later, where it has any.
+
+    So the days go with the month, and with a year that is clipped, as they did in the sample.
+    """
+    first, last = step.first, step.last
+    if last - first >= SECONDS_OF_YEAR:
+        beyond = np.maximum(seconds - last, 0.0) - np.maximum(first - seconds, 0.0)
+        years = np.sign(beyond) * np.ceil(np.abs(beyond) / SECONDS_OF_YEAR)
+        seconds = seconds - years * SECONDS_OF_YEAR
+    return np.clip(seconds, first, last)
+
+
+_STEPS: dict[type, Callable[[Any, Any], Any]] = {
+    terms.Clip: lambda step, x: np.clip(x, step.low, step.high),
+    terms.LogOfOneMore: lambda _, x: np.log1p(x),
+    terms.Standardise: lambda step, x: (x - step.mean) / step.deviation,
+    terms.Interpolate: lambda step, x: np.interp(x, step.x, step.y),
+    terms.AtMost: lambda step, x: (x <= step.bound).astype(np.float64),
+    terms.InYears: in_years,
+    terms.DatePart: lambda step, x: part_of_dates(x, step.of),
+    terms.Range: lambda step, x: np.searchsorted(np.asarray(step.edges), x, side="right"),
 }

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.tables.encoding import terms
-from fewpass.pipeline.tables.encoding.apply_terms import ReadCells
+from fewpass.pipeline.tables.encoding.apply_terms import ReadCells, behind
 from fewpass.pipeline.tables.encoding.cells import Floats, levels_of_words
 from fewpass.pipeline.tables.encoding.expanding import HATS, LEVEL, NUMBER, PAIR, ExpansionSteps
-from fewpass.pipeline.tables.encoding.number_steps import behind
 from fewpass.pipeline.tables.encoding.variables import MISSING, RARE, levels_among
 
 _STEP = ("kind", "code", "other", "first", "at", "width")

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, field_serializer
 
 from fewpass.pipeline.tables.encoding import terms
+from fewpass.pipeline.tables.encoding.apply_terms import behind
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_parts import SECONDS_OF_YEAR
-from fewpass.pipeline.tables.encoding.number_steps import behind
 from fewpass.pipeline.tables.encoding.splines import hats, kinks
 
 #: Steps that no lines between points can take the place of.

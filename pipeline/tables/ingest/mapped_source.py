@@ -8,7 +8,7 @@ from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.frequency_order import orders_as_state, orders_from_state
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
-from fewpass.pipeline.tables.ingest.read_counts import ReadCounts
+from fewpass.pipeline.tables.ingest.piece_map import ReadCounts
 from fewpass.pipeline.tables.ingest.row_parts import RowParts
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.folder import Folder

@@ -25,9 +25,13 @@ from fewpass.pipeline.tables.ingest.ingest_job import IngestJob
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.layout import is_encoded, scaling_of
 from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
-from fewpass.pipeline.tables.ingest.piece_map import MappedPiece, PieceMap
+from fewpass.pipeline.tables.ingest.piece_map import (
+    MappedPiece,
+    PieceMap,
+    ReadCounts,
+    rows_in_words,
+)
 from fewpass.pipeline.tables.ingest.progress import IngestProgress, Reports
-from fewpass.pipeline.tables.ingest.read_counts import ReadCounts, rows_in_words
 from fewpass.pipeline.tables.ingest.row_parts import (
     PartsInTheMaking,
     RowParts,

@@ -16,8 +16,7 @@ from fewpass.pipeline.rows.column_statistics import ColumnStatistics, LargestVal
 from fewpass.pipeline.rows.scaling import Measured
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
-from fewpass.pipeline.tables.ingest.piece_map import MappedPiece, PieceMap
-from fewpass.pipeline.tables.ingest.read_counts import ReadCounts
+from fewpass.pipeline.tables.ingest.piece_map import MappedPiece, PieceMap, ReadCounts
 from fewpass.pipeline.tables.ingest.row_parts import KeyedRows, MadePart, RowParts, with_few_cells
 from fewpass.pipeline.tables.ingest.work_dir import SPANS
 from fewpass.pipeline.tables.readers.source import BadRow, Extent, Piece, PiecePlace, SourceSpan

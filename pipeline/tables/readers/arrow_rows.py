@@ -211,8 +211,7 @@ class Part(NamedTuple):
 class TypedRows(TableReader):
     """Parts of typed columns; see `TableReader` for the methods."""
 
-    packed: ClassVar[bool] = True
-    cuts_by_columns: ClassVar[bool] = True
+    packed, cuts_by_columns = True, True
     names: tuple[str, ...]
 
     def __init__(

@@ -47,10 +47,6 @@ _MESSAGES = {
         "found {token}, expected index:value",
         "Check that the file is LIBSVM text and whole,",
     ),
-    grammar.MISSING_COLON: (
-        "found {token} without a colon, expected index:value",
-        "Check that the file is LIBSVM text and whole,",
-    ),
     grammar.INDEX_ZERO: (
         "found index 0 in {token}, but indices start at 1",
         "If this file counts from 0, say so (`zero_based=true`),",

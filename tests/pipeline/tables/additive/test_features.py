@@ -24,6 +24,7 @@ from fewpass.pipeline.tables.encoding.splines import Spline
 from fewpass.pipeline.tables.encoding.variables import Variable, variables_of
 from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 from fewpass.storage.column_schema import Schema
+from testing.shape_values import values_of
 
 ascending = st.lists(st.integers(-1000, 1000), min_size=2, max_size=40, unique=True).map(sorted)
 
@@ -226,13 +227,13 @@ def test_shapes_add_up_to_the_score_and_are_purified_and_centred():
     for frame in (rows, new):
         cells = [column.combine_chunks() for column in frame.columns]
         own = VariablesOfRows(recipe.columns, cells)
-        found = shapes.constant + sum(function.of(own) for function in shapes.functions)
+        found = shapes.constant + sum(values_of(function, own) for function in shapes.functions)
         wanted = encoded(recipe, frame) @ coef + 0.7
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
     assert not shapes.rest
     for function in shapes.columns:
         assert abs(function.masses @ function.values) < 1e-9 * rows.num_rows
-        assert abs(function.of(variables).mean()) < 1e-6
+        assert abs(values_of(function, variables).mean()) < 1e-6
     for surface in shapes.pairs:
         weighted = surface.masses * surface.values
         np.testing.assert_allclose(weighted.sum(axis=0), 0.0, atol=1e-8)

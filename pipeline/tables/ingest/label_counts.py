@@ -268,12 +268,12 @@ class LabelCounts:
             Whether numbers are words, too; None: they are where some of them have names.
         """
         as_words = self.has_names if as_words is None else as_words
-        known = LabelCounts(self.task)
-        known.are_words = self.are_words
+        merged = LabelCounts(self.task)
+        merged.are_words = self.are_words
         for label, counts in (self.labels or {}).items():
             own = label if self.are_words else label_as(label, as_words=as_words)
-            known._add(own, counts)
-        by_label: dict[Any, Pair] = known.labels or {}
+            merged._add(own, counts)
+        by_label: dict[Any, Pair] = merged.labels or {}
         if len({type(label) for label in by_label}) > 1:  # unknown to labels that are numbers
             return by_label
         return {label: by_label[label] for label in sorted(by_label)}

@@ -132,7 +132,7 @@ def _compared(whole: FormSample, targets: SampleTargets, asked: AskedForm, seed:
     at_random = asked.unasked and (in_time is None or in_time.are_of_whole_years)
     later = None if at_random else in_time
     sample = replace(
-        sample, targets=targets.of(rows), held_out_by=later and later.by,
+        sample, given=targets.of(rows), held_out_by=later and later.by,
         parts=held_out_parts(len(rows), seed, few, later and later.last),
     )  # fmt: skip
     formed = _best_of_columns(sample, asked)
@@ -232,7 +232,6 @@ def _in_one_pass(
 ) -> dict[str, float]:
     """Return the progressive losses of the forms that have these pairs."""
     losses = {}
-    assert sample.targets is not None, "forms are compared by targets"
     for one in tried:
         if one.form in pairs:
             made = EncodedForm.of(sample.recipe(pairs[one.form]), sample.cells)
@@ -245,7 +244,6 @@ def _chosen(
 ) -> ChosenForm:
     """Return the record of a choice in recipes."""
     sample = best.sample
-    assert sample.targets is not None, "forms are compared by targets"
     return ChosenForm(
         form=best.form, rows=len(sample.parts[0][0]),
         held_out_rows=sum(len(scored) for _, scored in sample.parts),

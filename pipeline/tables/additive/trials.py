@@ -13,12 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample, Part, Rows
-from fewpass.pipeline.tables.additive.interactions import (
-    holds,
-    interactions,
-    phis_of,
-    ranked,
-)
+from fewpass.pipeline.tables.additive.interactions import holds, interactions, phis_of, ranked
 from fewpass.pipeline.tables.additive.noise_columns import is_surely_less
 from fewpass.pipeline.tables.additive.numbered_names import columns_of_names, numbers_that_may_name
 from fewpass.pipeline.tables.additive.pairing import MOST_LOOKED_AT, both_rounds, pairs_of

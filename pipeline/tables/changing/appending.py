@@ -34,12 +34,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.interleaved_chunks import interleaved, unfilled_chunk
-from fewpass.pipeline.tables.changing.one_change import (
-    AddedFiles,
-    Change,
-    NextGeneration,
-    changing,
-)
+from fewpass.pipeline.tables.changing.one_change import AddedFiles, Change, NextGeneration, changing
 from fewpass.pipeline.tables.ingest import job_steps
 from fewpass.pipeline.tables.ingest.ingest_job import IngestJob, opened
 from fewpass.pipeline.tables.ingest.job_steps import RowForm, Steps

@@ -27,11 +27,7 @@ from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable, purified
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.variables import (
-    Variable,
-    level_names,
-    levels_among,
-)
+from fewpass.pipeline.tables.encoding.variables import Variable, level_names, levels_among
 
 
 class ColumnCurve(NamedTuple):

@@ -10,13 +10,7 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from fewpass.pipeline.tables.encoding import terms
-from fewpass.pipeline.tables.encoding.cells import (
-    UNITS_OF_TIME,
-    Floats,
-    Read,
-    is_text,
-    words_of,
-)
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Floats, Read, is_text, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     ColumnRecipe,
     Deviation,

@@ -19,12 +19,7 @@ from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.cells import Floats, levels_of_words
 from fewpass.pipeline.tables.encoding.column_recipe import Codes
 from fewpass.pipeline.tables.encoding.number_recipe import Number
-from fewpass.pipeline.tables.encoding.pair_tables import (
-    HatAxis,
-    LevelAxis,
-    PairTable,
-    masses_text,
-)
+from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable, masses_text
 from fewpass.pipeline.tables.encoding.variables import Variable, level_names, levels_among
 
 

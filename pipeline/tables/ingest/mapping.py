@@ -46,12 +46,7 @@ from fewpass.pipeline.tables.ingest.span_map import (
     span_of,
 )
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
-from fewpass.pipeline.tables.readers.source import (
-    PIECE_BYTES,
-    ParsedRows,
-    Piece,
-    SourceSpan,
-)
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, ParsedRows, Piece, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import in_chain
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES

@@ -10,12 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import similar_label
-from fewpass.pipeline.tables.ingest.label_counts import (
-    Label,
-    LabelCounts,
-    label_as,
-    listed_labels,
-)
+from fewpass.pipeline.tables.ingest.label_counts import Label, LabelCounts, label_as, listed_labels
 from fewpass.storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]

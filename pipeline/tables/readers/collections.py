@@ -14,11 +14,7 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.blocks import (
-    Dtype,
-    RowBlock,
-    joined,
-)
+from fewpass.pipeline.tables.readers.blocks import Dtype, RowBlock, joined
 from fewpass.pipeline.tables.readers.collection_blocks import NO_OFFSETS, blocks_of
 from fewpass.pipeline.tables.readers.dense_rows import are_usual
 from fewpass.pipeline.tables.readers.source import (

@@ -27,13 +27,7 @@ from fewpass.pipeline.tables.readers.csv_quotes import (
     by_tabs,
 )
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
-from fewpass.pipeline.tables.readers.source import (
-    SPAN_BYTES,
-    Extent,
-    Piece,
-    PiecePlace,
-    SourceSpan,
-)
+from fewpass.pipeline.tables.readers.source import SPAN_BYTES, Extent, Piece, PiecePlace, SourceSpan
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, refuse_begun

@@ -20,9 +20,7 @@ from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.text import DocumentCounts, slots_of
 from fewpass.pipeline.tables.encoding.text_recipe import Text, idf_text
-from fewpass.pipeline.tables.readers.column_roles import (
-    LOOK_BYTES,
-)
+from fewpass.pipeline.tables.readers.column_roles import LOOK_BYTES
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.library_errors import naming, parsing
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, PiecePlace, TableReader

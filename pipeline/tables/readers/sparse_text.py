@@ -9,20 +9,9 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import refuse_nameless
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.lines import (
-    WholeLines,
-    line_pieces,
-    sample,
-    spans_of,
-)
+from fewpass.pipeline.tables.readers.lines import WholeLines, line_pieces, sample, spans_of
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.tables.readers.source import (
-    Expected,
-    ParsedRows,
-    Piece,
-    Source,
-    SourceSpan,
-)
+from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, Source, SourceSpan
 from fewpass.storage.table import SparseTable, n_bytes
 
 #: A message shows less of an offending token.

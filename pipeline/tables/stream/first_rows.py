@@ -25,10 +25,7 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.tables.ingest.layout import laid_out
 from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on, notes_on_digits
-from fewpass.pipeline.tables.ingest.reading import (
-    hashed_names_of,
-    schema_of,
-)
+from fewpass.pipeline.tables.ingest.reading import hashed_names_of, schema_of
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles

@@ -70,33 +70,21 @@ class MappedSpan(NamedTuple):
 
 
 def _piece_state(mapped: MappedPiece) -> dict[str, Any]:
-    columns, piece = mapped.columns, mapped.piece
+    columns = mapped.columns
     measured = None
     if isinstance(columns, ColumnStatistics | LargestValues):
         kind = "largest" if isinstance(columns, LargestValues) else "statistics"
         measured = [kind, columns.state()]
-    return {
-        "place": piece.place,
-        "file": piece.file,
-        "first_line": piece.first_line,
-        "n_bytes": piece.n_bytes,
-        "extent": piece.extent,
-        "counts": mapped.counts.state(),
-        "read": mapped.read.model_dump(),
-        "columns": measured,
-        "n_rows": mapped.n_rows,
-        "row_bytes": mapped.row_bytes,
-        "skipped": mapped.skipped,
-    }
+    counted = {"counts": mapped.counts.state(), "read": mapped.read.model_dump()}
+    piece = mapped.piece._replace(content=None)
+    return mapped._asdict() | counted | {"rows": None, "columns": measured, "piece": piece}
 
 
 def _piece_from_state(state: dict[str, Any], task: str) -> MappedPiece:
-    extent, columns = state["extent"], state["columns"]
-    piece = Piece(
-        PiecePlace(*state["place"]), state["file"], state["first_line"], None, state["n_bytes"],
-        None if extent is None else Extent(*extent),
-    )  # fmt: skip
-    counts = LabelCounts.from_state(task, state["counts"])
+    place, *of_file = state["piece"]
+    piece = Piece(PiecePlace(*place), *of_file)
+    piece = piece._replace(extent=None if piece.extent is None else Extent(*piece.extent))
+    counts, columns = LabelCounts.from_state(task, state["counts"]), state["columns"]
     counts.where = piece.where
     return MappedPiece(
         None, counts, ReadCounts.model_validate(state["read"]),

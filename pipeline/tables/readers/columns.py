@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import (
@@ -15,7 +15,7 @@ from fewpass.pipeline.matching import (
     shown_name,
 )
 from fewpass.pipeline.settings.source_options import Column, SourceOptions
-from fewpass.pipeline.tables.readers.source import Expected
+from fewpass.pipeline.tables.readers.source import Expected, TableReader
 from fewpass.storage.column_schema import Schema
 
 #: Names that a target column goes by, in any case.
@@ -304,3 +304,48 @@ def _label(
         f"{header.where}: which column holds the targets? No setting says so, and {reason}. "
         "Name it by `label`, as a name or a position (-1: the last)."
     )
+
+
+#: Of the first rows, as they are written: bytes that tell at a first look whether a table is more
+#: than numbers, and those that decide on a recipe.
+LOOK_BYTES, SAMPLE_BYTES = 1 << 20, 64 << 20
+
+
+def chosen_columns(rows: TableReader, options: SourceOptions, expected: Expected) -> TableColumns:
+    """Find label, weight, features, and other columns that are read.
+
+    BadInput where `choose` has it, or where one that is asked for is not there.
+    """
+    names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
+    dropped = tuple(name for name, kind in options.column.items() if kind == "drop")
+    places = tuple(names.index(name) for name in dropped if name in names)
+    changed: dict[str, Any] = {"drop": (*options.drop, *rows.index, *places)}
+    if expected.schema is not None and expected.schema.encoding is not None:
+        changed["n_features"] = None  # which counts what columns become
+    options = options.model_copy(update=changed)
+    where = rows.files[0].name
+    columns = choose(rows.names, len(rows.types), options, where, expected)
+    columns = columns._replace(passed=_passed_columns(columns, expected, where))
+    split = expected.split
+    if split is None:
+        return columns
+    header = _Header(tuple(map(columns.name_of, range(columns.n_columns))), len(rows.types), where)
+    at = header.position(split.column, split.setting)
+    if at in (columns.label, columns.weight):
+        raise BadInput(
+            f"{where}: `{split.setting}={split.column}` is the label or the weight. Name another "
+            "column."
+        )
+    return columns._replace(split=at)
+
+
+def _passed_columns(columns: TableColumns, expected: Expected, where: str) -> tuple[int, ...]:
+    """Return the columns whose cells are handed on; BadInput where one is not there."""
+    names = [*map(columns.name_of, range(columns.n_columns))]
+    for name in expected.passed:
+        if name not in names:
+            raise BadInput(
+                f"{where}: no column {shown_name(name)}, which `keep` or `by` names. The columns "
+                f"are: {', '.join(map(shown_name, names[:20]))}."
+            )
+    return tuple(names.index(name) for name in expected.passed)

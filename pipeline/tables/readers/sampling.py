@@ -20,14 +20,13 @@ from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.text import DocumentCounts, slots_of
 from fewpass.pipeline.tables.encoding.text_recipe import Text, idf_text
-from fewpass.pipeline.tables.readers.column_roles import LOOK_BYTES
-from fewpass.pipeline.tables.readers.columns import TableColumns
+from fewpass.pipeline.tables.readers.columns import LOOK_BYTES, TableColumns
 from fewpass.pipeline.tables.readers.library_errors import naming, parsing
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, PiecePlace, TableReader
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.storage.ordered import ordered_map
 
-#: Rows drawn of the first ones (column_roles.SAMPLE_BYTES) that decide on a recipe; of tables so
+#: Rows drawn of the first ones (columns.SAMPLE_BYTES) that decide on a recipe; of tables so
 #: wide that their cells take more memory than they may, fewer.
 SAMPLE_ROWS = 100_000
 SAMPLE_SEED = 0

@@ -15,7 +15,7 @@ from fewpass.pipeline.settings.formats import PLAIN
 from fewpass.pipeline.settings.source_options import SourceOptions, contradiction
 from fewpass.pipeline.tables.additive.rules import LEAST_UNASKED, MANY_COLUMNS, MOST_UNASKED
 from fewpass.pipeline.tables.encoding.outliers import has_outliers
-from fewpass.pipeline.tables.readers.column_roles import LOOK_BYTES, SAMPLE_BYTES, chosen_columns
+from fewpass.pipeline.tables.readers.columns import LOOK_BYTES, SAMPLE_BYTES, chosen_columns
 from fewpass.pipeline.tables.readers.csv_rows import CsvRows
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.library_errors import naming

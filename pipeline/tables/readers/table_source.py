@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.encoding import READ_KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.column_roles import LOOK_BYTES, chosen_columns
+from fewpass.pipeline.tables.readers.columns import LOOK_BYTES, chosen_columns
 from fewpass.pipeline.tables.readers.dense_rows import Targets, faults_of_features
 from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.rejection import Fault, GoodRows, without_bad_rows

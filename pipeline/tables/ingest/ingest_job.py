@@ -125,15 +125,5 @@ def opened(
     targets = [IngestTarget(folder, digest) for folder in folders]
     work_dirs = work_dirs_of(folders, plan.spill)
     return IngestJob(
-        plan,
-        source,
-        seen,
-        like,
-        expansion,
-        digest,
-        targets,
-        work_dirs,
-        threshold,
-        threads,
-        ticker,
+        plan, source, seen, like, expansion, digest, targets, work_dirs, threshold, threads, ticker
     )

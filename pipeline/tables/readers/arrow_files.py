@@ -48,10 +48,7 @@ def opened_parquet(address: Address) -> Iterator[Any]:
 
 @contextmanager
 def _stream_of(address: Address) -> Iterator[Any]:
-    with (
-        opened(address) as (stream, _),
-        parsing(address.name, "the file is not whole Parquet"),
-    ):
+    with opened(address) as (stream, _), parsing(address.name, "the file is not whole Parquet"):
         yield stream
 
 

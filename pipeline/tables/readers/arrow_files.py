@@ -65,11 +65,6 @@ def row_groups(file: Any) -> list[RowGroup]:
     return [RowGroup(group.num_rows, group.total_byte_size) for group in groups]
 
 
-def decompressed_bytes(file: Any) -> int:
-    """Return the bytes of all column chunks of an open Parquet file."""
-    return sum(group.n_bytes for group in row_groups(file))
-
-
 def parquet_batches(
     address: Address, names: Sequence[str], rows: int, n_bytes: int, first: int = 0
 ) -> Iterator[Any]:

@@ -92,7 +92,7 @@ def _names(model: Model, source: str | None) -> Mapping[int, str]:
         return NO_NAMES
     if model.record.columns is not None:
         raise UsageError("--names is for Vowpal Wabbit text, but this model knows its columns.")
-    from fewpass.pipeline.tables.readers.vw_names import names_in  # Arrow, for this alone
+    from fewpass.pipeline.tables.readers.vw import names_in  # Arrow, for this alone
 
     return names_in(source, model.record.n_features)
 

@@ -23,9 +23,9 @@ from fewpass.pipeline.scoring.output_table import (
     conditions_of,
     literal,
 )
+from fewpass.pipeline.tables.readers.databases import cancellable, quoted_name
 from fewpass.pipeline.tables.readers.library_errors import quoted
 from fewpass.pipeline.tables.readers.postgresql import ask, connection_to
-from fewpass.pipeline.tables.readers.queried import cancellable, quoted_name
 from fewpass.storage.addresses import local_path
 from fewpass.storage.redaction import without_words_of
 

@@ -10,7 +10,7 @@ from fewpass.pipeline.scoring.output_table import OutputTable
 from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT, WRITERS
 from fewpass.pipeline.scoring.sql_tables import DuckdbTable, PostgresTable, SqliteTable, SqlTable
 from fewpass.pipeline.settings.formats import DELTA_LOG, EXTENSIONS, server_format
-from fewpass.pipeline.tables.readers.queried import TABLE_NAME
+from fewpass.pipeline.tables.readers.databases import TABLE_NAME
 from fewpass.storage.addresses import is_table_server, local_path, open_store
 from fewpass.storage.kinds import inside_of_ours
 from fewpass.storage.locations import Location, plain_errors

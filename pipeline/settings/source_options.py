@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from fewpass.pipeline.decimal_text import DECIMAL
-from fewpass.pipeline.settings.encoding import Encoding, several
+from fewpass.pipeline.settings.encoding import ADDITIVE, Encoding, several
 from fewpass.pipeline.settings.formats import Format
 from fewpass.pipeline.settings.matching_options import Matching
 
@@ -105,6 +105,21 @@ class SourceOptions(Matching, Encoding):
     table_version: TableVersion | None = None
     """Version of a Delta Lake table, or id of the snapshot of an Iceberg one, with the columns that
     it had [default: the newest when it is opened, with the table's columns of now]."""
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether columns are encoded whatever they hold."""
+        return self.encode == "always" or self.encode in ADDITIVE
+
+    @property
+    def asks_of_encoded(self) -> bool:
+        """Whether a setting makes sense for columns that are encoded only."""
+        return bool(self.column or self.cross or self.bins)
+
+    @property
+    def names_offset(self) -> bool:
+        """Whether a column is an offset or an exposure."""
+        return self.offset is not None or self.exposure is not None
 
 
 #: Settings that hold for every file like one that was read with them.

@@ -18,7 +18,7 @@ from benchmarks.startup import (
 )
 from fewpass.flows import cli
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES
-from fewpass.pipeline.tables.readers.reader_classes import reader_class
+from fewpass.pipeline.tables.readers.format_guess import reader_class
 
 
 @pytest.fixture(scope="module")

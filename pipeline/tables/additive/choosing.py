@@ -30,11 +30,9 @@ from fewpass.pipeline.tables.additive.noise_columns import (
     is_surely_less,
     wide_columns,
 )
-from fewpass.pipeline.tables.additive.one_pass_losses import progressive_loss
 from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
-from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
-from fewpass.pipeline.tables.additive.shape_grids import with_masses
+from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, progressive_loss
 from fewpass.pipeline.tables.additive.time_folds import (
     RowsInTime,
     is_better_at_all_times,
@@ -56,10 +54,13 @@ from fewpass.pipeline.tables.additive.trials import (
     with_pairs,
 )
 from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm
+from fewpass.pipeline.tables.encoding.additive_shapes import grid_of, shape_variables
+from fewpass.pipeline.tables.encoding.apply_terms import between_knots
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 ALL_COLUMNS = "all columns"  # the best form with them, where some were left out
 
@@ -131,7 +132,7 @@ def _compared(whole: FormSample, targets: SampleTargets, asked: AskedForm, seed:
     at_random = asked.unasked and (in_time is None or in_time.are_of_whole_years)
     later = None if at_random else in_time
     sample = replace(
-        sample, targets=targets.of(rows), held_out_by=later and later.by,
+        sample, given=targets.of(rows), held_out_by=later and later.by,
         parts=held_out_parts(len(rows), seed, few, later and later.last),
     )  # fmt: skip
     formed = _best_of_columns(sample, asked)
@@ -231,7 +232,6 @@ def _in_one_pass(
 ) -> dict[str, float]:
     """Return the progressive losses of the forms that have these pairs."""
     losses = {}
-    assert sample.targets is not None, "forms are compared by targets"
     for one in tried:
         if one.form in pairs:
             made = EncodedForm.of(sample.recipe(pairs[one.form]), sample.cells)
@@ -244,7 +244,6 @@ def _chosen(
 ) -> ChosenForm:
     """Return the record of a choice in recipes."""
     sample = best.sample
-    assert sample.targets is not None, "forms are compared by targets"
     return ChosenForm(
         form=best.form, rows=len(sample.parts[0][0]),
         held_out_rows=sum(len(scored) for _, scored in sample.parts),
@@ -284,6 +283,23 @@ def _finished(whole: FormSample, pairs: Sequence[PairTable], chosen: ChosenForm 
     counted = [whole.variables.counted(table) for table in pairs]
     made = with_masses(_recording(whole.recipe(counted), chosen), whole.variables)
     return Formed(made, chosen)
+
+
+def with_masses(recipe: Recipe, variables: VariablesOfRows) -> Recipe:
+    """Return a recipe with the rows of a sample at every point of every variable, missing last."""
+    assert recipe.additive is not None, "asked before"
+    masses = {}
+    for variable, is_number in shape_variables(recipe):
+        if is_number:
+            grid, numbers = grid_of(recipe, variable), variables.numbers(variable)
+            shares = between_knots(numbers, np.isnan(numbers), grid)
+            counts = sum(np.bincount(level, share, len(grid) + 1) for level, share in shares)
+        else:
+            levels = variables.levels(variable)
+            counts = np.bincount(levels.codes, minlength=len(levels.names)).astype(np.float64)
+        masses[variable.title] = tuple(np.asarray(counts).tolist())
+    own = recipe.additive.model_copy(update={"masses": masses})
+    return recipe.model_copy(update={"additive": own})
 
 
 def _recording(recipe: Recipe, chosen: ChosenForm | None) -> Recipe:

@@ -87,7 +87,7 @@ class FormSample:
     left_out: Collection[Variable]  # parts of dates that have neither splines nor pairs
     whole: FormSample | None = None
     drawn: Rows | None = None  # rows of the whole
-    targets: SampleTargets | None = None
+    given: SampleTargets | None = None
     parts: tuple[Part, ...] = ()
     held_out_by: str | None = None  # a column of dates; None: at random
 
@@ -106,6 +106,12 @@ class FormSample:
     @property
     def n_rows(self) -> int:
         return self.variables.n_rows
+
+    @property
+    def targets(self) -> SampleTargets:
+        """Return those that forms are compared by."""
+        assert self.given is not None, "forms are compared by targets"
+        return self.given
 
     @cached_property
     def curved(self) -> EncodedForm:
@@ -142,7 +148,7 @@ class FormSample:
         """Return the same rows, targets and parts with other columns; `cells` are of the whole."""
         assert self.drawn is not None, "rows were drawn"
         some = FormSample.of(linear_recipe, cells, self.rules, self.left_out).some(self.drawn)
-        return replace(some, targets=self.targets, parts=self.parts, held_out_by=self.held_out_by)
+        return replace(some, given=self.given, parts=self.parts, held_out_by=self.held_out_by)
 
     @property
     def _whole(self) -> FormSample:

@@ -8,6 +8,7 @@ Five and more share their kernels with those that lam is chosen by.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.solvers.drive import NO_ROW_STATE, models_within
+from fewpass.solvers.drive import NO_ROW_STATE, models_within, sweeps
 from fewpass.solvers.estimates.spectrum import sigma_square
 from fewpass.solvers.kernels.rows import Rows, SparseRows
 from fewpass.solvers.kernels.scores import scores
@@ -30,6 +31,7 @@ from fewpass.solvers.registry import (
     LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
     LOSS_OF_NUMBERS,
+    SEVERAL_LEARNERS,
     fit_for,
     loss_class,
     method_class,
@@ -200,3 +202,27 @@ def rows_of(X: SparseTable, rows: NDArray[np.int64]) -> SparseTable:
     chosen = take(X, rows)
     assert isinstance(chosen, SparseTable), "rows of one"
     return chosen
+
+
+def progressive_loss(X: SparseTable, d: int, targets: SampleTargets, lam: float) -> float:
+    """Return the mean progressive loss of rows in one pass at lam / n, in the targets' own units.
+
+    Late rows count more.  Of several classes it is the sum over them, each against the rest.
+    """
+    n = X.n_rows
+    total = 0.0
+    for one in _of_one_score(targets):
+        problem = Problem(one.loss, L2(lam / n), 1.0, FREE * lam / n, one.level)
+        block = Block(row_view(X), one.y, one.unit_weight, np.arange(n), NO_ROW_STATE)
+        solver = method_class(SEVERAL_LEARNERS)()
+        first = next(iter(sweeps(solver, problem, stats_of_sample(X, d, one, block), block)))
+        total += sum(solver.before_steps(first.state))
+    return total * targets.unit
+
+
+def _of_one_score(targets: SampleTargets) -> Iterator[SampleTargets]:
+    if targets.classes <= 2:
+        yield targets
+        return
+    for k in range(targets.classes):
+        yield targets._replace(y=np.where(targets.y == k, 1.0, -1.0), classes=2)

@@ -13,12 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample, Part, Rows
-from fewpass.pipeline.tables.additive.interactions import (
-    holds,
-    interactions,
-    phis_of,
-    ranked,
-)
+from fewpass.pipeline.tables.additive.interactions import holds, interactions, phis_of, ranked
 from fewpass.pipeline.tables.additive.noise_columns import is_surely_less
 from fewpass.pipeline.tables.additive.numbered_names import columns_of_names, numbers_that_may_name
 from fewpass.pipeline.tables.additive.pairing import MOST_LOOKED_AT, both_rounds, pairs_of
@@ -84,7 +79,6 @@ class FormTrial(NamedTuple):
         lams: tuple[float, ...] = (),
     ) -> FormTrial:  # fmt: skip
         """Train a form for several lam on every part."""
-        assert sample.targets is not None, "forms are compared by targets"
         each = [_losses_of(encoded, sample.targets, part, lams) for part in parts]
         losses, models = zip(*each, strict=True)
         return cls(form, sample, encoded.features, losses, models)
@@ -140,15 +134,13 @@ def total_weight(sample: FormSample) -> float:
 
     It gives their mean in the targets' own units, as `train` and `evaluate` report it.
     """
-    targets = sample.targets
-    assert targets is not None, "forms are compared by targets"
-    return sum(targets.of(scored).total for _, scored in sample.parts) / targets.unit
+    own = sample.targets
+    return sum(own.of(scored).total for _, scored in sample.parts) / own.unit
 
 
 def losses_without(trial: FormTrial, encoded: EncodedForm, own: slice) -> Floats:
     """Return the held-out rows' losses at each part's best lam, some features' weights as 0."""
     targets, losses = trial.sample.targets, []
-    assert targets is not None, "forms are compared by targets"
     for k, (_, scored) in enumerate(trial.sample.parts):
         part = trial.on(k)
         at = part.models[0].models[part.best]
@@ -170,13 +162,11 @@ def names_of_things(splines: FormTrial, wanted: Sequence[str]) -> list[str]:
     if not may:
         return []
     g, h = _slopes_left(splines.on(0), sample.curved, part[0])
-    assert sample.targets is not None, "forms are compared by targets"
     return columns_of_names(may, g, h, phis_of(g, h, numbers=not sample.targets.classes))
 
 
 def _slopes_left(trial: FormTrial, encoded: EncodedForm, learnt: Rows) -> tuple[Floats, Floats]:
     """Return g and h of the rows that are learnt from, given a form at its best lam."""
-    assert trial.sample.targets is not None, "forms are compared by targets"
     own = trial.sample.targets.of(learnt)
     model = fitted_models(rows_of(encoded.table, learnt), encoded.d, own, (trial.lam,), FINE)
     return own.slopes(model.scores(0, encoded.seen(learnt)))
@@ -265,7 +255,6 @@ def chosen_pairs(
     rules, every = sample.rules, _pairs_to_look_at(trial, encoded, learnt)
     if not rules.pairs or not every:
         return [], 0
-    assert sample.targets is not None, "forms are compared by targets"
     g, h = _slopes_left(trial, encoded, learnt)
     own, numbers = sample.variables_in_cells.some(learnt), not sample.targets.classes
     phis = phis_of(g, h, numbers=numbers)

@@ -34,20 +34,14 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.interleaved_chunks import interleaved, unfilled_chunk
-from fewpass.pipeline.tables.changing.one_change import (
-    AddedFiles,
-    Change,
-    NextGeneration,
-    changing,
-)
+from fewpass.pipeline.tables.changing.one_change import AddedFiles, Change, NextGeneration, changing
 from fewpass.pipeline.tables.ingest import job_steps
 from fewpass.pipeline.tables.ingest.ingest_job import IngestJob, opened
 from fewpass.pipeline.tables.ingest.job_steps import RowForm, Steps
 from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
 from fewpass.pipeline.tables.ingest.phases import source_records, versions
-from fewpass.pipeline.tables.ingest.piece_map import TEST, TRAINING
+from fewpass.pipeline.tables.ingest.piece_map import TEST, TRAINING, ReadCounts
 from fewpass.pipeline.tables.ingest.progress import FileRows, IngestProgress, Ticker, files_of
-from fewpass.pipeline.tables.ingest.read_counts import ReadCounts
 from fewpass.pipeline.tables.ingest.reading import in_dtype_of, source_of, taken_of
 from fewpass.pipeline.tables.ingest.writing import StoredAs
 from fewpass.pipeline.tables.readers.seen_files import NothingNew, SeenFiles

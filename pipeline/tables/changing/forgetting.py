@@ -76,10 +76,7 @@ def forget(plan: ForgetPlan, *, progress: ShowShare = lambda _share, _said: None
 
 
 def forget_in(
-    datasets: Sequence[str],
-    plan: ForgetPlan,
-    *,
-    progress: ShowShare = lambda _share, _said: None,
+    datasets: Sequence[str], plan: ForgetPlan, *, progress: ShowShare = lambda _share, _said: None
 ) -> list[ForgetResult]:
     """Delete rows of data sets, and of their test rows; finish a deletion that was cut short.
 

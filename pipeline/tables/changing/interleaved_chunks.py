@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fewpass.pipeline.tables.changing.one_change import NextGeneration, PlacedChunk
-from fewpass.pipeline.tables.changing.stored_rows import StoredRows
+from fewpass.pipeline.tables.changing.one_change import NextGeneration, PlacedChunk, StoredRows
 from fewpass.pipeline.tables.ingest.writing import UnfilledChunk
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset

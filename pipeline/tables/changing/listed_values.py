@@ -15,7 +15,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.tables.readers.csv_head import find_delimiter
 from fewpass.pipeline.tables.readers.finding import Address, find
-from fewpass.pipeline.tables.readers.lines import text_pieces
+from fewpass.pipeline.tables.readers.lines import line_pieces
 from fewpass.pipeline.tables.readers.rejection import shown
 
 _PIECE_BYTES, _HEAD_LINES = 1 << 20, 100
@@ -111,8 +111,8 @@ def _rows_in(address: Address) -> Iterator[tuple[int, list[str]]]:
 
 def _lines_of(address: Address) -> Iterator[str]:
     number = 0
-    for _, text, _ in text_pieces(address, _PIECE_BYTES, _PIECE_BYTES):
-        for line in text.bytes.tobytes().split(b"\n")[:-1]:
+    for piece in line_pieces([address], _PIECE_BYTES, _PIECE_BYTES):
+        for line in piece.content.bytes.tobytes().split(b"\n")[:-1]:
             number += 1
             try:
                 decoded = line.decode()

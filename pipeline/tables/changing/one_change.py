@@ -14,9 +14,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.settings.change_plans import ChangePlan
+from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_in
 from fewpass.pipeline.tables.ingest.set_pair import IngestRecord, record_of, test_rows_of
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir, all_owned, work_dirs_of
 from fewpass.storage.chunk_places import ChunkPlace
@@ -28,6 +32,7 @@ from fewpass.storage.locations import Location
 from fewpass.storage.manifest import ChangeRecord, SourceRecord, place_of_generation
 from fewpass.storage.new_file import sync_folder
 from fewpass.storage.set_generations import prune_generations, retain, roll_back
+from fewpass.storage.table import Table
 from fewpass.storage.writer import DatasetWriter
 
 
@@ -197,3 +202,39 @@ class NextGeneration:
         now = Dataset.open(before.folder)
         prune_generations(now.folder, now.manifest)
         return now
+
+
+class StoredRows:
+    """Reads and writes rows in the form of one data set, and with its retained columns.
+
+    Parameters
+    ----------
+    dataset
+        Whose form it is.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        coded, schema = dataset.manifest.coded, dataset.schema
+        self._expansion: Expansion | None = None
+        if coded and schema is not None:
+            self._expansion = expansion_in(schema)
+
+    def read(self, k: int) -> Table:
+        """Return the rows of a chunk: columns in stored order, or codes in their place."""
+        coded = self._expansion is not None
+        table = self.dataset.read_codes(k) if coded else self.dataset.read_stored(k)
+        return self.dataset.with_retained(k, table)
+
+    def values(self, table: Table) -> Table:
+        """Return rows with values in place of codes."""
+        return self._with_values(table)[0]
+
+    def write(self, writer: DatasetWriter, k: int, table: Table) -> ChunkRecord:
+        """Write a chunk, which the commit makes durable."""
+        return writer.write_chunk(k, *self._with_values(table))
+
+    def _with_values(self, table: Table) -> tuple[Table, NDArray[np.float64] | None]:
+        if self._expansion is None:
+            return table, None
+        return self._expansion.with_values(table, self.dataset.manifest.dtype)

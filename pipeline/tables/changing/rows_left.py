@@ -5,7 +5,7 @@ Chunks before the first row that goes stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.changing.one_change import NextGeneration, PlacedChunk
-from fewpass.pipeline.tables.changing.stored_rows import StoredRows
-from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
+from fewpass.pipeline.tables.changing.one_change import NextGeneration, PlacedChunk, StoredRows
+from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import ChangeRecord
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.table import Table
+from fewpass.storage.table import Table, concatenate, cut
 
 ShowShare = Callable[[float, str], None]
 Rows = NDArray[np.int64]
@@ -35,12 +34,11 @@ def rewrite_without(before: Dataset, gone: list[Rows], threads: int, progress: S
     left = RowsLeft(before, gone, first, threads, progress)
     with ThreadPoolExecutor(threads, "forget") as pool:
 
-        def write(order: ChunkOrder) -> PlacedChunk:
-            record = left.form.write(made.writer, order.number, order.rows())
-            return made.fresh(order.number, record)
+        def write(numbered: tuple[int, Table]) -> PlacedChunk:
+            return made.fresh(numbered[0], left.form.write(made.writer, *numbered))
 
-        orders = cut_into_chunks(left.selections(), chunk_rows)
-        fresh = [*ordered_map(pool, write, orders, threads + 1)]
+        chunks = enumerate(_in_chunks(left.tables(), chunk_rows))
+        fresh = [*ordered_map(pool, write, chunks, threads + 1)]
     change = ChangeRecord(change="forget", parent=before.manifest.fingerprint, rows=n_gone)
     assert left.rows is not None, "rows are left"
     made.commit(
@@ -59,6 +57,22 @@ def _first_written(before: Dataset, gone: list[Rows]) -> int:
     n_left = before.n_rows - sum(len(own) for own in gone)
     first = next(k for k, own in enumerate(gone) if own.size)
     return min(first, (n_left - 1) // before.manifest.chunk_rows)
+
+
+def _in_chunks(tables: Iterable[Table], size: int) -> Iterator[Table]:
+    """Yield tables of `size` rows, the last one of fewer, of rows that follow each other."""
+    left: list[Table] = []
+    missing = size
+    for table in tables:
+        start = 0
+        while table.n_rows - start >= missing:
+            yield concatenate([*left, cut(table, start, start + missing)])
+            left, start, missing = [], start + missing, size
+        if start < table.n_rows:
+            left.append(cut(table, start, table.n_rows))
+            missing -= table.n_rows - start
+    if left:
+        yield concatenate(left)
 
 
 class RowsLeft:
@@ -83,7 +97,7 @@ class RowsLeft:
         self.rows: RowSummary | None = None
         self.columns = ColumnStatistics(before.manifest.layout, before.n_features)
 
-    def selections(self) -> Iterator[Selection]:
+    def tables(self) -> Iterator[Table]:
         """Yield what stays from the first row that goes on; count all that stays."""
         n_chunks = self.before.n_chunks
         with ThreadPoolExecutor(self.threads, "forget-read") as pool:
@@ -93,7 +107,7 @@ class RowsLeft:
                 left = Selection(table, stay).rows()
                 self._count(self.form.values(left), (number + 1) / n_chunks)
                 if number >= self.first and left.n_rows:
-                    yield Selection(left, np.arange(left.n_rows))
+                    yield left
 
     def _count(self, table: Table, share: float) -> None:
         if table.n_rows:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES
-from fewpass.pipeline.tables.encoding.pair_tables import PairTable
+from fewpass.pipeline.tables.encoding import terms
+from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe
+from fewpass.pipeline.tables.encoding.date_parts import Part
+from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable
 from fewpass.pipeline.tables.encoding.splines import Spline
+from fewpass.pipeline.tables.encoding.variables import level_names, levels_among
 
 
 class TriedForm(BaseModel):
@@ -87,3 +91,66 @@ class Additive(BaseModel):
     def parts(self) -> tuple[Spline | PairTable, ...]:
         """Return the parts with output columns, in their order."""
         return (*self.splines, *self.pairs)
+
+
+Columns = Mapping[str, ColumnRecipe]
+
+
+def described_additive(additive: Additive, columns: Columns) -> Iterator[terms.ColumnTerms]:
+    """Yield the terms of splines and pairs, each from its own first output column."""
+    for spline in additive.splines:
+        yield _of_spline(spline, columns)
+    for pair in additive.pairs:
+        yield _of_pair(pair, columns)
+
+
+def _of_spline(spline: Spline, columns: Columns) -> terms.ColumnTerms:
+    term = terms.HatsTerm(
+        at=0, steps=steps_of(spline.column, spline.part, columns), knots=spline.knots,
+        levels=spline.levels, alpha=spline.alpha, missing_as=spline.missing_as,
+    )  # fmt: skip
+    read = cell_of(spline.column, columns)
+    return terms.ColumnTerms(columns=(spline.column,), read=read, terms=(term,))
+
+
+def _of_pair(pair: PairTable, columns: Columns) -> terms.ColumnTerms:
+    names = pair.a.column, pair.b.column
+    a, b = cell_of(names[0], columns), cell_of(names[1], columns)
+    term = terms.TableTerm(
+        at=0, a=_axis(pair.a, columns), b=_axis(pair.b, columns),
+        places=tuple(map(tuple, pair.places.tolist())), scale=pair.scale,
+    )  # fmt: skip
+    return terms.ColumnTerms(columns=names, read=terms.TwoCells(a=a, b=b), terms=(term,))
+
+
+def cell_of(name: str, columns: Columns) -> terms.SingleCell:
+    """Return how a column's cells are read, which is the same for all that it becomes."""
+    read = columns[name].described().read
+    assert isinstance(read, terms.NumberCell | terms.MomentCell | terms.WordCell), (
+        "curves are not of lists"
+    )
+    return read
+
+
+def steps_of(name: str, part: Part, columns: Columns) -> tuple[terms.Step, ...]:
+    """Return the steps from a cell to a variable."""
+    if part == "":
+        return ()
+    if part == "days":  # those of the column's own days, before they are standardised
+        days = columns[name].described().terms[0]
+        assert isinstance(days, terms.ValueTerm), "days come first"
+        return days.steps[:-1]
+    return (terms.DatePart(of=part),)
+
+
+def _axis(
+    axis: HatAxis | LevelAxis, columns: Columns
+) -> terms.KnotAxis | terms.WordAxis | terms.CodeAxis:
+    if isinstance(axis, HatAxis):
+        steps = steps_of(axis.column, axis.part, columns)
+        return terms.KnotAxis(steps=steps, knots=axis.knots, missing_as=axis.missing_as)
+    if isinstance(columns[axis.column].described().terms[0], terms.WordTerm):
+        return terms.WordAxis(values=axis.values)
+    levels = levels_among(axis.values, level_names(columns[axis.column], axis.part))
+    steps = steps_of(axis.column, axis.part, columns)
+    return terms.CodeAxis(steps=steps, levels=tuple(levels.tolist()))

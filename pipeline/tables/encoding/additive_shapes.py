@@ -24,17 +24,10 @@ from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_parts import LEVELS_OF, SECONDS_OF_DAY
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.number_recipe import Number
-from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable
-from fewpass.pipeline.tables.encoding.purification import purified
+from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable, purified
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.variables import (
-    MISSING,
-    RARE,
-    Variable,
-    levels_among,
-)
-from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
+from fewpass.pipeline.tables.encoding.variables import Variable, level_names, levels_among
 
 
 class ColumnCurve(NamedTuple):
@@ -46,12 +39,6 @@ class ColumnCurve(NamedTuple):
     masses: Floats  # (m + 1,) rows of the sample
     origin: float | None = None  # of days: the first, in seconds since 1970
 
-    def of(self, variables: VariablesOfRows) -> Floats:
-        """Return the values of rows (n,)."""
-        numbers = variables.numbers(self.variable)
-        own = np.interp(numbers, self.grid, self.values[:-1])
-        return np.where(np.isnan(numbers), self.values[-1], own)
-
 
 class LevelSteps(NamedTuple):
     """A function of a category."""
@@ -60,11 +47,6 @@ class LevelSteps(NamedTuple):
     names: tuple[str, ...]  # of its levels, the missing one last
     values: Floats  # (levels,)
     masses: Floats  # (levels,) rows of the sample
-
-    def of(self, variables: VariablesOfRows) -> Floats:
-        """Return the values of rows (n,)."""
-        values: Floats = self.values[variables.levels(self.variable).codes]
-        return values
 
 
 class Surface(NamedTuple):
@@ -84,13 +66,6 @@ class Surface(NamedTuple):
     def masses(self) -> Floats:
         """Rows of the sample in every cell."""
         return self.table.masses
-
-    def of(self, variables: VariablesOfRows) -> Floats:
-        """Return the values of rows (n,)."""
-        total = np.zeros(variables.n_rows)
-        for one, other in variables.products(self.table):
-            total += one.share * other.share * self.values[one.level, other.level]
-        return total
 
 
 Function = ColumnCurve | LevelSteps | Surface
@@ -172,6 +147,7 @@ def shapes_of(recipe: Recipe, coef: Floats, intercept: float) -> Shapes:
     """Return the functions of weights (d,) and an intercept, purified and centred."""
     assert recipe.additive is not None, "asked before"
     functions: dict[Variable, ColumnCurve | LevelSteps] = {}
+    columns = {column.name: column for column in recipe.columns}
     for variable, is_number in shape_variables(recipe):
         masses = np.asarray(recipe.additive.masses[variable.title])
         zeros = np.zeros(len(masses))
@@ -179,7 +155,8 @@ def shapes_of(recipe: Recipe, coef: Floats, intercept: float) -> Shapes:
             grid, origin = grid_of(recipe, variable), _origin_of(recipe, variable)
             functions[variable] = ColumnCurve(variable, grid, zeros, masses, origin)
         else:
-            functions[variable] = LevelSteps(variable, _names(recipe, variable), zeros, masses)
+            names = level_names(columns[variable.column], variable.part)
+            functions[variable] = LevelSteps(variable, names, zeros, masses)
     pairs: list[Surface] = []
     rest: list[tuple[str, slice]] = []
     start = 0
@@ -214,14 +191,6 @@ def part_variables(part: Any) -> list[tuple[Variable, int]]:
         levels = [(Variable(part.name, word), len(LEVELS_OF[word])) for word in part.part_names]
         return [(Variable(part.name, "days"), 2), *levels]
     return []
-
-
-def _names(recipe: Recipe, variable: Variable) -> tuple[str, ...]:
-    if variable.part:
-        return (*LEVELS_OF[variable.part], MISSING)
-    column = next(c for c in recipe.columns if c.name == variable.column)
-    assert isinstance(column, Category), "the only other category"
-    return (*column.values, RARE, MISSING)
 
 
 def _add_part(part: Any, own: Floats, functions: dict[Variable, ColumnCurve | LevelSteps]) -> None:

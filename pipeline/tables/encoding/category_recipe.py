@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.encoding.column_recipe import (
-    ColumnRecipe,
-)
+from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm, WordCell, WordTerm
 

@@ -296,10 +296,7 @@ def mean_and_deviation(numbers: Floats) -> tuple[Floats, Floats]:
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # no number at all
         mean, deviation = np.nanmean(near_one, axis=0), np.nanstd(near_one, axis=0)
-    return (
-        np.ldexp(np.nan_to_num(mean), exponent),
-        np.ldexp(np.nan_to_num(deviation), exponent),
-    )
+    return np.ldexp(np.nan_to_num(mean), exponent), np.ldexp(np.nan_to_num(deviation), exponent)
 
 
 def words_of(cells: Any) -> Any:

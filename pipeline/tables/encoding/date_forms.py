@@ -86,12 +86,12 @@ def dates_in(cells: Any, order: str | None = None) -> Dates | None:
         form = form if order else _as_cells_tell(left, form)
         forms.append(form)
         unread = left.filter(pa.array(np.isnan(in_form(left, form))))
-        left = unread.filter(_not(impossible(unread, form)))
+        left = unread.filter(pc.invert(impossible(unread, form)))
         gone += len(unread) - len(left)
         if gone > n / 2:
             return None
         words = recurring(left, len(cells))
-        if len(left.filter(_not(pc.is_in(left, words)))) <= strays:
+        if len(left.filter(pc.invert(pc.is_in(left, words)))) <= strays:
             joined = BETWEEN.join(forms)
             return Dates(None if joined == ISO else joined, tuple(sorted(words.to_pylist())))
     return None
@@ -146,21 +146,17 @@ def look_like_dates(cells: Any) -> bool:
 
 def recurring(cells: Any, n: int) -> Any:
     """Return words without digits that many of n cells are, as an Arrow array; none if too many."""
-    words = cells.filter(_not(pc.match_substring_regex(cells, r"\d")))
+    words = cells.filter(pc.invert(pc.match_substring_regex(cells, r"\d")))
     common = frequent(words, n)
     return common if len(common) <= _MOST_WORDS else common[:0]
 
 
 def _that_say_something(cells: Any) -> Any:
-    return cells.filter(_not(pc.or_(says_nothing(cells), is_no_day(cells))))
+    return cells.filter(pc.invert(pc.or_(says_nothing(cells), is_no_day(cells))))
 
 
 def _share(cells: Any, pattern: str) -> float:
     return float(pc.mean(pc.match_substring_regex(cells, pattern)).as_py() or 0.0)
-
-
-def _not(mask: Any) -> Any:
-    return pc.invert(mask)
 
 
 def _commonest(cells: Any, others: list[str], order: str | None) -> str | None:

@@ -9,13 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from fewpass.pipeline.tables.encoding.cells import (
-    UNITS_OF_TIME,
-    Floats,
-    Read,
-    is_text,
-    words_of,
-)
+from fewpass.pipeline.tables.encoding import terms
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Floats, Read, is_text, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     ColumnRecipe,
     Deviation,
@@ -39,18 +34,6 @@ from fewpass.pipeline.tables.encoding.moments import (
     first_year_of,
     read_moments,
     with_iso,
-)
-from fewpass.pipeline.tables.encoding.terms import (
-    CodeTerm,
-    ColumnTerms,
-    DatePart,
-    InYears,
-    MissingTerm,
-    MomentCell,
-    NumberTerm,
-    Standardise,
-    Step,
-    ValueTerm,
 )
 
 #: With this many years of data, the trend is extrapolated by half of the range.
@@ -132,27 +115,31 @@ class Date(ColumnRecipe):
             f"; {first} first, as no cell tells: `column={self.name}=date:{other}` if they are not"
         )
 
-    def described(self) -> ColumnTerms:
-        scaled = Standardise(mean=self.mean, deviation=self.deviation)
-        days = ValueTerm(at=0, steps=(*self.steps_to_days, scaled))
-        terms: list[NumberTerm] = [days, MissingTerm(at=1)]
+    def described(self) -> terms.ColumnTerms:
+        scaled = terms.Standardise(mean=self.mean, deviation=self.deviation)
+        days = terms.ValueTerm(at=0, steps=(*self.steps_to_days, scaled))
+        every: list[terms.NumberTerm] = [days, terms.MissingTerm(at=1)]
         at = 2
         for part in self.part_names:
             width = len(LEVELS_OF[part])
-            terms.append(CodeTerm(at=at, steps=(DatePart(of=part),), width=width))
+            every.append(terms.CodeTerm(at=at, steps=(terms.DatePart(of=part),), width=width))
             at += width
         is_unit = self.form in UNITS_OF_TIME
         form = self.form if is_unit or self.form is None else with_iso(self.form)
-        read = MomentCell(
+        read = terms.MomentCell(
             form=form, missing=self.missing, standins=self.standins, first_year=self.first_year
         )
-        return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
+        return terms.ColumnTerms(columns=(self.name,), read=read, terms=tuple(every))
 
     @property
-    def steps_to_days(self) -> tuple[Step, ...]:
+    def steps_to_days(self) -> tuple[terms.Step, ...]:
         """Return the steps from a moment to the days since the sample's first."""
-        since = Standardise(mean=self.first, deviation=SECONDS_OF_DAY)
-        return (since,) if self.last is None else (InYears(first=self.first, last=self.last), since)
+        since = terms.Standardise(mean=self.first, deviation=SECONDS_OF_DAY)
+        return (
+            (since,)
+            if self.last is None
+            else (terms.InYears(first=self.first, last=self.last), since)
+        )
 
     @property
     def part_names(self) -> tuple[LevelPart, ...]:

@@ -24,7 +24,7 @@ from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe, terms_of
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.column_schema import Schema
-from fewpass.storage.table import index_dtype
+from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
 
 class CsrParts(NamedTuple):
@@ -100,6 +100,13 @@ class Expansion:
         indices = np.empty(n * self.most, index_dtype(self.n_outputs))
         nnz = self.expand(codes, indptr, indices, data)
         return CsrParts(data[:nnz], indices[:nnz], indptr)
+
+    def with_values(self, rows: Table, dtype: Any) -> tuple[SparseTable, Floats]:
+        """Return rows with values in place of their codes, and these, (m, n)."""
+        assert isinstance(rows, DenseTable), "rows of codes are dense"
+        codes = np.ascontiguousarray(rows.X.T, np.float64)
+        parts = self.csr(codes, dtype)
+        return SparseTable(*parts, rows.target, rows.weight, rows.offset, rows.retained), codes
 
 
 def expansion_in(schema: Schema) -> Expansion:

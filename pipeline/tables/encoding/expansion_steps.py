@@ -7,27 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.tables.encoding.apply_terms import ReadCells
+from fewpass.pipeline.tables.encoding import terms
+from fewpass.pipeline.tables.encoding.apply_terms import ReadCells, behind
 from fewpass.pipeline.tables.encoding.cells import Floats, levels_of_words
 from fewpass.pipeline.tables.encoding.expanding import HATS, LEVEL, NUMBER, PAIR, ExpansionSteps
-from fewpass.pipeline.tables.encoding.number_steps import behind
-from fewpass.pipeline.tables.encoding.terms import (
-    Axis,
-    Clip,
-    CodeAxis,
-    CodeTerm,
-    ColumnTerms,
-    DatePart,
-    HatsTerm,
-    KnotAxis,
-    MissingTerm,
-    Standardise,
-    Step,
-    TableTerm,
-    ValueTerm,
-    WordAxis,
-    WordTerm,
-)
 from fewpass.pipeline.tables.encoding.variables import MISSING, RARE, levels_among
 
 _STEP = ("kind", "code", "other", "first", "at", "width")
@@ -37,7 +20,7 @@ class Code(NamedTuple):
     """A number of every row from which features are computed: a column's cells behind steps."""
 
     column: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[terms.Step, ...] = ()
     missing: int | None = None  # the code of a missing one; None: NaN
     words: tuple[str, ...] | None = None  # of a category: the code is the place among them
 
@@ -49,7 +32,7 @@ class Code(NamedTuple):
         return np.where(read.missing, missing, behind(self.steps, read.values))
 
 
-def codes_of(described: Sequence[ColumnTerms], n_columns: int) -> Iterator[Code]:
+def codes_of(described: Sequence[terms.ColumnTerms], n_columns: int) -> Iterator[Code]:
     """Yield the codes, column by column: those of its own terms, then further parts of dates.
 
     Parameters
@@ -68,37 +51,37 @@ def codes_of(described: Sequence[ColumnTerms], n_columns: int) -> Iterator[Code]
 
 def _part_of(code: Code) -> str:
     step = code.steps[-1]
-    assert isinstance(step, DatePart), "only dates have several codes"
+    assert isinstance(step, terms.DatePart), "only dates have several codes"
     return step.of
 
 
 def _codes_of(columns: Sequence[str], term: Any) -> Iterator[Code]:
     """Yield the codes that a term's features are computed from."""
-    if isinstance(term, TableTerm):
+    if isinstance(term, terms.TableTerm):
         for name, axis in zip(columns, (term.a, term.b), strict=True):
-            if not isinstance(axis, WordAxis):  # it has that of its column
+            if not isinstance(axis, terms.WordAxis):  # it has that of its column
                 yield _code_of_axis(name, axis)
-    elif isinstance(term, ValueTerm):
+    elif isinstance(term, terms.ValueTerm):
         yield Code(columns[0], _value_steps(term)[0])
-    elif isinstance(term, WordTerm):
+    elif isinstance(term, terms.WordTerm):
         yield Code(columns[0], words=term.values)
-    elif isinstance(term, CodeTerm):
+    elif isinstance(term, terms.CodeTerm):
         yield Code(columns[0], term.steps, term.width)
-    elif isinstance(term, HatsTerm):
+    elif isinstance(term, terms.HatsTerm):
         yield Code(columns[0], term.steps)
 
 
-def _code_of_axis(name: str, axis: KnotAxis | CodeAxis) -> Code:
-    missing = None if isinstance(axis, KnotAxis) else len(axis.levels) - 1
+def _code_of_axis(name: str, axis: terms.KnotAxis | terms.CodeAxis) -> Code:
+    missing = None if isinstance(axis, terms.KnotAxis) else len(axis.levels) - 1
     return Code(name, axis.steps, missing)
 
 
-def _value_steps(term: ValueTerm) -> tuple[tuple[Step, ...], tuple[float, ...]]:
+def _value_steps(term: terms.ValueTerm) -> tuple[tuple[terms.Step, ...], tuple[float, ...]]:
     """Return the steps to a number's code; and low, high, mean and deviation behind it."""
     *steps, last = term.steps
-    assert isinstance(last, Standardise), "numbers of codes are standardised"
-    clip = steps.pop() if steps and isinstance(steps[-1], Clip) else None
-    ends = (clip.low, clip.high) if isinstance(clip, Clip) else (-np.inf, np.inf)
+    assert isinstance(last, terms.Standardise), "numbers of codes are standardised"
+    clip = steps.pop() if steps and isinstance(steps[-1], terms.Clip) else None
+    ends = (clip.low, clip.high) if isinstance(clip, terms.Clip) else (-np.inf, np.inf)
     return tuple(steps), (*ends, last.mean, last.deviation)
 
 
@@ -118,14 +101,14 @@ class StepsInMaking:
         Features of a row that are not 0.
     """
 
-    def __init__(self, described: Sequence[ColumnTerms], n_columns: int) -> None:
+    def __init__(self, described: Sequence[terms.ColumnTerms], n_columns: int) -> None:
         self.codes = {code: k for k, code in enumerate(codes_of(described, n_columns))}
         self._words = {code.column: code for code in self.codes if code.words is not None}
         self.most = 0
         self._steps: list[dict[str, Any]] = []
         self._numbers: list[float] = []
         self._places: list[int] = []
-        self._axes: dict[tuple[str, Axis], int] = {}
+        self._axes: dict[tuple[str, terms.Axis], int] = {}
         self._axis_rows: list[tuple[int, ...]] = []
         self._missing_as: list[float] = []  # of axes
         for one in described:
@@ -151,21 +134,21 @@ class StepsInMaking:
         self.most += what.pop("most", 1)
         self._steps.append(step | what)
 
-    def _add_term(self, one: ColumnTerms, term: Any) -> None:
-        if isinstance(term, TableTerm):
+    def _add_term(self, one: terms.ColumnTerms, term: Any) -> None:
+        if isinstance(term, terms.TableTerm):
             self._add_pair(one.columns, term)
-        elif isinstance(term, HatsTerm):
+        elif isinstance(term, terms.HatsTerm):
             self._add_curve(one.columns[0], term)
-        elif isinstance(term, ValueTerm):
+        elif isinstance(term, terms.ValueTerm):
             steps, numbers = _value_steps(term)
             code, at = self.codes[Code(one.columns[0], steps)], self._put(*numbers)
             has_missing = _has_missing(one, term.at + 1)
             self._add(NUMBER, term.at, code=code, at=at, scale=float(has_missing))
-        elif isinstance(term, WordTerm | CodeTerm):
+        elif isinstance(term, terms.WordTerm | terms.CodeTerm):
             (own,) = _codes_of(one.columns, term)
             self._add(LEVEL, term.at, code=self.codes[own], other=_n_levels(one, term))
 
-    def _add_curve(self, column: str, term: HatsTerm) -> None:
+    def _add_curve(self, column: str, term: terms.HatsTerm) -> None:
         at = self._put_knots(term.knots, np.linspace(0.0, 1.0, len(term.knots)))
         self._put(*(2.0 ** (-term.alpha * np.arange(term.levels + 1.0))))
         self._add(
@@ -173,22 +156,22 @@ class StepsInMaking:
             width=len(term.knots), most=1 + term.levels, missing_as=_or_nan(term.missing_as),
         )  # fmt: skip
 
-    def _add_pair(self, columns: Sequence[str], term: TableTerm) -> None:
+    def _add_pair(self, columns: Sequence[str], term: terms.TableTerm) -> None:
         at = len(self._places)
         self._places += [place for row in term.places for place in row]
         axes = list(zip(columns, (term.a, term.b), strict=True))
         a, b = (self._axis(*one) for one in axes)
-        most = int(np.prod([2 if isinstance(axis, KnotAxis) else 1 for _, axis in axes]))
+        most = int(np.prod([2 if isinstance(axis, terms.KnotAxis) else 1 for _, axis in axes]))
         self._add(
             PAIR, term.at, code=a, other=b, at=at, width=len(term.places[0]), scale=term.scale,
             most=most,
         )  # fmt: skip
 
-    def _axis(self, column: str, axis: Axis) -> int:
+    def _axis(self, column: str, axis: terms.Axis) -> int:
         """Return the number of an axis, which several pairs may have."""
         if (column, axis) not in self._axes:
             self._axes[column, axis] = len(self._axis_rows)
-            if isinstance(axis, KnotAxis):
+            if isinstance(axis, terms.KnotAxis):
                 n = len(axis.knots)
                 at = self._put_knots(axis.knots, np.arange(float(n)))
                 self._axis_rows.append((self.codes[_code_of_axis(column, axis)], at, n, 0))
@@ -202,7 +185,7 @@ class StepsInMaking:
 
     def _levels(self, column: str, axis: Any) -> tuple[Code, list[int]]:
         """Return the code of a category, and the level of each of its values on an axis."""
-        if not isinstance(axis, WordAxis):
+        if not isinstance(axis, terms.WordAxis):
             return _code_of_axis(column, axis), list(axis.levels)
         code = self._words[column]
         return code, levels_among(axis.values, (*(code.words or ()), RARE, MISSING)).tolist()
@@ -221,14 +204,14 @@ class StepsInMaking:
         return at
 
 
-def _has_missing(one: ColumnTerms, at: int) -> bool:
+def _has_missing(one: terms.ColumnTerms, at: int) -> bool:
     """Return whether an output column is that of missing cells."""
-    return any(isinstance(term, MissingTerm) and term.at == at for term in one.terms)
+    return any(isinstance(term, terms.MissingTerm) and term.at == at for term in one.terms)
 
 
-def _n_levels(one: ColumnTerms, term: WordTerm | CodeTerm) -> int:
+def _n_levels(one: terms.ColumnTerms, term: terms.WordTerm | terms.CodeTerm) -> int:
     """Return how many output columns levels have, that of missing ones included."""
-    if isinstance(term, WordTerm):
+    if isinstance(term, terms.WordTerm):
         return len(term.values) + 2
     return term.width + _has_missing(one, term.at + term.width)
 

@@ -15,40 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, field_serializer
 
+from fewpass.pipeline.tables.encoding import terms
+from fewpass.pipeline.tables.encoding.apply_terms import behind
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_parts import SECONDS_OF_YEAR
-from fewpass.pipeline.tables.encoding.number_steps import behind
 from fewpass.pipeline.tables.encoding.splines import hats, kinks
-from fewpass.pipeline.tables.encoding.terms import (
-    AtMost,
-    Axis,
-    Cell,
-    Clip,
-    CodeAxis,
-    CodeTerm,
-    ColumnTerms,
-    DatePart,
-    HashTerm,
-    HatsTerm,
-    Interpolate,
-    InYears,
-    LogOfOneMore,
-    MapTerm,
-    MissingTerm,
-    Range,
-    Standardise,
-    Step,
-    TableTerm,
-    TagsTerm,
-    TextTerm,
-    ValueTerm,
-    VectorTerm,
-    WordAxis,
-    WordTerm,
-)
 
 #: Steps that no lines between points can take the place of.
-_CURVED = LogOfOneMore | InYears | DatePart
+_CURVED = terms.LogOfOneMore | terms.InYears | terms.DatePart
 
 
 def _rows_with_weights(weights: NDArray[np.float64]) -> dict[str, Any]:
@@ -69,7 +43,7 @@ class Points(BaseModel):
 
     model_config = _FOLDED
     argument: Literal["points"] = "points"
-    steps: tuple[Step, ...]
+    steps: tuple[terms.Step, ...]
     x: tuple[float, ...]
     """Ascending."""
 
@@ -79,7 +53,7 @@ class Codes(BaseModel):
 
     model_config = _FOLDED
     argument: Literal["codes"] = "codes"
-    steps: tuple[Step, ...]
+    steps: tuple[terms.Step, ...]
     size: int
 
 
@@ -126,7 +100,14 @@ class Features(BaseModel):
 
     model_config = _FOLDED
     function: Literal["features"] = "features"
-    term: ValueTerm | HashTerm | TextTerm | TagsTerm | VectorTerm | MapTerm
+    term: (
+        terms.ValueTerm
+        | terms.HashTerm
+        | terms.TextTerm
+        | terms.TagsTerm
+        | terms.VectorTerm
+        | terms.MapTerm
+    )
     """`at` 0."""
     weights: _Sparse
     """(features, K)."""
@@ -144,19 +125,19 @@ class ColumnFunctions(BaseModel):
 
     model_config = _FOLDED
     columns: tuple[str, ...]
-    read: Cell
+    read: terms.Cell
     functions: tuple[Annotated[Function, Field(discriminator="function")], ...]
 
 
 def folded(
-    described: Sequence[ColumnTerms], coef: NDArray[np.float64]
+    described: Sequence[terms.ColumnTerms], coef: NDArray[np.float64]
 ) -> tuple[ColumnFunctions, ...]:
     """Return the functions of columns, by the weights (K, d) of their terms' features."""
     weights = np.ascontiguousarray(coef.T)
-    every: dict[tuple[tuple[str, ...], Cell], list[Function]] = {}
+    every: dict[tuple[tuple[str, ...], terms.Cell], list[Function]] = {}
     for one in described:
         functions = every.setdefault((one.columns, one.read), [])
-        missing = [term for term in one.terms if isinstance(term, MissingTerm)]
+        missing = [term for term in one.terms if isinstance(term, terms.MissingTerm)]
         for term in one.terms:
             if term not in missing:
                 _add(functions, _FOLDS[type(term)](term, weights[term.at :]))
@@ -193,7 +174,7 @@ def _points_of(one: Function) -> Points | None:
     return one.of if isinstance(one, Effect) and isinstance(one.of, Points) else None
 
 
-def _points(steps: Sequence[Step], x: Floats) -> Points:
+def _points(steps: Sequence[terms.Step], x: Floats) -> Points:
     return Points(steps=tuple(steps), x=tuple(x.tolist()))
 
 
@@ -203,7 +184,9 @@ def _at(x: Floats, points: Sequence[float], weights: Floats) -> Floats:
     return np.vstack([np.stack(lines, axis=1), weights[-1:]])
 
 
-def _split(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[Step, ...], Floats]:
+def _split(
+    steps: Sequence[terms.Step],
+) -> tuple[tuple[terms.Step, ...], tuple[terms.Step, ...], Floats]:
     """Return the steps up to the last that is curved, those behind, and points of lines.
 
     Between the points, which are numbers behind the first steps, the others are linear.
@@ -212,39 +195,41 @@ def _split(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[Step, ...], F
     curved = max((k for k, step in enumerate(plain, 1) if isinstance(step, _CURVED)), default=0)
     points: Sequence[float] | Floats = ()
     for step in plain:
-        if isinstance(step, Clip):
+        if isinstance(step, terms.Clip):
             points = step.low, step.high
-        elif isinstance(step, InYears):
+        elif isinstance(step, terms.InYears):
             points = step.first, step.last
-        elif isinstance(step, Interpolate):
+        elif isinstance(step, terms.Interpolate):
             points = step.x
-        elif isinstance(step, LogOfOneMore):
+        elif isinstance(step, terms.LogOfOneMore):
             points = np.log1p(points)
     return tuple(plain[:curved]), tuple(plain[curved:]), np.unique(np.asarray(points, float))
 
 
-def _within_a_year(step: Step) -> Step:
+def _within_a_year(step: terms.Step) -> terms.Step:
     """Return a range of moments that no year fits in as what it is: a clip."""
-    if isinstance(step, InYears) and step.last - step.first < SECONDS_OF_YEAR:
-        return Clip(low=step.first, high=step.last)
+    if isinstance(step, terms.InYears) and step.last - step.first < SECONDS_OF_YEAR:
+        return terms.Clip(low=step.first, high=step.last)
     return step
 
 
-def _knots_before(steps: Sequence[Step], knots: Sequence[float] | Floats) -> tuple[Points, Floats]:
+def _knots_before(
+    steps: Sequence[terms.Step], knots: Sequence[float] | Floats
+) -> tuple[Points, Floats]:
     """Return the argument of a function between knots, and where its points are among these."""
     curved, others, ends = _split(steps)
     x = np.asarray(knots, float)
     for step in reversed(others):
-        x = x * step.deviation + step.mean if isinstance(step, Standardise) else x
+        x = x * step.deviation + step.mean if isinstance(step, terms.Standardise) else x
     if len(ends):
         x = np.unique(np.clip(np.concatenate([x, ends]), ends[0], ends[-1]))
     return _points(curved, x), behind(others, x)
 
 
-def _of_value(term: ValueTerm, weights: Floats) -> Function:
+def _of_value(term: terms.ValueTerm, weights: Floats) -> Function:
     curved, others, x = _split(term.steps)
-    if others and isinstance(others[-1], AtMost):
-        beyond = Range(edges=(float(np.nextafter(others[-1].bound, np.inf)),))
+    if others and isinstance(others[-1], terms.AtMost):
+        beyond = terms.Range(edges=(float(np.nextafter(others[-1].bound, np.inf)),))
         values = np.vstack([weights[:1], np.zeros_like(weights[:1]), np.zeros_like(weights[:1])])
         return Effect(of=Codes(steps=(*curved, beyond), size=2), weights=values)
     if not len(x):
@@ -258,20 +243,20 @@ def _with_missing(values: Floats) -> Floats:
     return np.vstack([values, np.zeros_like(values[:1])])
 
 
-def _of_code(term: CodeTerm, weights: Floats) -> Function:
+def _of_code(term: terms.CodeTerm, weights: Floats) -> Function:
     of = Codes(steps=term.steps, size=term.width)
     return Effect(of=of, weights=_with_missing(weights[: term.width]))
 
 
-def _of_word(term: WordTerm, weights: Floats) -> Function:
+def _of_word(term: terms.WordTerm, weights: Floats) -> Function:
     return Effect(of=_words(term), weights=weights[: len(term.values) + 2])
 
 
-def _words(among: WordTerm | WordAxis) -> Words:
+def _words(among: terms.WordTerm | terms.WordAxis) -> Words:
     return Words(values=among.values, any_case=among.any_case)
 
 
-def _of_hats(term: HatsTerm, weights: Floats) -> Function:
+def _of_hats(term: terms.HatsTerm, weights: Floats) -> Function:
     def curve(x: Floats) -> Floats:
         total = np.zeros((len(x), weights.shape[1]))
         for column, value in hats(x, term.knots, term.levels, term.alpha):
@@ -285,7 +270,7 @@ def _of_hats(term: HatsTerm, weights: Floats) -> Function:
     return Effect(of=of, weights=values)
 
 
-def _of_table(term: TableTerm, weights: Floats) -> Function:
+def _of_table(term: terms.TableTerm, weights: Floats) -> Function:
     places = np.array(term.places)
     values = np.where((places < 0)[:, :, None], 0.0, term.scale * weights[np.maximum(places, 0)])
     (a, of_a), (b, of_b) = (
@@ -295,12 +280,12 @@ def _of_table(term: TableTerm, weights: Floats) -> Function:
     return InteractionEffect(a=a, b=b, weights=values)
 
 
-def _argument(axis: Axis, n: int) -> tuple[Argument, Floats]:
+def _argument(axis: terms.Axis, n: int) -> tuple[Argument, Floats]:
     """Return an axis of n levels as an argument, and the shares (levels, n) of its levels."""
     own = np.eye(n)
-    if isinstance(axis, WordAxis):
+    if isinstance(axis, terms.WordAxis):
         return _words(axis), own
-    if isinstance(axis, CodeAxis):
+    if isinstance(axis, terms.CodeAxis):
         return Codes(steps=axis.steps, size=len(axis.levels) - 1), own[[*axis.levels]]
     points, x = _knots_before(axis.steps, axis.knots)
     if axis.missing_as is not None:
@@ -313,11 +298,11 @@ def _features(term: Any, weights: Floats) -> Features:
 
 
 _FOLDS: dict[type, Callable[[Any, Floats], Function]] = {
-    ValueTerm: _of_value, CodeTerm: _of_code, WordTerm: _of_word, HatsTerm: _of_hats,
-    TableTerm: _of_table,
-    HashTerm: lambda term, weights: _features(term, weights[: (1 << term.bits) + 1]),
-    TextTerm: lambda term, weights: _features(term, weights[: 1 << term.bits]),
-    TagsTerm: lambda term, weights: _features(term, weights[: len(term.values) + 1]),
-    VectorTerm: lambda term, weights: _features(term, weights[: len(term.mean) + 1]),
-    MapTerm: lambda term, weights: _features(term, weights[: len(term.names) + 1]),
+    terms.ValueTerm: _of_value, terms.CodeTerm: _of_code, terms.WordTerm: _of_word,
+    terms.HatsTerm: _of_hats, terms.TableTerm: _of_table,
+    terms.HashTerm: lambda term, weights: _features(term, weights[: (1 << term.bits) + 1]),
+    terms.TextTerm: lambda term, weights: _features(term, weights[: 1 << term.bits]),
+    terms.TagsTerm: lambda term, weights: _features(term, weights[: len(term.values) + 1]),
+    terms.VectorTerm: lambda term, weights: _features(term, weights[: len(term.mean) + 1]),
+    terms.MapTerm: lambda term, weights: _features(term, weights[: len(term.names) + 1]),
 }  # fmt: skip

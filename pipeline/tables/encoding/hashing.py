@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.encoding.cells import as_array
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
-from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
+from fewpass.solvers.kernels.shapes import Bytes, Index, WholeNumbers
 
 Signs = NDArray[np.float64]
 _MASK = 0xFFFFFFFF
@@ -68,20 +68,10 @@ def _hash_cells(text: Bytes, ends: WholeNumbers, prefix: Bytes, out: WholeNumber
         out[i] = _signed(murmur3(scratch, 0, prefix.size + size))
 
 
-@kernel
-def _as_slots(codes: WholeNumbers, mask: int, value: Vector) -> None:
-    """Turn hashes into columns, in their place, and signs."""
-    for i in range(codes.size):
-        value[i] = -1.0 if codes[i] < 0 else 1.0
-        codes[i] = abs(codes[i]) & mask
-
-
 def hashed_slots(words: Any, prefix: str, bits: int) -> tuple[NDArray[np.int64], Signs]:
     """Return the column (n,), below 2^bits, of every cell's hash, and its sign."""
     codes = hashes(words, prefix)
-    value = np.empty(len(codes))
-    _as_slots(codes, (1 << bits) - 1, value)
-    return codes, value
+    return np.abs(codes) & ((1 << bits) - 1), np.where(codes < 0, -1.0, 1.0)
 
 
 def hashes(words: Any, prefix: str) -> NDArray[np.int64]:

@@ -125,9 +125,7 @@ def _as_said(kind: Kind, how: str, cells: Any) -> Inferred:
     """Return dates in the order, or numbers with the decimal mark, that was asked for."""
     if kind == "date":
         dates = dates_in(cells, how)
-        return (
-            Inferred("date", form=dates.form, missing=dates.missing) if dates else Inferred("date")
-        )
+        return Inferred("date", **dates._asdict()) if dates else Inferred("date")
     ways: tuple[Written, ...] = ("comma",) if how == "comma" else ("plain", "units")
     return _best(cells, ways) or Inferred("number", ways[-1])
 

@@ -21,11 +21,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     mean_and_deviation,
     words_of,
 )
-from fewpass.pipeline.tables.encoding.column_recipe import (
-    ColumnRecipe,
-    Deviation,
-    require_sizes,
-)
+from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Deviation, require_sizes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, ListCell, TagsTerm, VectorTerm
 from fewpass.pipeline.tables.encoding.text import Ragged
 

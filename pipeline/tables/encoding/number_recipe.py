@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
 from fewpass.pipeline.sizes import counted
+from fewpass.pipeline.tables.encoding import terms
 from fewpass.pipeline.tables.encoding.cells import Floats, Written
 from fewpass.pipeline.tables.encoding.column_recipe import (
     OF_RECIPES,
@@ -17,21 +18,6 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     Deviation,
     require_ascending,
     require_sizes,
-)
-from fewpass.pipeline.tables.encoding.terms import (
-    AtMost,
-    Clip,
-    CodeTerm,
-    ColumnTerms,
-    Interpolate,
-    LogOfOneMore,
-    MissingTerm,
-    NumberCell,
-    NumberTerm,
-    Range,
-    Standardise,
-    Step,
-    ValueTerm,
 )
 
 UnitInterval = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -153,31 +139,33 @@ class Number(ColumnRecipe):
             parts.append(f"among them {words} ({shown}{more})")
         return ", ".join(parts)
 
-    def described(self) -> ColumnTerms:
-        clip = Clip(low=self.low, high=self.high)
-        scaled = Standardise(mean=self.mean, deviation=self.deviation)
-        terms: list[NumberTerm] = [ValueTerm(at=0, steps=(clip, scaled))]
+    def described(self) -> terms.ColumnTerms:
+        clip = terms.Clip(low=self.low, high=self.high)
+        scaled = terms.Standardise(mean=self.mean, deviation=self.deviation)
+        every: list[terms.NumberTerm] = [terms.ValueTerm(at=0, steps=(clip, scaled))]
         if self.has_missing:
-            terms.append(MissingTerm(at=1))
-        at = len(terms)
+            every.append(terms.MissingTerm(at=1))
+        at = len(every)
         for k, steps in enumerate(self._more_steps(clip)):
-            terms.append(ValueTerm(at=at + k, steps=steps))
-        read = NumberCell(written=self.written, missing=self.missing, takes_words=self.takes_words)
-        return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
+            every.append(terms.ValueTerm(at=at + k, steps=steps))
+        read = terms.NumberCell(
+            written=self.written, missing=self.missing, takes_words=self.takes_words
+        )
+        return terms.ColumnTerms(columns=(self.name,), read=read, terms=tuple(every))
 
-    def _more_steps(self, clip: Clip) -> Iterator[tuple[Step, ...]]:
+    def _more_steps(self, clip: terms.Clip) -> Iterator[tuple[terms.Step, ...]]:
         """Yield the steps of each column next to the number."""
         if self.log is not None:
-            yield clip, LogOfOneMore(), _standardised(self.log)
+            yield clip, terms.LogOfOneMore(), _standardised(self.log)
         if self.rank is not None:
-            points = Interpolate(x=self.rank.values, y=self.rank.shares)
+            points = terms.Interpolate(x=self.rank.values, y=self.rank.shares)
             yield points, _standardised(self.rank)
         if self.lowest is not None:
-            yield (AtMost(bound=self.lowest),)
+            yield (terms.AtMost(bound=self.lowest),)
 
 
-def _standardised(part: Rank | Log) -> Standardise:
-    return Standardise(mean=part.mean, deviation=part.deviation)
+def _standardised(part: Rank | Log) -> terms.Standardise:
+    return terms.Standardise(mean=part.mean, deviation=part.deviation)
 
 
 class Bins(ColumnRecipe):
@@ -208,9 +196,9 @@ class Bins(ColumnRecipe):
     def summary(self) -> str:
         return f"number, one of {len(self.edges) + 1} ranges"
 
-    def described(self) -> ColumnTerms:
+    def described(self) -> terms.ColumnTerms:
         width = len(self.edges) + 1
-        code = CodeTerm(at=0, steps=(Range(edges=self.edges),), width=width)
-        read = NumberCell(written=self.written, missing=self.missing)
-        terms = (code, MissingTerm(at=width))
-        return ColumnTerms(columns=(self.name,), read=read, terms=terms)
+        code = terms.CodeTerm(at=0, steps=(terms.Range(edges=self.edges),), width=width)
+        read = terms.NumberCell(written=self.written, missing=self.missing)
+        both = (code, terms.MissingTerm(at=width))
+        return terms.ColumnTerms(columns=(self.name,), read=read, terms=both)

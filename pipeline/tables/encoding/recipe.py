@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from fewpass.pipeline.decimal_text import NULL_VALUES
-from fewpass.pipeline.tables.encoding.additive_recipe import Additive
-from fewpass.pipeline.tables.encoding.additive_terms import described_additive
+from fewpass.pipeline.tables.encoding.additive_recipe import Additive, described_additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
 from fewpass.pipeline.tables.encoding.cells import hashable
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe

@@ -205,7 +205,7 @@ class CodeTerm(_Plain):
 
 
 class WordTerm(_Plain):
-    """1 in the output column of the word; words that have none are `other`, missing ones last."""
+    """1 in the output column of the word; behind these that of other words, and of missing ones."""
 
     term: Literal["word"] = "word"
     at: At
@@ -215,16 +215,6 @@ class WordTerm(_Plain):
     def any_case(self) -> bool:
         """Whether words are alike in any case: those that are true and false."""
         return are_flags(self.values)
-
-    @property
-    def other(self) -> int:
-        """Return the output column of rare and unseen words."""
-        return self.at + len(self.values)
-
-    @property
-    def missing(self) -> int:
-        """Return the output column of missing ones."""
-        return self.other + 1
 
 
 class HashTerm(_Plain):
@@ -237,11 +227,6 @@ class HashTerm(_Plain):
     at: At
     prefix: str
     bits: At
-
-    @property
-    def missing(self) -> int:
-        """Return the output column of missing words."""
-        return self.at + (1 << self.bits)
 
 
 class TextTerm(_Plain):

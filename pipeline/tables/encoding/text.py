@@ -173,12 +173,6 @@ def _slices(words: Any) -> Iterator[Any]:
         start = stop
 
 
-def inverse_frequencies(rows: Slots, n: int) -> NDArray[np.float64]:
-    """Return log((1 + n) / (1 + rows that have the slot)) + 1 for every slot, (2^bits,)."""
-    smooth: NDArray[np.float64] = np.log((1.0 + n) / (1.0 + rows)) + 1.0
-    return smooth
-
-
 class DocumentCounts:
     """How many rows have each slot, of all cells added so far."""
 
@@ -192,5 +186,6 @@ class DocumentCounts:
         self.rows[slots] += counts
 
     def weights(self) -> NDArray[np.float64]:
-        """Return the idf of every slot, (2^bits,)."""
-        return inverse_frequencies(self.rows, self.n)
+        """Return the idf of every slot, log((1 + n) / (1 + rows that have it)) + 1, (2^bits,)."""
+        idf: NDArray[np.float64] = np.log((1.0 + self.n) / (1.0 + self.rows)) + 1.0
+        return idf

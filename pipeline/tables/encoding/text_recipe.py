@@ -18,12 +18,7 @@ from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, TextTerm, WordCell
-from fewpass.pipeline.tables.encoding.text import (
-    LONGEST,
-    MOST_TEXT_BITS,
-    SHORTEST,
-    Grams,
-)
+from fewpass.pipeline.tables.encoding.text import LONGEST, MOST_TEXT_BITS, SHORTEST, Grams
 
 #: Entries of a row, on average.
 _SLOTS = 64

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.tables.encoding.additive_terms import cell_of, steps_of
+from fewpass.pipeline.tables.encoding.additive_recipe import cell_of, steps_of
 from fewpass.pipeline.tables.encoding.apply_terms import (
     ReadCells,
     ShareOfLevel,
+    behind,
     between_knots,
     read_cells,
 )
@@ -18,13 +19,7 @@ from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.cells import Floats, levels_of_words
 from fewpass.pipeline.tables.encoding.column_recipe import Codes
 from fewpass.pipeline.tables.encoding.number_recipe import Number
-from fewpass.pipeline.tables.encoding.number_steps import behind
-from fewpass.pipeline.tables.encoding.pair_tables import (
-    HatAxis,
-    LevelAxis,
-    PairTable,
-    masses_text,
-)
+from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable, masses_text
 from fewpass.pipeline.tables.encoding.variables import Variable, level_names, levels_among
 
 

@@ -1,8 +1,7 @@
-"""How rows are cut into chunks: how many go into one, and one after the other as buckets arrive."""
+"""How many rows go into a chunk, and rows of a table that are copied when they are needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.prefetch import prefetch_span
 from fewpass.solvers.kernels.shapes import Floats
-from fewpass.storage.table import DenseTable, Integers, SparseTable, Table, concatenate
+from fewpass.storage.table import DenseTable, Integers, SparseTable, Table
 
 #: A store needs a request for each object of a chunk, and a training has each chunk on record.
 MOST_CHUNKS = 1 << 16
@@ -67,18 +66,6 @@ def _parts_per_row(table: Table, order: Integers) -> list[Any]:
     return [None if part is None else part[order] for part in parts]
 
 
-class ChunkOrder(NamedTuple):
-    """One chunk that is to be made: its number and where its rows are."""
-
-    number: int
-    parts: tuple[Selection, ...]
-
-    def rows(self) -> Table:
-        """Return the chunk's rows."""
-        tables = [part.rows() for part in self.parts]
-        return tables[0] if len(tables) == 1 else concatenate(tables)
-
-
 def rows_per_chunk(plan: IngestPlan, n_rows: int, n_bytes: int) -> int:
     """Rows of every chunk but the last, for `n_rows` rows of `n_bytes` decoded bytes together.
 
@@ -88,32 +75,3 @@ def rows_per_chunk(plan: IngestPlan, n_rows: int, n_bytes: int) -> int:
     if plan.chunk_bytes is None:
         limit = min(max(limit, n_bytes // MOST_CHUNKS), plan.budget.chunk)
     return max(1, min(int(limit / per_row), n_rows))
-
-
-def cut_into_chunks(buckets: Iterable[Selection], chunk_rows: int) -> Iterator[ChunkOrder]:
-    """Cut the rows of all buckets, in order, into chunks; what a bucket leaves over goes on.
-
-    The rows left over are copied out of their bucket, so that its memory can go.
-    """
-    number = 0
-    left: Selection | None = None
-    for table, order in buckets:
-        parts = [] if left is None else [left]
-        start = chunk_rows - (0 if left is None else left.order.size)
-        if order.size < start:
-            left = _copied([*parts, Selection(table, order)])
-            continue
-        yield ChunkOrder(number, (*parts, Selection(table, order[:start])))
-        number += 1
-        while start + chunk_rows <= order.size:
-            part = order[start : start + chunk_rows]
-            yield ChunkOrder(number, (Selection(table, part),))
-            number, start = number + 1, start + chunk_rows
-        left = _copied([Selection(table, order[start:])]) if start < order.size else None
-    if left is not None:
-        yield ChunkOrder(number, (left,))
-
-
-def _copied(parts: list[Selection]) -> Selection:
-    rows = ChunkOrder(-1, tuple(parts)).rows()
-    return Selection(rows, np.arange(rows.n_rows))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
 #: Of the records of mapped rows; another version's is not gone on with.
-RECORD_VERSION = 9
+RECORD_VERSION = 10
 #: Says which rows the spans are of that tasks have mapped.
 OF_SPANS = f"{SPANS}/rows.json"
 
@@ -125,15 +125,5 @@ def opened(
     targets = [IngestTarget(folder, digest) for folder in folders]
     work_dirs = work_dirs_of(folders, plan.spill)
     return IngestJob(
-        plan,
-        source,
-        seen,
-        like,
-        expansion,
-        digest,
-        targets,
-        work_dirs,
-        threshold,
-        threads,
-        ticker,
+        plan, source, seen, like, expansion, digest, targets, work_dirs, threshold, threads, ticker
     )

@@ -7,7 +7,7 @@ pieces are added: whole numbers come out the same in any order, moments in that 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,10 +116,8 @@ class LabelCounts:
     """
 
     def __init__(self, task: str, where: str = "") -> None:
-        self.task, self.where = task, where
-        self.words: dict[str, Pair] = {}
-        self.names: dict[str, Pair] = {}  # that are written as numbers
-        self.numbers: dict[float, Pair] | None = {}  # None: too many to be labels
+        self.task, self.where, self.are_words = task, where, False
+        self.labels: dict[Label, Pair] | None = {}  # None: numbers too many to be labels
         self.whole, self._characters = True, 0
         self.moments = TargetMoments(), TargetMoments()
 
@@ -159,32 +157,27 @@ class LabelCounts:
         if not are_words:
             numbers = np.array([*map(float, present)])
             self.whole = self.whole and bool(np.all(numbers == np.round(numbers)))
-        self._require_few(0 if are_words else len(present))
+        self.are_words |= are_words
+        self._require_few(len(present))
         for label, n in zip(present, counts.tolist(), strict=True):
-            if are_words or self.numbers is not None:
-                self._counts_of(label, are_words=are_words)[group] += n
+            self._add(label, [n * (group == k) for k in (0, 1)])
         self._require_few()
         self.moments[group].join(TargetMoments(targets.numbers))
 
-    def _counts_of(self, label: Label, *, are_words: bool) -> Pair:
-        if are_words:
-            return self._word(str(label))
-        if isinstance(label, str):
-            return self.names.setdefault(label, [0, 0])
-        assert self.numbers is not None, "of a piece"
-        return self.numbers.setdefault(label, [0, 0])
-
-    def _word(self, label: str) -> Pair:
-        """Return the counts of a word; too many or too long ones are refused while they are few."""
-        if label not in self.words:
-            self.words[label] = [0, 0]
-            self._characters += len(label)
-            if len(label) > LONGEST_LABEL:
+    def _add(self, label: Label, more: Sequence[int]) -> None:
+        """Add rows of a label; words that are too long are refused while they are few."""
+        if self.labels is None:
+            return
+        if self.are_words and label not in self.labels:
+            size = len(str(label))
+            self._characters += size
+            if size > LONGEST_LABEL:
                 raise BadInput(
-                    f"{self.where}: a label of {len(label):,} characters, at most {LONGEST_LABEL} "
+                    f"{self.where}: a label of {size:,} characters, at most {LONGEST_LABEL} "
                     "were expected. Choose the label column with `label`."
                 )
-        return self.words[label]
+        own = self.labels.setdefault(label, [0, 0])
+        own[:] = [a + b for a, b in zip(own, more, strict=True)]
 
     # -- of all ------------------------------------------------------------------------------------
 
@@ -196,37 +189,32 @@ class LabelCounts:
         BadInput
             Labels are words in some rows and numbers in others; there are too many of them.
         """
-        if sum(self.n_rows) and sum(other.n_rows) and bool(self.words) != bool(other.words):
+        if sum(self.n_rows) and sum(other.n_rows) and self.are_words != other.are_words:
             raise BadInput(
                 f"{other.where}: labels are words here and numbers elsewhere in the sources. "
                 "Write all labels as words, or all as numbers."
             )
         self.where, self.whole = other.where, self.whole and other.whole
-        for word, counts in other.words.items():
-            _add(self._word(word), counts)
-        for name, counts in other.names.items():
-            _add(self.names.setdefault(name, [0, 0]), counts)
-        if self.numbers is not None and other.numbers is not None:
-            for number, counts in other.numbers.items():
-                _add(self.numbers.setdefault(number, [0, 0]), counts)
-        else:
-            self.numbers = None
+        self.are_words |= other.are_words
+        for label, counts in (other.labels or {}).items():
+            self._add(label, counts)
+        self.labels = None if other.labels is None else self.labels
         self._require_few()
         for own, more in zip(self.moments, other.moments, strict=True):
             own.join(more)
 
-    def _require_few(self, numbers: int = 0) -> None:
-        """Refuse too many labels; `numbers` that are too many are none, unless they were to be."""
-        if len(self.words) > MOST_LABELS or self._characters > MOST_CHARACTERS:
+    def _require_few(self, more: int = 0) -> None:
+        """Refuse too many labels; numbers that are too many are none, unless they were to be."""
+        most, n = MOST_LABELS if self.are_words else self.most, max(more, len(self.labels or ()))
+        if self.are_words and (n > most or self._characters > MOST_CHARACTERS):
             raise BadInput(
                 f"{self.where}: more than {MOST_LABELS} distinct labels, or more than "
                 f"{MOST_CHARACTERS:,} characters of them. Choose the label column with `label`, "
                 "or give numbers to regress on."
             )
-        counted = 0 if self.numbers is None else len(self.numbers) + len(self.names)
-        if max(numbers, counted) <= self.most:
+        if n <= most:
             return
-        self.numbers, self.names = None, {}
+        self.labels = None
         if self.task == "classification":
             raise BadInput(
                 f"More than {MOST_LABELS} distinct labels. "
@@ -238,22 +226,32 @@ class LabelCounts:
         if self.task == "regression":
             self.require_numbers()
             return False
-        guessed = bool(self.words) or self._look_like_labels()
+        guessed = self.are_words or self._look_like_labels()
         return self.task == "classification" or guessed
 
     def require_numbers(self) -> None:
         """Refuse words, which nothing can be regressed on; BadInput."""
-        _refuse_words([*self.words])
+        _refuse_words([*map(str, self.labels or ())] if self.are_words else [])
 
     def _look_like_labels(self) -> bool:
-        if self.numbers is None or not self.whole:
+        if self.labels is None or not self.whole:
             return False
-        every: Mapping[Any, Pair] = {**self.numbers, **self.names}
-        return look_like_labels(every, sum(self.n_rows), has_names=bool(self.names))
+        every: Mapping[Any, Pair] = self.labels
+        return look_like_labels(every, sum(self.n_rows), has_names=self.has_names)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether some labels are no words, and written as no number is."""
+        return not self.are_words and any(isinstance(label, str) for label in self.labels or ())
+
+    @property
+    def numbers(self) -> list[float]:
+        """The labels that are numbers, ascending."""
+        return sorted(label for label in self.labels or () if not isinstance(label, str))
 
     def refuse_beyond_floats(self) -> None:
         """Refuse whole numbers so large that several of them are one float; BadInput."""
-        if large := [value for value in self.numbers or () if abs(value) > MOST_WHOLE]:
+        if large := [value for value in self.numbers if abs(value) > MOST_WHOLE]:
             raise BadInput(
                 f"The label {label_text(large[0])} is beyond 2^53, from where on several whole "
                 "numbers are one float, so that labels may have become one. Write them as words, "
@@ -269,27 +267,22 @@ class LabelCounts:
         as_words
             Whether numbers are words, too; None: they are where some of them have names.
         """
-        by_label: dict[Any, Pair] = {}
-        as_words = bool(self.names) if as_words is None else as_words
-        if self.words:
-            return {word: self.words[word] for word in sorted(self.words)}
-        for label, counts in self._every():
-            _add(by_label.setdefault(label_as(label, as_words=as_words), [0, 0]), counts)
+        as_words = self.has_names if as_words is None else as_words
+        merged = LabelCounts(self.task)
+        merged.are_words = self.are_words
+        for label, counts in (self.labels or {}).items():
+            own = label if self.are_words else label_as(label, as_words=as_words)
+            merged._add(own, counts)
+        by_label: dict[Any, Pair] = merged.labels or {}
         if len({type(label) for label in by_label}) > 1:  # unknown to labels that are numbers
             return by_label
         return {label: by_label[label] for label in sorted(by_label)}
 
-    def _every(self) -> Iterator[tuple[Label, Pair]]:
-        yield from () if self.numbers is None else self.numbers.items()
-        yield from self.names.items()
-
     def state(self) -> dict[str, Any]:
         """Everything counted, as JSON; floats survive JSON exactly."""
-        numbers = None if self.numbers is None else [*self.numbers.items()]
         return {
-            "words": self.words,
-            "names": self.names,
-            "numbers": numbers,
+            "are_words": self.are_words,
+            "labels": None if self.labels is None else [*self.labels.items()],
             "whole": self.whole,
             "moments": [moments.state() for moments in self.moments],
         }
@@ -298,8 +291,8 @@ class LabelCounts:
     def from_state(cls, task: str, state: Mapping[str, Any]) -> LabelCounts:
         """Inverse of `state`."""
         made = cls(task)
-        made.words, made.names, made.whole = state["words"], state["names"], state["whole"]
-        made.numbers = None if state["numbers"] is None else dict(state["numbers"])
+        made.are_words, made.whole = state["are_words"], state["whole"]
+        made.labels = None if state["labels"] is None else dict(state["labels"])
         training, test = map(TargetMoments.from_state, state["moments"])
         made.moments = training, test
         return made
@@ -340,10 +333,6 @@ def label_as(label: Label, *, as_words: bool) -> Label:
     if not isinstance(label, str):
         return label_text(label) if as_words else label
     return float(label) if not as_words and is_number(label, padded=False) else label
-
-
-def _add(own: Pair, more: Sequence[int]) -> None:
-    own[:] = [a + b for a, b in zip(own, more, strict=True)]
 
 
 def _with_names(target: Vector, texts: LabelTexts, most: int) -> ListedTargets:

@@ -29,10 +29,13 @@ from fewpass.pipeline.tables.ingest.ingest_job import IngestJob
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.layout import is_encoded, scaling_of
 from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
-from fewpass.pipeline.tables.ingest.mapped_span import MappedSpan
-from fewpass.pipeline.tables.ingest.piece_map import MappedPiece, PieceMap
+from fewpass.pipeline.tables.ingest.piece_map import (
+    MappedPiece,
+    PieceMap,
+    ReadCounts,
+    rows_in_words,
+)
 from fewpass.pipeline.tables.ingest.progress import IngestProgress, Reports
-from fewpass.pipeline.tables.ingest.read_counts import ReadCounts, rows_in_words
 from fewpass.pipeline.tables.ingest.row_parts import (
     PartsInTheMaking,
     RowParts,
@@ -40,18 +43,14 @@ from fewpass.pipeline.tables.ingest.row_parts import (
     part_bytes_of,
 )
 from fewpass.pipeline.tables.ingest.span_map import (
+    MappedSpan,
     SpanMap,
     map_again,
     map_span,
     span_of,
 )
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
-from fewpass.pipeline.tables.readers.source import (
-    PIECE_BYTES,
-    ParsedRows,
-    Piece,
-    SourceSpan,
-)
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, ParsedRows, Piece, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import in_chain, pieces_read_ahead
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES

@@ -47,17 +47,9 @@ from fewpass.pipeline.tables.ingest.progress import (
     files_of,
     result_of,
 )
-from fewpass.pipeline.tables.ingest.reading import (
-    hashed_names_of,
-    taken_of,
-    total_bytes,
-)
+from fewpass.pipeline.tables.ingest.reading import hashed_names_of, taken_of, total_bytes
 from fewpass.pipeline.tables.ingest.set_pair import SetPair
-from fewpass.pipeline.tables.ingest.work_dir import (
-    all_owned,
-    remove_leftovers,
-    work_dirs_of,
-)
+from fewpass.pipeline.tables.ingest.work_dir import all_owned, remove_leftovers, work_dirs_of
 from fewpass.pipeline.tables.ingest.writing import StoredAs
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_copy import has_columns

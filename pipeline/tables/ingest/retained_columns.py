@@ -27,10 +27,6 @@ class RetainedCells(NamedTuple):
     cells: tuple[Any, ...]  # an Arrow array (n,) of each
     where: str  # which rows these are, for messages
 
-    def taken(self, rows: NDArray[np.int64]) -> RetainedCells:
-        """Return those of some rows."""
-        return self._replace(cells=tuple(cells.take(rows) for cells in self.cells))
-
     def between(self, start: int, stop: int) -> RetainedCells:
         """Return those of the rows start <= i < stop."""
         return self._replace(cells=tuple(cells.slice(start, stop - start) for cells in self.cells))

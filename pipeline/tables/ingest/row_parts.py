@@ -78,22 +78,17 @@ class MadePart(NamedTuple):
     values: NDArray[np.int64]
     length: int = 0  # of its file in bytes; 0: it is in memory
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> list[Any]:
         """Return everything but the rows, as JSON."""
-        return {
-            "name": self.part.name,
-            "labels": self.part.labels,
-            "rows": self.rows.tolist(),
-            "values": self.values.tolist(),
-            "length": self.length,
-        }
+        name, labels, _ = self.part
+        return [name, labels, self.rows.tolist(), self.values.tolist(), self.length]
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> MadePart:
+    def from_state(cls, state: Sequence[Any]) -> MadePart:
         """Inverse of `state`."""
-        labels = None if state["labels"] is None else tuple(state["labels"])
-        rows, values = (np.array(state[name], np.int64) for name in ("rows", "values"))
-        return cls(RowPart(state["name"], labels, None), rows, values, state["length"])
+        name, labels, rows, values, length = state
+        part = RowPart(name, None if labels is None else tuple(labels), None)
+        return cls(part, np.array(rows, np.int64), np.array(values, np.int64), length)
 
 
 class RowParts:

@@ -7,16 +7,91 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.passes.packed import unpickled_once
+from fewpass.pipeline.rows.column_statistics import ColumnStatistics, LargestValues
+from fewpass.pipeline.rows.scaling import Measured
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
-from fewpass.pipeline.tables.ingest.mapped_span import MappedSpan
-from fewpass.pipeline.tables.ingest.piece_map import PieceMap
+from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
+from fewpass.pipeline.tables.ingest.piece_map import MappedPiece, PieceMap, ReadCounts
 from fewpass.pipeline.tables.ingest.row_parts import KeyedRows, MadePart, RowParts, with_few_cells
 from fewpass.pipeline.tables.ingest.work_dir import SPANS
-from fewpass.pipeline.tables.readers.source import SourceSpan
+from fewpass.pipeline.tables.readers.source import BadRow, Extent, Piece, PiecePlace, SourceSpan
+from fewpass.pipeline.tables.readers.source_spans import ReadExtent
+from fewpass.storage.folder import Folder
+from fewpass.storage.seal import seal, unseal
+
+_KINDS: dict[str, type[Measured]] = {"statistics": ColumnStatistics, "largest": LargestValues}
+
+
+class MappedSpan(NamedTuple):
+    """What was counted of a span, and the parts that its rows are in."""
+
+    pieces: list[MappedPiece]  # without their rows
+    parts: list[MadePart]
+    column_counts: list[ColumnCounts]  # of each group
+    unlike: list[Any]  # cells that the recipe was not made for, as `UnlikeCells.of` has them
+
+    def read(self, span: SourceSpan) -> ReadExtent:
+        """Return where the rows are that were read of the span."""
+        extent = ReadExtent()
+        for mapped in self.pieces:
+            extent = extent.with_piece(mapped.piece, span)
+        return extent
+
+    def record(self, folder: Folder, key: str, identity: str) -> None:
+        """Write the record, sealed; `identity` is the digest of what decides on the rows."""
+        state = {
+            "of": identity,
+            "name": key,
+            "pieces": [_piece_state(piece) for piece in self.pieces],
+            "parts": [part.state() for part in self.parts],
+            "column_counts": [counts.state() for counts in self.column_counts],
+            "unlike": self.unlike,
+        }
+        folder.write(key, seal(state), durable=False)
+
+    @classmethod
+    def recorded(cls, folder: Folder, key: str, identity: str, task: str) -> MappedSpan | None:
+        """Return what a record says; None where it, or a part, is missing or changed."""
+        with suppress(FileNotFoundError, LookupError, TypeError, ValueError):
+            state = unseal(folder.read(key))
+            if (state["of"], state["name"]) != (identity, key):
+                return None
+            pieces = [_piece_from_state(piece, task) for piece in state["pieces"]]
+            counts = [ColumnCounts.from_state(each) for each in state["column_counts"]]
+            parts = [MadePart.from_state(part) for part in state["parts"]]
+            if all(folder.size(made.part.name) == made.length for made in parts):
+                return cls(pieces, parts, counts, state["unlike"])
+        return None
+
+
+def _piece_state(mapped: MappedPiece) -> dict[str, Any]:
+    columns = mapped.columns
+    measured = None
+    if isinstance(columns, ColumnStatistics | LargestValues):
+        kind = "largest" if isinstance(columns, LargestValues) else "statistics"
+        measured = [kind, columns.state()]
+    counted = {"counts": mapped.counts.state(), "read": mapped.read.model_dump()}
+    piece = mapped.piece._replace(content=None)
+    return mapped._asdict() | counted | {"rows": None, "columns": measured, "piece": piece}
+
+
+def _piece_from_state(state: dict[str, Any], task: str) -> MappedPiece:
+    place, *of_file = state["piece"]
+    piece = Piece(PiecePlace(*place), *of_file)
+    piece = piece._replace(extent=None if piece.extent is None else Extent(*piece.extent))
+    counts, columns = LabelCounts.from_state(task, state["counts"]), state["columns"]
+    counts.where = piece.where
+    return MappedPiece(
+        None, counts, ReadCounts.model_validate(state["read"]),
+        None if columns is None else _KINDS[columns[0]].from_state(columns[1]),
+        state["n_rows"], state["row_bytes"], piece, tuple(BadRow(*row) for row in state["skipped"]),
+    )  # fmt: skip
+
 
 _NAME = re.compile(rf"{SPANS}/(?P<number>\d+)(?:-from-(?P<begin>\d+))?-\d+")
 

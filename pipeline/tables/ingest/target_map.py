@@ -10,12 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import similar_label
-from fewpass.pipeline.tables.ingest.label_counts import (
-    Label,
-    LabelCounts,
-    label_as,
-    listed_labels,
-)
+from fewpass.pipeline.tables.ingest.label_counts import Label, LabelCounts, label_as, listed_labels
 from fewpass.storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]
@@ -48,7 +43,7 @@ class TargetMap:
             return
         counts.refuse_beyond_floats()
         given: Any = () if like is None else like.labels  # type: ignore[union-attr]
-        self._as_words = isinstance(given[0], str) if given else bool(counts.names)
+        self._as_words = isinstance(given[0], str) if given else counts.has_names
         label_counts = counts.label_counts(as_words=self._as_words)
         if like is None:
             self._refuse_one_class(label_counts)
@@ -56,12 +51,11 @@ class TargetMap:
         if like is not None:
             self._refuse_unknown(label_counts)
         self._place: dict[Any, float] = {label: float(k) for k, label in enumerate(self.labels)}
-        numbers = sorted(counts.numbers or ())
-        self._numbers, self._places = np.array(numbers), self._places_of(numbers)
+        self._numbers, self._places = np.array(counts.numbers), self._places_of(counts.numbers)
 
     def _places_of(self, labels: Sequence[Label]) -> Vector:
         """Return where labels stand among those of the data set."""
-        if not self._counts.words:
+        if not self._counts.are_words:
             labels = [label_as(label, as_words=self._as_words) for label in labels]
         return np.array([self._place[label] for label in labels])
 
@@ -78,7 +72,7 @@ class TargetMap:
 
     def _refuse_unknown(self, label_counts: dict[str | float, list[int]]) -> None:
         unknown = [label for label in label_counts if label not in self.labels]
-        if unknown or self._counts.numbers is None:
+        if unknown or self._counts.labels is None:
             slip = similar_label(str(unknown[0]), [*map(str, self.labels)]) if unknown else ""
             raise BadInput(
                 f"Labels {listed_labels(unknown)} are unknown to the data set given as `like`, "

@@ -33,7 +33,7 @@ from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.objects import fault
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.part_files import DamagedPart
-from fewpass.storage.table import DenseTable, SparseTable, Table, concatenate, index_dtype
+from fewpass.storage.table import DenseTable, Table, concatenate, index_dtype
 from fewpass.storage.writer import DatasetWriter
 
 if TYPE_CHECKING:
@@ -107,11 +107,11 @@ class ChunkMaker:
         whole = stored if number or self.unfilled is None else self.unfilled.with_rest(stored)
         record = self.known.get(number)
         if record is None or record.rows != whole.n_rows or not self._is_whole(number, record):
-            codes, table = self._values(whole)
+            table, codes = self._with_values(whole)
             record = self.writer.write_chunk(number, table, codes)
             if whole is stored:
                 return record, table
-        return record, self._values(stored)[1]
+        return record, self._with_values(stored)[0]
 
     @property
     def n_before(self) -> int:
@@ -124,14 +124,11 @@ class ChunkMaker:
             if self.known.get(number) != record:
                 self.work_dir.append(self.name, {"k": number, "record": record})
 
-    def _values(self, table: Table) -> tuple[NDArray[np.float64] | None, Table]:
-        """Return the codes (m, n) of rows that have these in place of values, and their values."""
-        if self.stored.expansion is None or not isinstance(table, DenseTable):
-            return None, table
-        codes = np.ascontiguousarray(table.X.T, np.float64)
-        parts = self.stored.expansion.csr(codes, self.writer.dtype)
-        own = SparseTable(*parts, table.target, table.weight, table.offset, table.retained)
-        return codes, own
+    def _with_values(self, table: Table) -> tuple[Table, NDArray[np.float64] | None]:
+        """Return rows with their values, and the codes (m, n) in whose place these are."""
+        if self.stored.expansion is None:
+            return table, None
+        return self.stored.expansion.with_values(table, self.writer.dtype)
 
     def _as_stored(self, table: Table) -> Table:
         if self.stored.expansion is not None:

@@ -1,26 +1,7 @@
 """Text, columns and arrays, read in bounded pieces and turned into tables."""
 
-from fewpass.pipeline.settings.formats import Format
-from fewpass.pipeline.settings.source_options import Column, SourceOptions
+from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.opening import open_source
-from fewpass.pipeline.tables.readers.source import (
-    BadRow,
-    Expected,
-    ParsedRows,
-    Piece,
-    Source,
-    SourceFile,
-)
+from fewpass.pipeline.tables.readers.source import Expected, Source
 
-__all__ = [
-    "BadRow",
-    "Column",
-    "Expected",
-    "Format",
-    "ParsedRows",
-    "Piece",
-    "Source",
-    "SourceFile",
-    "SourceOptions",
-    "open_source",
-]
+__all__ = ["Expected", "Source", "SourceOptions", "open_source"]

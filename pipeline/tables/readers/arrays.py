@@ -83,7 +83,8 @@ class ArraySource(Source):
 
     def _rows_of(self, content: Any) -> _Rows:
         """Return the content of a piece as features, targets and weights."""
-        raise NotImplementedError
+        rows: _Rows = content
+        return rows
 
 
 class NpySource(ArraySource):
@@ -188,17 +189,13 @@ class NpzSource(ArraySource):
             with opened_npz(address) as arrays:
                 n_rows, n_bytes = _size(arrays, self._options)
                 step = max(1, piece_bytes * n_rows // max(1, n_bytes))
-                reader = _RowsOfArchive(arrays, address.name, self._longest_row)
-                for number, start in enumerate(range(0, n_rows, step)):
-                    rows, place = reader.read(min(step, n_rows - start)), PiecePlace(number, file)
+                each = _read_rows(arrays, n_rows, step, address.name, self._longest_row)
+                for number, rows in enumerate(each):
                     size = sum(part.nbytes for part in rows.matrix)
-                    yield Piece(place, address.name, start + 1, rows, size)
+                    first = 1 + number * step
+                    yield Piece(PiecePlace(number, file), address.name, first, rows, size)
                 for name in set(arrays) & _READ:
                     arrays[name].require_end()
-
-    def _rows_of(self, content: Any) -> _Rows:
-        rows: _Rows = content
-        return rows
 
 
 def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_Kind, int]:
@@ -221,11 +218,13 @@ def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_
             else checked_matrix(arrays["X"], f"{address.name}, array X", longest_row)
         )
         _check_vectors(arrays, n_rows, address.name)
-        _check_width(n_features, options, address.name)
+        if options.n_features not in {None, n_features}:
+            raise BadInput(
+                f"{address.name}: the matrix has {n_features} columns, but {options.n_features} "
+                "were asked for. Leave `n_features` out."
+            )
         words = "y" in arrays and arrays["y"].dtype.kind in "US"
-        layout: Literal["dense", "sparse"] = "sparse" if sparse else "dense"
-        kind = _Kind(layout, n_features, "weight" in arrays, words)
-    with opened_npz(address) as arrays:
+        kind = _Kind("sparse" if sparse else "dense", n_features, "weight" in arrays, words)
         return kind, _size(arrays, options)[1]
 
 
@@ -261,14 +260,6 @@ def _check_vectors(arrays: Mapping[str, ArrayStream], n_rows: int, name: str) ->
         raise BadInput(f"{name}: weight holds words, numbers were expected. Save numbers.")
 
 
-def _check_width(n_columns: int, options: SourceOptions, name: str) -> None:
-    if options.n_features not in {None, n_columns}:
-        raise BadInput(
-            f"{name}: the matrix has {n_columns} columns, but {options.n_features} were asked for. "
-            "Leave `n_features` out."
-        )
-
-
 def _size(arrays: Mapping[str, ArrayStream], options: SourceOptions) -> tuple[int, int]:
     """Rows of a file, and the bytes they take in memory."""
     value = np.dtype(options.dtype).itemsize
@@ -281,39 +272,28 @@ def _size(arrays: Mapping[str, ArrayStream], options: SourceOptions) -> tuple[in
     return n_rows, matrix + n_rows * (8 + 8 * ("weight" in arrays))
 
 
-class _RowsOfArchive:
-    """Rows of one NPZ file, in order."""
-
-    def __init__(self, arrays: Mapping[str, ArrayStream], name: str, longest_row: int) -> None:
-        self._arrays, self._name, self._longest_row = arrays, name, longest_row
-        if "X" not in arrays:
-            self._end = int(arrays["indptr"].read(1)[0])  # of the entries read so far
-
-    def read(self, count: int) -> _Rows:
-        """Next `count` rows."""
-        target, weight = (
-            self._arrays[vector].read(count) if vector in self._arrays else None
-            for vector in ("y", "weight")
-        )
-        if "X" in self._arrays:
-            return _Rows((self._arrays["X"].read(count),), target, weight)
-        return _Rows(self._read_csr(count), target, weight)
-
-    def _read_csr(self, count: int) -> tuple[NDArray[Any], ...]:
-        ends = self._arrays["indptr"].read(count).astype(np.int64)
-        indptr = np.concatenate([[self._end], ends]) - self._end
-        inside = self._end >= 0 and ends[-1] <= self._arrays["data"].shape[0]
-        if not inside or (np.diff(indptr) < 0).any():
+def _read_rows(
+    arrays: Mapping[str, ArrayStream], n_rows: int, step: int, name: str, longest_row: int
+) -> Iterator[_Rows]:
+    """Yield the rows of one NPZ file in order, `step` at a time."""
+    end = 0 if "X" in arrays else int(arrays["indptr"].read(1)[0])  # of the entries read so far
+    for start in range(0, n_rows, step):
+        count = min(step, n_rows - start)
+        target, weight = (arrays[k].read(count) if k in arrays else None for k in ("y", "weight"))
+        if "X" in arrays:
+            yield _Rows((arrays["X"].read(count),), target, weight)
+            continue
+        ends = arrays["indptr"].read(count).astype(np.int64)
+        indptr = np.concatenate([[end], ends]) - end
+        if end < 0 or ends[-1] > arrays["data"].shape[0] or (np.diff(indptr) < 0).any():
             raise BadInput(
-                f"{self._name}, array indptr: its numbers do not ascend within the matrix. "
+                f"{name}, array indptr: its numbers do not ascend within the matrix. "
                 "Save the matrix anew by scipy.sparse.save_npz."
             )
-        self._end = int(ends[-1])
-        nnz, data = int(indptr[-1]), self._arrays["data"]
-        require_row_size(
-            nnz * data.dtype.itemsize // count, f"{self._name}, data", self._longest_row
-        )
-        return self._arrays["data"].read(nnz), self._arrays["indices"].read(nnz), indptr
+        end, nnz = int(ends[-1]), int(indptr[-1])
+        entry = arrays["data"].dtype.itemsize
+        require_row_size(nnz * entry // count, f"{name}, data", longest_row)
+        yield _Rows((arrays["data"].read(nnz), arrays["indices"].read(nnz), indptr), target, weight)
 
 
 def _canonical(

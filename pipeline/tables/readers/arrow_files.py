@@ -48,10 +48,7 @@ def opened_parquet(address: Address) -> Iterator[Any]:
 
 @contextmanager
 def _stream_of(address: Address) -> Iterator[Any]:
-    with (
-        opened(address) as (stream, _),
-        parsing(address.name, "the file is not whole Parquet"),
-    ):
+    with opened(address) as (stream, _), parsing(address.name, "the file is not whole Parquet"):
         yield stream
 
 
@@ -66,11 +63,6 @@ def row_groups(file: Any) -> list[RowGroup]:
     """Return the row groups of an open Parquet file."""
     groups = (file.metadata.row_group(k) for k in range(file.num_row_groups))
     return [RowGroup(group.num_rows, group.total_byte_size) for group in groups]
-
-
-def decompressed_bytes(file: Any) -> int:
-    """Return the bytes of all column chunks of an open Parquet file."""
-    return sum(group.n_bytes for group in row_groups(file))
 
 
 def parquet_batches(

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
@@ -212,8 +212,7 @@ class Part(NamedTuple):
 class TypedRows(TableReader):
     """Parts of typed columns; see `TableReader` for the methods."""
 
-    packed: ClassVar[bool] = True
-    cuts_by_columns: ClassVar[bool] = True
+    packed, cuts_by_columns = True, True
     names: tuple[str, ...]
 
     def __init__(
@@ -230,6 +229,7 @@ class TypedRows(TableReader):
         expected.budget.require_columns(len(first), addresses[0].name, "typed")
         looks = zip(addresses, self._schemas, strict=True)
         require_alike([(address.name, schema) for address, schema in looks])
+        self._n_parts = len(addresses)
         self.index = left_out(index_of(first), self._stored, options, expected)
         self.notes = sentence(self.index, first)
 
@@ -240,23 +240,21 @@ class TypedRows(TableReader):
         self.types = tuple(map(str, first.types))
         return first
 
-    def parts(self) -> Iterable[Part]:
-        """Return the parts, in the order in which they are read."""
+    def part(self, number: int) -> Part:
+        """Return a part, by its number in the order in which they are read."""
         raise NotImplementedError
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Pieces of rows of one part; they do not depend on its batches."""
-        for file, part in enumerate(self.parts()):
-            yield from self._pieces_of(part, file, piece_bytes, used)
+        for number in range(self._n_parts):
+            yield from self.pieces_of(SourceSpan(number), piece_bytes, used)
 
-    def _pieces_of(
-        self, part: Part, file: int, piece_bytes: int, used: Sequence[int]
-    ) -> Iterator[Piece]:
+    def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Pieces of rows of one part; they do not depend on its batches."""
+        part, row = self.part(span.file), 1
         rows, names = self._rows_of_piece(piece_bytes, used), self._stored_of(used)
-        row, batches = 1, part.batches(names, rows, piece_bytes)
-        pieces = cut(batches, rows, piece_bytes, part.name, part.budget)
-        for number, batch in enumerate(pieces):
-            yield Piece(PiecePlace(number, file), part.name, row, batch, batch.nbytes)
+        batches = part.batches(names, rows, piece_bytes)
+        for number, batch in enumerate(cut(batches, rows, piece_bytes, part.name, part.budget)):
+            yield Piece(PiecePlace(number, span.file), part.name, row, batch, batch.nbytes)
             row += batch.num_rows
 
     def _rows_of_piece(self, piece_bytes: int, used: Sequence[int]) -> int:
@@ -265,10 +263,6 @@ class TypedRows(TableReader):
 
     def _stored_of(self, used: Sequence[int]) -> list[str]:
         return [self._stored[k] for k in used if k < len(self._stored)]
-
-    def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        part = next(islice(self.parts(), span.file, None))
-        return self._pieces_of(part, span.file, piece_bytes, used)
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
@@ -352,9 +346,6 @@ class ParquetRows(TypedRows):
     def expands_to(self) -> float:
         """Return the bytes of all column chunks, decompressed."""
         return float(sum(group.n_bytes for groups in self._groups for group in groups))
-
-    def parts(self) -> Iterable[Part]:
-        return (Part(a.name, partial(parquet_batches, a), a.budget) for a in self._addresses)
 
     def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
         n_bytes = max(SPAN_BYTES, int(self.expands_to()) // MOST_SPANS)
@@ -457,8 +448,9 @@ class IpcRows(TypedRows):
         """Return the files' bytes."""
         return float(sum(file.bytes or 0 for file in self.files))
 
-    def parts(self) -> Iterable[Part]:
-        return (Part(a.name, partial(_ipc_batches, a), a.budget) for a in self._addresses)
+    def part(self, number: int) -> Part:
+        address = self._addresses[number]
+        return Part(address.name, partial(_ipc_batches, address), address.budget)
 
     def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
         return [*map(SourceSpan, range(len(self._addresses)))]

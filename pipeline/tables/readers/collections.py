@@ -12,14 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.blocks import (
-    Dtype,
-    RowBlock,
-    joined,
-)
+from fewpass.pipeline.tables.readers.blocks import Dtype, RowBlock, joined
 from fewpass.pipeline.tables.readers.collection_blocks import NO_OFFSETS, blocks_of
 from fewpass.pipeline.tables.readers.dense_rows import are_usual
 from fewpass.pipeline.tables.readers.source import (
@@ -148,43 +143,34 @@ class DaskSource(Source):
 
     def _require_finite(self, table: Table, first: int, names: list[str] | None) -> None:
         """Refuse the first row with a number that nothing can be learnt from."""
-        for part, bad in faults_of(table, self._role):
-            if bad.any():
-                row = int(np.flatnonzero(bad)[0])
-                where = f" in {column_of(table, row, names)}" if part == "X" else ""
-                raise BadInput(
-                    f"{self.name}, row {first + row}: {part}{where} is missing, not finite, too "
-                    "large to square or, of a weight, negative, of an exposure, not above 0. Fill "
-                    "such values in (SimpleImputer does), or leave such rows out."
-                )
+        for row, part in faults_of(table, self._role, names):
+            raise BadInput(
+                f"{self.name}, row {first + row}: {part} is missing, not finite, too large to "
+                "square or, of a weight, negative, of an exposure, not above 0. Fill such values "
+                "in (SimpleImputer does), or leave such rows out."
+            )
 
 
-def faults_of(table: Table, role: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yield what rows (n,) have a bad X, y, weight, or offset, which may be an exposure."""
+def faults_of(table: Table, role: str, names: list[str] | None) -> Iterator[tuple[int, str]]:
+    """Yield rows with a bad X, y, weight, or offset, which may be an exposure, and what is bad."""
+    values = table.X if isinstance(table, DenseTable) else table.data
+    bad = ~are_usual(values, LARGEST[values.dtype.name])
+    rows, columns = np.flatnonzero(bad), np.zeros(0, np.int64)
     if isinstance(table, DenseTable):
-        bad = np.logical_not(are_usual(table.X, LARGEST[table.X.dtype.name])).any(axis=1)
-        yield "X", np.asarray(bad)
+        rows, columns = np.nonzero(bad)
     else:
-        bad = np.zeros(table.n_rows, np.bool_)
-        entries = np.flatnonzero(~are_usual(table.data, LARGEST[table.data.dtype.name]))
-        bad[np.searchsorted(table.indptr, entries, side="right") - 1] = True
-        yield "X", bad
-    yield "y", ~np.isfinite(table.target)
+        rows = np.searchsorted(table.indptr, rows, side="right") - 1
+        columns = table.indices[bad].astype(np.int64)
+    for row, k in zip(rows.tolist(), columns.tolist(), strict=True):
+        yield row, f"X in column {names[k]!r}" if names else f"X in column {k}"
+    others = {"y": ~np.isfinite(table.target)}
     if table.weight is not None:
-        yield "sample_weight", ~(np.isfinite(table.weight) & (table.weight >= 0.0))
+        others["sample_weight"] = ~(np.isfinite(table.weight) & (table.weight >= 0.0))
     if table.offset is not None:
-        yield role, ~(np.isfinite(table.offset) & ((table.offset > 0.0) | (role != "exposure")))
-
-
-def column_of(table: Table, row: int, names: list[str] | None) -> str:
-    """Return what to call the first column of a row that is no usual number."""
-    if isinstance(table, DenseTable):
-        k = int(np.flatnonzero(~are_usual(table.X[row], LARGEST[table.X.dtype.name]))[0])
-    else:
-        start, stop = table.indptr[row], table.indptr[row + 1]
-        values, indices = table.data[start:stop], table.indices[start:stop]
-        k = int(indices[~are_usual(values, LARGEST[values.dtype.name])][0])
-    return f"column {names[k]!r}" if names else f"column {k}"
+        is_offset = (table.offset > 0.0) | (role != "exposure")
+        others[role] = ~(np.isfinite(table.offset) & is_offset)
+    for part, are_bad in others.items():
+        yield from ((row, part) for row in np.flatnonzero(are_bad).tolist())
 
 
 def token_of(*collections: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import (
@@ -15,12 +15,14 @@ from fewpass.pipeline.matching import (
     shown_name,
 )
 from fewpass.pipeline.settings.source_options import Column, SourceOptions
-from fewpass.pipeline.tables.readers.source import Expected
+from fewpass.pipeline.tables.readers.source import Expected, TableReader
 from fewpass.storage.column_schema import Schema
 
 #: Names that a target column goes by, in any case.
 _TARGET_NAMES = ("label", "target", "y", "class")
 _MOST_LISTED = 20
+#: What columns are that are no features.
+ROLES = ("label", "weight", "offset", "exposure")
 
 
 class TableColumns(NamedTuple):
@@ -56,7 +58,7 @@ class TableColumns(NamedTuple):
     @property
     def single(self) -> tuple[int, ...]:
         """The columns that are no features and are read."""
-        roles = (self.label, self.weight, self.offset, self.exposure)
+        roles = (getattr(self, role) for role in ROLES)
         return tuple(k for k in roles if k is not None)
 
     def schema(self, types: Sequence[str]) -> Schema:
@@ -90,25 +92,18 @@ class _Header(NamedTuple):
     n_columns: int
     where: str
 
-    def columns(
-        self, label: int | None, weight: int | None, offset: int | None, exposure: int | None,
-        dropped: frozenset[int],
-    ) -> TableColumns:  # fmt: skip
-        """Return columns of those roles, none of them a feature yet."""
-        return TableColumns(
-            self.names, self.n_columns, label, weight, (), offset=offset, exposure=exposure,
-            dropped=dropped,
-        )  # fmt: skip
-
     def has(self, name: str) -> bool:
         """Say whether a column has that name, or the name is a position."""
         return name in (self.names or ()) or _as_position(name) is not None
 
-    def same_name(self, names: tuple[str, ...] | None, column: int | None) -> int | None:
-        """Position of the column that has the name of another file's column; None without one."""
-        if column is None or names is None or self.names is None:
+    def place_of(self, role: str, options: SourceOptions, schema: Schema | None) -> int | None:
+        """Position of the column that is asked for, or else has the name of the schema's."""
+        if (asked := getattr(options, role)) is not None:
+            return self.position(asked, role)
+        column = None if schema is None else getattr(schema, role)
+        if column is None or schema is None or schema.names is None or self.names is None:
             return None
-        name = names[column]
+        name = schema.names[column]
         return self.names.index(name) if name in self.names else None
 
     def position(self, column: Column, setting: str) -> int:
@@ -163,11 +158,7 @@ def choose(
     """
     header = _Header(tuple(names) if names is not None else None, n_columns, where)
     by_name = _is_by_name(header, options, expected)
-    columns = (
-        _roles_as_before(header, options, expected.schema)
-        if by_name and expected.schema
-        else _roles(header, options, expected.schema, default_label)
-    )
+    columns = _roles(header, options, expected.schema, default_label, by_name=by_name)
     _check_roles(columns, where)
     _require_offset(columns, expected, where)
     used = columns.dropped | {*columns.single}
@@ -190,62 +181,33 @@ def _is_by_name(header: _Header, options: SourceOptions, expected: Expected) -> 
 
 
 def _roles(
-    header: _Header, options: SourceOptions, schema: Schema | None, default_label: int | None
-) -> TableColumns:
-    """Find what the options ask for; where they do not, what columns of the same number were."""
-    named = (options.label, options.weight, options.offset, options.exposure)
-    asked = any(column is not None for column in named) or options.drop
-    if schema is not None and not asked and header.n_columns == len(schema.types):
-        return header.columns(
-            schema.label, schema.weight, schema.offset, schema.exposure, frozenset(schema.dropped)
-        )
-    weight = None if options.weight is None else header.position(options.weight, "weight")
-    label = _label(header, options, default_label)
-    return header.columns(
-        label, weight, *_offsets(header, options, None), _dropped(header, options)
-    )
-
-
-def _roles_as_before(header: _Header, options: SourceOptions, schema: Schema) -> TableColumns:
-    """Find the label and the weight by the options, or else by their names in the schema."""
-    label = _label(header, options, None) if options.label is not None else None
-    if options.label is None:
-        label = header.same_name(schema.names, schema.label)
-        if label is None and options.label_required:
-            raise BadInput(
-                f"{header.where} has no label column {_name(schema, schema.label)}, as there was "
-                "before. Name its own (`label`)."
-            )
-    weight = header.same_name(schema.names, schema.weight) if options.label_required else None
-    if options.weight is not None:
-        weight = header.position(options.weight, "weight")
-    return header.columns(
-        label, weight, *_offsets(header, options, schema), _dropped(header, options)
-    )
-
-
-def _offsets(
-    header: _Header, options: SourceOptions, schema: Schema | None
-) -> tuple[int | None, int | None]:
-    """Find offset and exposure by the options, or else by their names in the schema."""
-    places = []
-    for role in ("offset", "exposure"):
-        asked = getattr(options, role)
-        before = None if schema is None else header.same_name(schema.names, getattr(schema, role))
-        places.append(before if asked is None else header.position(asked, role))
-    return places[0], places[1]
+    header: _Header, options: SourceOptions, schema: Schema | None, default_label: int | None, *,
+    by_name: bool,
+) -> TableColumns:  # fmt: skip
+    """Find what the options ask for; else columns by the schema's names, or those of its number."""
+    is_asked = any(getattr(options, role) is not None for role in ROLES) or options.drop
+    if schema and not by_name and not is_asked and header.n_columns == len(schema.types):
+        roles, dropped = [getattr(schema, role) for role in ROLES], frozenset(schema.dropped)
+    else:
+        like = schema if by_name else None
+        roles = [header.place_of(role, options, like) for role in ROLES[1:]]
+        if options.weight is None and not options.label_required:
+            roles[0] = None
+        roles = [_label(header, options, like, default_label), *roles]
+        dropped = frozenset(header.position(column, "drop") for column in options.drop)
+    label, weight, offset, exposure = roles
+    return TableColumns(
+        header.names, header.n_columns, label, weight, (), offset=offset, exposure=exposure,
+        dropped=dropped,
+    )  # fmt: skip
 
 
 def _name(schema: Schema, column: int | None) -> str:
     return "" if column is None or schema.names is None else shown_name(schema.names[column])
 
 
-def _dropped(header: _Header, options: SourceOptions) -> frozenset[int]:
-    return frozenset(header.position(column, "drop") for column in options.drop)
-
-
 def _check_roles(roles: TableColumns, where: str) -> None:
-    own = {role: getattr(roles, role) for role in ("label", "weight", "offset", "exposure")}
+    own = {role: getattr(roles, role) for role in ROLES}
     for k in roles.single:
         named = [role for role, column in own.items() if column == k]
         if len(named) > 1:
@@ -309,7 +271,17 @@ def _check_width(features: tuple[int, ...], options: SourceOptions, where: str) 
         )
 
 
-def _label(header: _Header, options: SourceOptions, default: int | None) -> int | None:
+def _label(
+    header: _Header, options: SourceOptions, like: Schema | None, default: int | None
+) -> int | None:
+    if options.label is None and like is not None:
+        label = header.place_of("label", options, like)
+        if label is None and options.label_required:
+            raise BadInput(
+                f"{header.where} has no label column {_name(like, like.label)}, as there was "
+                "before. Name its own (`label`)."
+            )
+        return label
     if options.label is not None:
         absent = isinstance(options.label, str) and not header.has(options.label)
         if absent and not options.label_required:
@@ -332,3 +304,48 @@ def _label(header: _Header, options: SourceOptions, default: int | None) -> int 
         f"{header.where}: which column holds the targets? No setting says so, and {reason}. "
         "Name it by `label`, as a name or a position (-1: the last)."
     )
+
+
+#: Of the first rows, as they are written: bytes that tell at a first look whether a table is more
+#: than numbers, and those that decide on a recipe.
+LOOK_BYTES, SAMPLE_BYTES = 1 << 20, 64 << 20
+
+
+def chosen_columns(rows: TableReader, options: SourceOptions, expected: Expected) -> TableColumns:
+    """Find label, weight, features, and other columns that are read.
+
+    BadInput where `choose` has it, or where one that is asked for is not there.
+    """
+    names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
+    dropped = tuple(name for name, kind in options.column.items() if kind == "drop")
+    places = tuple(names.index(name) for name in dropped if name in names)
+    changed: dict[str, Any] = {"drop": (*options.drop, *rows.index, *places)}
+    if expected.schema is not None and expected.schema.encoding is not None:
+        changed["n_features"] = None  # which counts what columns become
+    options = options.model_copy(update=changed)
+    where = rows.files[0].name
+    columns = choose(rows.names, len(rows.types), options, where, expected)
+    columns = columns._replace(passed=_passed_columns(columns, expected, where))
+    split = expected.split
+    if split is None:
+        return columns
+    header = _Header(tuple(map(columns.name_of, range(columns.n_columns))), len(rows.types), where)
+    at = header.position(split.column, split.setting)
+    if at in (columns.label, columns.weight):
+        raise BadInput(
+            f"{where}: `{split.setting}={split.column}` is the label or the weight. Name another "
+            "column."
+        )
+    return columns._replace(split=at)
+
+
+def _passed_columns(columns: TableColumns, expected: Expected, where: str) -> tuple[int, ...]:
+    """Return the columns whose cells are handed on; BadInput where one is not there."""
+    names = [*map(columns.name_of, range(columns.n_columns))]
+    for name in expected.passed:
+        if name not in names:
+            raise BadInput(
+                f"{where}: no column {shown_name(name)}, which `keep` or `by` names. The columns "
+                f"are: {', '.join(map(shown_name, names[:20]))}."
+            )
+    return tuple(names.index(name) for name in expected.passed)

@@ -15,8 +15,8 @@ from fewpass.pipeline.decimal_text import DECIMAL, MISSING_WORDS
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import listed, require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.blanks import looks_spaced
 from fewpass.pipeline.tables.readers.charsets import charset_of
+from fewpass.pipeline.tables.readers.csv_quotes import looks_spaced
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import first_lines
 from fewpass.pipeline.tables.readers.rejection import shown

@@ -9,7 +9,6 @@ from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import counted, format_bytes
-from fewpass.pipeline.tables.readers.blanks import by_tabs
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.csv_head import (
     WIDE,
@@ -22,7 +21,7 @@ from fewpass.pipeline.tables.readers.csv_head import (
     without_nameless,
 )
 from fewpass.pipeline.tables.readers.csv_numbers import CsvNumbers
-from fewpass.pipeline.tables.readers.csv_quotes import NO_QUOTES, CsvText, Quotes
+from fewpass.pipeline.tables.readers.csv_quotes import NO_QUOTES, CsvText, Quotes, by_tabs
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.lines import (
     LineTooLong,

@@ -27,16 +27,11 @@ from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
-from fewpass.pipeline.tables.readers.column_roles import (
-    LOOK_BYTES,
-    SAMPLE_BYTES,
-    chosen_columns,
-)
-from fewpass.pipeline.tables.readers.exact_idf import with_exact_idf
+from fewpass.pipeline.tables.readers.columns import LOOK_BYTES, SAMPLE_BYTES, chosen_columns
 from fewpass.pipeline.tables.readers.held_out_rows import held_out_at_random
 from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.row_roles import RowRoles
-from fewpass.pipeline.tables.readers.sampling import FirstSample, sampled
+from fewpass.pipeline.tables.readers.sampling import FirstSample, sampled, with_exact_idf
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableReader
 from fewpass.pipeline.tables.readers.split_column import SplitColumn, threshold_of
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import BinaryIO, cast
+from importlib import import_module
+from typing import Any, BinaryIO, cast
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, PLACES, TABLES, Format
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.blanks import looks_spaced
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable
+from fewpass.pipeline.tables.readers.csv_quotes import looks_spaced
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import refuse_unsupported
-from fewpass.pipeline.tables.readers.reader_classes import reader_class
 from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, ZIP, refuse_named
+
+
+def reader_class(word: str) -> Any:
+    """Return the class of a format, a `Source` or a `TableReader`; KeyError without one."""
+    module, _, name = (FORMATS | TABLES | PLACES)[word].partition(":")
+    return getattr(import_module(module), name)
+
 
 _LOOKED_AT = 1 << 16
 _LABEL = rb"([^\s:,;|]+|[-+]?[\d.]+(,[-+]?[\d.]+)*)"

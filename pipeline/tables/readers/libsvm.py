@@ -39,16 +39,9 @@ _MESSAGES = {
         "the row has several labels, {token}, one was expected",
         "Write one file per label, each with one number in front,",
     ),
-    grammar.LABEL_NOT_FINITE: (
-        "the label is {token}, a finite number was expected",
-        "Correct it,",
-    ),
+    grammar.LABEL_NOT_FINITE: ("the label is {token}, a finite number was expected", "Correct it,"),
     grammar.BAD_INDEX: (
         "found {token}, expected index:value",
-        "Check that the file is LIBSVM text and whole,",
-    ),
-    grammar.MISSING_COLON: (
-        "found {token} without a colon, expected index:value",
         "Check that the file is LIBSVM text and whole,",
     ),
     grammar.INDEX_ZERO: (

@@ -49,14 +49,13 @@ from fewpass.solvers.kernels.shapes import Byte, Bytes, Index
     SEVERAL_LABELS,
     LABEL_NOT_FINITE,
     BAD_INDEX,
-    MISSING_COLON,
     INDEX_ZERO,
     NOT_ASCENDING,
     TOO_WIDE,
     BAD_VALUE,
     VALUE_MISSING,
     VALUE_NOT_FINITE,
-) = range(1, 13)
+) = range(1, 12)
 
 _QID = tuple(b"qid:")
 #: Indices are below 10^18, so that they fit 64 bits while they are read.
@@ -152,10 +151,8 @@ def _behind_qid(text: Bytes, at: Position) -> Position:
 @exact_part
 def _index_fault(digits: Index, c: Byte, column: Index, last: Index, width: int) -> int:
     """Fault of an index of that number of digits, followed by `c`; 0: none."""
-    if digits == 0:
+    if digits == 0 or c != COLON:
         return BAD_INDEX
-    if c != COLON:
-        return MISSING_COLON if _is_end(c) else BAD_INDEX
     if column < 0:
         return INDEX_ZERO
     if column < last:

@@ -11,7 +11,6 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.readers.blanks import by_tabs
 from fewpass.pipeline.tables.readers.characters import NEWLINE
 from fewpass.pipeline.tables.readers.charsets import (
     UTF_16_MARKS,
@@ -25,6 +24,7 @@ from fewpass.pipeline.tables.readers.csv_quotes import (
     NO_QUOTES,
     OUTSIDE,
     Quotes,
+    by_tabs,
 )
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
 from fewpass.pipeline.tables.readers.source import (
@@ -196,24 +196,6 @@ def _require_text(begins: bytes, address: Address) -> None:
             )
 
 
-def text_pieces(
-    address: Address, n_bytes: int, longest: int, cells: int = 0, span: SourceSpan = WHOLE
-) -> Iterator[tuple[int, WholeLines, int]]:
-    """Whole lines of a text file in pieces of about `n_bytes`; see `Source.pieces`.
-
-    Yields their numbers, lines, and the bytes that these begin at.
-
-    Where a line becomes that number of `cells` of text, a piece has fewer lines if they are short.
-    """
-    most = max(1, n_bytes // (TEXT_CELL_BYTES * cells)) if cells else n_bytes
-    with opened_text(address) as (stream, _):
-        for k, at, text in ranges_of(stream, address.name, n_bytes, longest, span=span):
-            begin = at
-            for number, part in enumerate(_parts(_lines(text, address), most), k):
-                yield number, part, begin
-                begin += part.bytes.size
-
-
 def spans_of(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
     """Return spans of text files: ranges of plain text, and all of other files."""
     together = max(SPAN_BYTES, sum(one.size or 0 for one in addresses) // MOST_SPANS) // n_bytes
@@ -368,20 +350,13 @@ def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> W
     head = None if address.head is None else _head_of(address, longest)
     if head is None or not (head.is_whole or n_bytes < head.text.size):
         with opened_text(address) as (stream, _):
-            return head_lines(stream, address, longest, n_bytes)
+            text = read_lines(stream, n_bytes, longest)
+        if not text.size:
+            raise empty_file(address.name)
+        return _lines(text, address)
     text = head.text
     ends = np.flatnonzero(text[n_bytes - 1 :] == NEWLINE)[:1] + n_bytes
     return _lines(text[: int(ends[0])] if ends.size else text, address)
-
-
-def head_lines(
-    stream: BinaryIO, address: Address, longest: int, n_bytes: int = _HEAD_BYTES
-) -> WholeLines:
-    """Read the first lines of a text file that was opened."""
-    text = read_lines(stream, n_bytes, longest)
-    if not text.size:
-        raise empty_file(address.name)
-    return _lines(text, address)
 
 
 def sample(address: Address, longest: int) -> tuple[WholeLines, float]:
@@ -402,16 +377,20 @@ def line_pieces(
 ) -> Iterator[Piece]:  # fmt: skip
     """Read text files one after the other, or a span, in pieces of whole lines.
 
-    `cells` as `text_pieces`.
+    See `Source.pieces`.  Where a line becomes that number of `cells` of text, a piece has fewer
+    lines if they are short.
     """
-    spans = map(SourceSpan, range(len(addresses))) if span is None else [span]
-    for one in spans:
+    most = max(1, piece_bytes // (TEXT_CELL_BYTES * cells)) if cells else piece_bytes
+    for one in map(SourceSpan, range(len(addresses))) if span is None else [span]:
         address, line = addresses[one.file], 1 + one.lines
-        for number, text, at in text_pieces(address, piece_bytes, longest, cells, one):
-            place, size = PiecePlace(number, one.file), text.bytes.size
-            extent = Extent(text.lines, at, at + size)
-            yield Piece(place, address.name, line, text, size, extent)
-            line += text.lines
+        with opened_text(address) as (stream, _):
+            for k, begin, text in ranges_of(stream, address.name, piece_bytes, longest, span=one):
+                at = begin
+                for number, part in enumerate(_parts(_lines(text, address), most), k):
+                    place, end = PiecePlace(number, one.file), at + part.bytes.size
+                    extent = Extent(part.lines, at, end)
+                    yield Piece(place, address.name, line, part, part.bytes.size, extent)
+                    line, at = line + part.lines, end
 
 
 def _stated_size(stored: BinaryIO) -> int:

@@ -9,15 +9,9 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import FORMATS, OWN_SETTINGS, TABLES
 from fewpass.pipeline.settings.source_options import SourceOptions, as_remembered
 from fewpass.pipeline.tables.readers.csv_head import as_seen
-from fewpass.pipeline.tables.readers.encoding_choice import (
-    asks_of_encoded,
-    is_wanted,
-    names_offset,
-)
 from fewpass.pipeline.tables.readers.finding import find
-from fewpass.pipeline.tables.readers.format_guess import format_of
+from fewpass.pipeline.tables.readers.format_guess import format_of, reader_class
 from fewpass.pipeline.tables.readers.lines import with_head
-from fewpass.pipeline.tables.readers.reader_classes import reader_class
 from fewpass.pipeline.tables.readers.source import Expected, Source
 from fewpass.storage.column_schema import Schema
 
@@ -68,12 +62,13 @@ def open_source(
     if word == "csv":
         addresses[0] = with_head(addresses[0], expected.longest_line)
         addresses, options = as_seen(addresses, options, expected.longest_line)
+    reader = reader_class(word)
     if word not in FORMATS:
         from fewpass.pipeline.tables.readers.table_opening import open_table  # noqa: PLC0415 - kernels
 
-        return open_table(word, addresses, options, expected)
+        return open_table(word, reader, addresses, options, expected)
     _require_no_table(word, addresses[0].name, options, expected)
-    source: Source = reader_class(word)(addresses, options, expected)
+    source: Source = reader(addresses, options, expected)
     return source
 
 
@@ -84,12 +79,12 @@ def _require_no_table(word: str, name: str, options: SourceOptions, expected: Ex
             f"{name}: only tables have columns to keep ({', '.join(TABLES)}), and this is {word}. "
             "Leave `keep` (`by`) out."
         )
-    if is_wanted(options) or asks_of_encoded(options):
+    if options.is_encoded or options.asks_of_encoded:
         raise BadInput(
             f"Only tables are encoded ({', '.join(TABLES)}), but this is {word}. Leave `encode`, "
             "`column`, `cross` and `bins` out."
         )
-    if names_offset(options):
+    if options.names_offset:
         raise BadInput(
             f"{name}: offsets and exposures are columns of tables ({', '.join(TABLES)}), and this "
             f"is {word}. Write the rows as one of these."

@@ -18,10 +18,15 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.arrow_batches import validated
 from fewpass.pipeline.tables.readers.arrow_rows import Part
-from fewpass.pipeline.tables.readers.databases import DatabaseRows, OpenedTable
+from fewpass.pipeline.tables.readers.databases import (
+    DatabaseRows,
+    OpenedTable,
+    as_select,
+    cancellable,
+    quoted_name,
+)
 from fewpass.pipeline.tables.readers.finding import Address, place_of
 from fewpass.pipeline.tables.readers.library_errors import parsing, quoted
-from fewpass.pipeline.tables.readers.queried import as_select, cancellable, quoted_name
 from fewpass.pipeline.tables.readers.source import Expected
 from fewpass.storage.redaction import without_words_of
 

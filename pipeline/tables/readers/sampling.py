@@ -1,8 +1,10 @@
-"""A sample of a table's first rows."""
+"""What decides on a recipe: a sample of first rows; for `idf=exact` the words of all rows."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +17,16 @@ from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.tables.encoding.cells import as_array, is_text, words_of
 from fewpass.pipeline.tables.encoding.fitting import as_sample
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
-from fewpass.pipeline.tables.readers.column_roles import (
-    LOOK_BYTES,
-)
-from fewpass.pipeline.tables.readers.columns import TableColumns
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.text import DocumentCounts, slots_of
+from fewpass.pipeline.tables.encoding.text_recipe import Text, idf_text
+from fewpass.pipeline.tables.readers.columns import LOOK_BYTES, TableColumns
 from fewpass.pipeline.tables.readers.library_errors import naming, parsing
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, PiecePlace, TableReader
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
+from fewpass.storage.ordered import ordered_map
 
-#: Rows drawn of the first ones (column_roles.SAMPLE_BYTES) that decide on a recipe; of tables so
+#: Rows drawn of the first ones (columns.SAMPLE_BYTES) that decide on a recipe; of tables so
 #: wide that their cells take more memory than they may, fewer.
 SAMPLE_ROWS = 100_000
 SAMPLE_SEED = 0
@@ -137,3 +141,49 @@ def are_numbers(rows: TableReader, columns: TableColumns, sample: Any) -> bool:
             if needs_encoding(infer(name, cells), cells):
                 return False
     return True
+
+
+def with_exact_idf(recipe: Recipe, rows: TableReader, features: Sequence[int]) -> Recipe:
+    """Weigh the words of text by all rows.
+
+    Parameters
+    ----------
+    features
+        Where the columns of the recipe are among those of the table.
+
+    Raises
+    ------
+    BadInput
+        There is no text, or the rows can be read once only.
+    """
+    texts = {k: one for k, one in enumerate(recipe.columns) if isinstance(one, Text)}
+    if not texts or rows.files[0].name == STANDARD_INPUT:
+        why = "there is none here" if not texts else f"{STANDARD_INPUT} is read once only"
+        raise BadInput(
+            f"`idf=exact` reads all rows once for the words of text, but {why}. Leave it out."
+        )
+    counts = _counted(texts, rows, [features[k] for k in texts])
+    columns = list(recipe.columns)
+    for k, one in texts.items():
+        columns[k] = one.model_copy(update={"idf": idf_text(counts[k].weights())})
+    return recipe.model_copy(update={"columns": tuple(columns)})
+
+
+def _counted(
+    texts: dict[int, Text], rows: TableReader, used: Sequence[int]
+) -> dict[int, DocumentCounts]:
+    """Read all rows, on threads; count in how many of them each word of a text is."""
+    counts = {k: DocumentCounts(one.bits, one.grams) for k, one in texts.items()}
+
+    def count(piece: Piece) -> list[Any]:
+        cells = map(words_of, rows.cells(piece, used).columns)
+        pairs = zip(cells, counts.values(), strict=True)
+        return [(len(words), *slots_of(words, own.bits, own.grams)) for words, own in pairs]
+
+    threads = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(threads, "fewpass-idf") as pool:
+        pieces = rows.pieces(PIECE_BYTES, used)
+        for slots in ordered_map(pool, count, pieces, threads + 1):
+            for own, part in zip(counts.values(), slots, strict=True):
+                own.add(*part)
+    return counts

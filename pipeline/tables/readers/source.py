@@ -176,8 +176,8 @@ class ParsedRows(NamedTuple):
     passed: tuple[Any, ...] = ()  # the columns that are handed on as they are, Arrow arrays (n,)
 
 
-class Source:
-    """Files of one format, read as rows.
+class FilesOfAFormat:
+    """Files of one format.
 
     The class says which names and first bytes a file of the format has, and whether it is
     compressed in itself: then the bytes as stored say nothing of how much there is to parse.
@@ -185,17 +185,9 @@ class Source:
 
     extensions: ClassVar[tuple[str, ...]] = ()  # lower case, with the dot
     magic: ClassVar[bytes | tuple[bytes, ...]] = b""  # what files begin with; b"" tells nothing
-    hashes_names: ClassVar[bool] = False  # whether columns are hashes of names
 
     packed: bool = False
-    layout: Literal["dense", "sparse"]
     files: tuple[SourceFile, ...]
-    n_features: int | None  # None: known only once all is read
-    schema: Schema | None = None  # None: rows of this format have no columns but the features
-    left_out: tuple[str, ...] = ()  # names of columns that the schema lacks
-    has_weight: bool = False
-    has_offset: bool = False
-    remarks: tuple[str, ...] = ()  # what somebody should look at, before rows are read
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -208,6 +200,33 @@ class Source:
             Options that do not fit the format, files that do not fit each other or `expected`.
         """
         raise NotImplementedError
+
+    def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        """Return spans of some files that are all rows, in order; none: they are read as one."""
+        return []
+
+    def ranges(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        """Return spans of a piece or some each, if threads can read the text of files apart."""
+        return []
+
+    @property
+    def cuts_by_columns(self) -> bool:
+        """Whether it depends on the columns that are read where spans begin."""
+        return False
+
+
+class Source(FilesOfAFormat):
+    """Files of one format, read as rows."""
+
+    hashes_names: ClassVar[bool] = False  # whether columns are hashes of names
+
+    layout: Literal["dense", "sparse"]
+    n_features: int | None  # None: known only once all is read
+    schema: Schema | None = None  # None: rows of this format have no columns but the features
+    left_out: tuple[str, ...] = ()  # names of columns that the schema lacks
+    has_weight: bool = False
+    has_offset: bool = False
+    remarks: tuple[str, ...] = ()  # what somebody should look at, before rows are read
 
     def estimated_bytes(self) -> int:
         """Bytes that all rows would take in memory; for text an estimate from the first lines."""
@@ -226,19 +245,6 @@ class Source:
             An empty file, or a compressed one that ends early or is damaged.
         """
         raise NotImplementedError
-
-    def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
-        """Return spans of some files that are all rows, in order; none: they are read as one."""
-        return []
-
-    def ranges(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
-        """Return spans of a piece or some each, if threads can read the text of files apart."""
-        return []
-
-    @property
-    def cuts_by_columns(self) -> bool:
-        """Whether it depends on the columns that are read where spans begin."""
-        return False
 
     def pieces_of(self, span: SourceSpan, piece_bytes: int) -> Iterator[Piece]:
         """Read the pieces of a span, the same as those of all `pieces`.
@@ -306,19 +312,11 @@ class NumberColumns(NamedTuple):
     are_words: bool  # whether targets are words
 
 
-class TableReader:
-    """Files of one format of tables, before their columns become numbers.
+class TableReader(FilesOfAFormat):
+    """Files of one format of tables, before their columns become numbers."""
 
-    Like `Source`, a class says which names and first bytes a file of its format has.
-    """
-
-    extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
-    packed: ClassVar[bool] = False
     unit: ClassVar[Literal["line", "row"]] = "row"  # what rows are counted in
-    cuts_by_columns: ClassVar[bool] = False  # as `Source` has it
 
-    files: tuple[SourceFile, ...]
     names: tuple[str, ...] | None  # of the columns; None: the files name none
     types: tuple[str, ...]  # of the columns, as the format calls them
     n_rows: int | None = None  # where the files say how many there are
@@ -328,12 +326,6 @@ class TableReader:
     """Columns that are the index of a frame, and no features."""
     notes: tuple[str, ...] = ()
     """What somebody should look at, once rows were read."""
-
-    def __init__(
-        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
-    ) -> None:
-        """Take a first look at the files; BadInput when they do not fit each other."""
-        raise NotImplementedError
 
     @property
     def has_folders(self) -> bool:
@@ -353,14 +345,6 @@ class TableReader:
             Columns that will be asked for.
         """
         raise NotImplementedError
-
-    def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
-        """Return spans of some files that are all rows; see `Source.spans`."""
-        return []
-
-    def ranges(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
-        """Return spans of a piece or some each; see `Source.ranges`."""
-        return []
 
     def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         """Read the pieces of a span; see `Source.pieces_of`."""

@@ -17,13 +17,7 @@ from fewpass.pipeline.tables.readers.lines import (
     spans_of,
 )
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.tables.readers.source import (
-    Expected,
-    ParsedRows,
-    Piece,
-    Source,
-    SourceSpan,
-)
+from fewpass.pipeline.tables.readers.source import Expected, ParsedRows, Piece, Source, SourceSpan
 from fewpass.storage.table import SparseTable, n_bytes
 
 #: A message shows less of an offending token.

@@ -22,10 +22,15 @@ import pyarrow as pa
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.arrow_rows import Part
-from fewpass.pipeline.tables.readers.databases import DatabaseRows, OpenedTable
+from fewpass.pipeline.tables.readers.databases import (
+    DatabaseRows,
+    OpenedTable,
+    as_select,
+    cancellable,
+    quoted_name,
+)
 from fewpass.pipeline.tables.readers.finding import Address, place_of
 from fewpass.pipeline.tables.readers.library_errors import parsing
-from fewpass.pipeline.tables.readers.queried import as_select, cancellable, quoted_name
 from fewpass.pipeline.tables.readers.source import Expected
 from fewpass.storage.source_file import changed
 

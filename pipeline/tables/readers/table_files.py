@@ -16,11 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.arrow_files import (
-    decompressed_bytes,
-    opened_parquet,
-    parquet_batches,
-)
+from fewpass.pipeline.tables.readers.arrow_files import opened_parquet, parquet_batches, row_groups
 from fewpass.pipeline.tables.readers.arrow_rows import Part
 from fewpass.pipeline.tables.readers.databases import OpenedTable, rows_of
 from fewpass.pipeline.tables.readers.finding import Address
@@ -95,7 +91,7 @@ def _bytes_of(parts: Sequence[Part]) -> int | None:
 def _expanded(first: Address, parts: Sequence[Part]) -> float:
     """Estimate the bytes of files, decompressed, by the first one."""
     with opened_parquet(first) as file:
-        size = decompressed_bytes(file)
+        size = sum(group.n_bytes for group in row_groups(file))
     return float(size / (first.size or size or 1) * (_bytes_of(parts) or 0))
 
 

@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.encoding import READ_KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.column_roles import (
-    LOOK_BYTES,
-    chosen_columns,
-)
+from fewpass.pipeline.tables.readers.columns import LOOK_BYTES, chosen_columns
 from fewpass.pipeline.tables.readers.dense_rows import Targets, faults_of_features
 from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.rejection import Fault, GoodRows, without_bad_rows
@@ -145,8 +142,11 @@ class TableSource(Source):
     def _some_rows(self) -> tuple[Table | None, float]:
         """Return some of the first rows, and the bytes of their text."""
         if self._few is None or self.recipe is None:
-            piece = self._first_piece
-            return self.first_rows(self._options), 0 if piece is None else piece.n_bytes
+            piece, options = self._first_piece, self._options
+            if piece is None:
+                return None, 0
+            skipping = options.model_copy(update={"on_bad_row": "skip"})
+            return self._parsed(piece, skipping).table, piece.n_bytes
         from fewpass.pipeline.tables.encoding.applying import columns_of, encode  # noqa: PLC0415 - Arrow
 
         rows, row_bytes = self._few
@@ -156,13 +156,6 @@ class TableSource(Source):
         target, weight = np.zeros(n), np.zeros(n) if self.has_weight else None
         roles = target, weight, target if self.has_offset else None
         return self._table_of(encoded, self._options, roles), n * row_bytes
-
-    def first_rows(self, options: SourceOptions) -> Table | None:
-        """Return some of the first rows, read by other options; None where there is none."""
-        piece = self._first_piece
-        if piece is None:
-            return None
-        return self._parsed(piece, options.model_copy(update={"on_bad_row": "skip"})).table
 
     @cached_property
     def _first_piece(self) -> Piece | None:

@@ -1,22 +1,32 @@
-"""Vowpal Wabbit's text to sparse tables."""
+"""Vowpal Wabbit's text to sparse tables, and the names of their hashed columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
+from fewpass.pipeline.budget import UNTOLD
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.readers import vw_kernel as grammar
-from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, sample
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected
 from fewpass.pipeline.tables.readers.sparse_text import ParsedText, SparseText
 from fewpass.pipeline.tables.readers.vw_kernel import VwCounts, VwSpace, parse_rows
 from fewpass.storage.table import SparseTable, index_dtype
 
+#: Bytes that are looked at, and names that a column is given at most.
+LOOKED_AT, _LISTED = 4 << 20, 3
+#: Most names that a data set stores, and characters shown of a column's.
+_REMEMBERED, _SHOWN = 20_000, 100
+_BLANKS = re.compile(rb"[\x00-\x20]+")
 _MESSAGES = {
     grammar.BAD_LABEL: ("{token} stands where the label should, a number", "Number the labels,"),
     grammar.BAD_WEIGHT: (
@@ -70,8 +80,6 @@ class VowpalWabbitSource(SparseText):
 
     def hashed_names(self) -> dict[int, str]:
         """Names of the columns that the commonest features of the first lines are hashed to."""
-        from fewpass.pipeline.tables.readers.vw_names import LOOKED_AT, remembered_names  # noqa: PLC0415 - Arrow
-
         assert self.n_features is not None, "2^bits"
         text = first_lines(self._addresses[0], self._longest_line, LOOKED_AT)
         return remembered_names(text.bytes.tobytes(), self.n_features)
@@ -104,3 +112,64 @@ class VowpalWabbitSource(SparseText):
             space.target[: counts.rows],
             np.nan_to_num(space.weight[: counts.rows], nan=1.0) if self.has_weight else None,
         )
+
+
+def names_in(source: str, n_features: int) -> dict[int, str]:
+    """Return the names of the columns that the first features of a file are hashed to.
+
+    Where several share a column it has their names, commonest first.
+
+    Parameters
+    ----------
+    source
+        Vowpal Wabbit's text: a path, address or glob, of which the first file is read.
+    n_features
+        Columns that names are hashed to: 2^bits.
+
+    Raises
+    ------
+    BadInput
+        The columns are no power of two, or the text has no features.
+    """
+    if n_features & (n_features - 1):
+        raise BadInput(
+            f"The model has {n_features:,} columns, and names are hashed to 2^bits. Leave `names` "
+            "out: its rows were no Vowpal Wabbit text."
+        )
+    text = first_lines(find([source])[0], UNTOLD.longest_row, LOOKED_AT)
+    counts = Counter(_features(text.bytes.tobytes()))
+    if not counts:
+        raise BadInput(f"{source}: no line has a feature behind a |. Name Vowpal Wabbit's text.")
+    return _by_column([name for name, _ in counts.most_common()], n_features)
+
+
+def remembered_names(text: bytes, n_features: int) -> dict[int, str]:
+    """Return names of columns as `names_in`, of the features that lines have most often.
+
+    At most 20,000, as they are remembered with every model.
+    """
+    often = Counter(_features(text)).most_common(_REMEMBERED)
+    joined = _by_column([name for name, _ in often], n_features)
+    return {column: name[:_SHOWN] for column, name in joined.items()}
+
+
+def _by_column(names: Sequence[bytes], n_features: int) -> dict[int, str]:
+    columns = hashes(pa.array(names, pa.large_binary()), "") & np.int64(n_features - 1)
+    by_column: dict[int, list[str]] = defaultdict(list)
+    for name, column in zip(names, columns.tolist(), strict=True):
+        by_column[column].append(name.decode("utf-8", "backslashreplace"))
+    return {column: _joined(several) for column, several in by_column.items()}
+
+
+def _features(text: bytes) -> Iterator[bytes]:
+    """Yield namespace, ^ and name of every feature; see `vw_kernel` for the grammar."""
+    for line in text.split(b"\n"):
+        for part in line.split(b"|")[1:]:
+            first, *others = _BLANKS.split(part)
+            space = first.partition(b":")[0] + b"^"
+            yield from (space + word.partition(b":")[0] for word in others if word)
+
+
+def _joined(names: list[str]) -> str:
+    more = f" or {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return " or ".join(names[:_LISTED]) + more

@@ -113,12 +113,7 @@ def _scaled(text: Bytes, behind: Position) -> tuple[float, Position]:
 
 @exact_part
 def _namespace(
-    text: Bytes,
-    at: Position,
-    mask: int,
-    space: VwSpace,
-    nnz: Index,
-    largest: float,
+    text: Bytes, at: Position, mask: int, space: VwSpace, nnz: Index, largest: float
 ) -> tuple[Index, Position, int]:
     """Read a namespace, from behind its bar on; the fault of a value is returned third."""
     behind = _behind_name(text, at)
@@ -145,11 +140,7 @@ def _namespace(
 
 @kernel
 def parse_rows(
-    text: Bytes,
-    bits: int,
-    unlabelled: bool,
-    largest: float,
-    space: VwSpace,
+    text: Bytes, bits: int, unlabelled: bool, largest: float, space: VwSpace
 ) -> VwCounts:
     """Parse whole lines; a row that is bad is left out and noted.
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import counted
@@ -52,13 +53,13 @@ class FeaturePart(NamedTuple):
         """Return an Arrow array of rows (n,) for each column."""
         if len(self.columns) == self.width:
             return [pa.array(column) for column in features_of(table, self.first, self.width).T]
-        ends, places, values = _entries(table, self.first, self.width)
-        different, at = np.unique(places, return_inverse=True)
+        rows = _sparse(table, self.first, self.width)
+        different, at = np.unique(rows.indices, return_inverse=True)
         names = pa.array([self.name_of(int(k)) for k in different], pa.string())
         entries = pa.StructArray.from_arrays(
-            [names.take(pa.array(at)), pa.array(values)], names=["feature", "value"]
+            [names.take(pa.array(at)), pa.array(rows.data)], names=["feature", "value"]
         )
-        return [pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), entries)]
+        return [pa.LargeListArray.from_arrays(pa.array(rows.indptr, pa.int64()), entries)]
 
 
 class DatasetTable:
@@ -283,27 +284,17 @@ def features_of(table: Table, first: int, width: int) -> NDArray[Any]:
     """Return some features (n, width) of rows."""
     if isinstance(table, DenseTable):
         return table.X[:, first : first + width]
-    ends, places, values = _entries(table, first, width)
-    X = np.zeros((table.n_rows, width), values.dtype)
-    X[np.repeat(np.arange(table.n_rows), np.diff(ends)), places] = values
+    X: NDArray[Any] = _sparse(table, first, width).toarray()
     return X
 
 
-def _entries(table: Table, first: int, width: int) -> tuple[Any, Any, Any]:
-    """Return some features that are not 0: ends (n + 1,) of rows, places from 0, and values."""
-    rows: Any
-    places: Any
-    values: Any
+def _sparse(table: Table, first: int, width: int) -> sparse.csr_matrix:
+    """Return some features of rows as a CSR matrix (n, width)."""
     if isinstance(table, DenseTable):
-        X = table.X[:, first : first + width]
-        rows, places = np.nonzero(X)
-        values = X[rows, places]
-    else:
-        own = (first <= table.indices) & (table.indices < first + width)
-        rows = np.repeat(np.arange(table.n_rows), np.diff(table.indptr))[own]
-        places, values = table.indices[own] - first, table.data[own]
-    counts = np.bincount(rows, minlength=table.n_rows)
-    return np.concatenate([[0], np.cumsum(counts)]), places, values
+        return sparse.csr_matrix(table.X[:, first : first + width])
+    shape = table.n_rows, max(first + width, int(table.indices.max(initial=-1)) + 1)
+    rows = sparse.csr_matrix((table.data, table.indices, table.indptr), shape)
+    return rows[:, first : first + width]
 
 
 def _name_of(schema: Schema | None, role: str) -> str:

@@ -50,7 +50,7 @@ def decided_targets(
             f"{next(iter(label_counts))}: the source is sorted by label. "
             f"{advice(format_bytes(plan.memory))}"
         )
-    return TargetMap(counts, None).targets(0), bool(counts.words)
+    return TargetMap(counts, None).targets(0), counts.are_words
 
 
 def decided_scaler(

@@ -25,10 +25,7 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.tables.ingest.layout import laid_out
 from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on, notes_on_digits
-from fewpass.pipeline.tables.ingest.reading import (
-    hashed_names_of,
-    schema_of,
-)
+from fewpass.pipeline.tables.ingest.reading import hashed_names_of, schema_of
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
@@ -44,7 +41,6 @@ from fewpass.pipeline.tables.stream.first_decisions import (
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece
 from fewpass.pipeline.tables.stream.source_pieces import (
     ALL,
-    STEADY_BYTES,
     Fixed,
     HeldOutRows,
     ReceivedRows,
@@ -132,13 +128,6 @@ class FirstRows:
     @property
     def reserved_bytes(self) -> int:
         return held_out_bytes(self.plan) + self.pieces.n_bytes
-
-    def most_in_buffer(self, most: int) -> int:
-        """Return the expected bytes of rows in a buffer, of `most` at most.
-
-        As long as pieces are alike, no more than what mixes them.
-        """
-        return most if self.received.group_sums.sorted else min(most, STEADY_BYTES)
 
     @property
     def left_out(self) -> LeftOut:

@@ -28,8 +28,7 @@ class ParsedPiece(NamedTuple):
     @classmethod
     def of(cls, source: Source, number: int, piece: Piece) -> ParsedPiece:
         """Parse a piece; BadInput names the first row that cannot be read."""
-        where = f"{piece.file}, after line {piece.first_line - 1}"
-        return cls(number, piece.place, source.parse(piece), piece.n_bytes, where)
+        return cls(number, piece.place, source.parse(piece), piece.n_bytes, piece.where)
 
 
 def each_piece(

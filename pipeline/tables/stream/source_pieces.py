@@ -21,8 +21,7 @@ from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.targets import label_text, range_with, shown
-from fewpass.pipeline.tables.ingest.piece_map import KEYS
-from fewpass.pipeline.tables.ingest.read_counts import LISTED, skipped_in_words
+from fewpass.pipeline.tables.ingest.piece_map import KEYS, LISTED, skipped_in_words
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.pipeline.tables.readers.label_texts import labelled
 from fewpass.pipeline.tables.readers.source import (

@@ -49,10 +49,7 @@ def read_first_rows(plan: TrainingPlan, *, again: bool = False) -> FirstRows:
         Whether it was read before: BadInput where it cannot be read again.
     """
     from fewpass.pipeline.tables.stream.first_rows import FirstRows  # noqa: PLC0415 - and readers of text
-    from fewpass.pipeline.tables.stream.source_plan import (  # noqa: PLC0415 - likewise
-        require_seekable,
-        with_whole_addresses,
-    )
+    from fewpass.pipeline.tables.stream.source_plan import require_seekable, with_whole_addresses  # noqa: PLC0415 - likewise
 
     if again:
         require_seekable(plan)

@@ -24,6 +24,7 @@ from fewpass.pipeline.tables.encoding.additive_shapes import title_of
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
+from testing.shape_values import values_of
 
 
 def rows(n, seed):
@@ -66,7 +67,7 @@ def test_printed_shapes_add_up_to_the_score(name, work):
     for label in labels:
         shapes = model_shapes(model, label)
         variables = VariablesOfRows(recipe.columns, cells)
-        score = shapes.constant + sum(one.of(variables) for one in shapes.functions)
+        score = shapes.constant + sum(values_of(one, variables) for one in shapes.functions)
         k = classes.index(label) if label else None
         coef, b = model.weights.coef, np.asarray(model.weights.intercept)
         wanted = X @ (coef if k is None else coef[k]) + (b if k is None else b[k])
@@ -92,7 +93,7 @@ def test_what_rows_are_told_is_what_shapes_show(name, work):
         own = slice(None) if label is None else why.labels == label
         shapes = model_shapes(model, label)
         assert [*why.names] == [title_of(one) for one in shapes.functions]
-        told = np.column_stack([one.of(variables) for one in shapes.functions])
+        told = np.column_stack([values_of(one, variables) for one in shapes.functions])
         np.testing.assert_allclose(why.contributions[own], told[own], atol=1e-12)
         np.testing.assert_allclose(why.base[own], shapes.constant, rtol=1e-12)
     if scores is not None:

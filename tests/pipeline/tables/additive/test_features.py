@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.additive.choosing import with_masses
 from fewpass.pipeline.tables.additive.knots import knots_of
 from fewpass.pipeline.tables.additive.pairing import pair_table
-from fewpass.pipeline.tables.additive.shape_grids import with_masses
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_shapes import shapes_of
 from fewpass.pipeline.tables.encoding.applying import encode, encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
-from fewpass.pipeline.tables.encoding.pair_tables import PairTable
-from fewpass.pipeline.tables.encoding.purification import purified
+from fewpass.pipeline.tables.encoding.pair_tables import PairTable, purified
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.splines import Spline
 from fewpass.pipeline.tables.encoding.variables import Variable, variables_of
 from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 from fewpass.storage.column_schema import Schema
+from testing.shape_values import values_of
 
 ascending = st.lists(st.integers(-1000, 1000), min_size=2, max_size=40, unique=True).map(sorted)
 
@@ -227,13 +227,13 @@ def test_shapes_add_up_to_the_score_and_are_purified_and_centred():
     for frame in (rows, new):
         cells = [column.combine_chunks() for column in frame.columns]
         own = VariablesOfRows(recipe.columns, cells)
-        found = shapes.constant + sum(function.of(own) for function in shapes.functions)
+        found = shapes.constant + sum(values_of(function, own) for function in shapes.functions)
         wanted = encoded(recipe, frame) @ coef + 0.7
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
     assert not shapes.rest
     for function in shapes.columns:
         assert abs(function.masses @ function.values) < 1e-9 * rows.num_rows
-        assert abs(function.of(variables).mean()) < 1e-6
+        assert abs(values_of(function, variables).mean()) < 1e-6
     for surface in shapes.pairs:
         weighted = surface.masses * surface.values
         np.testing.assert_allclose(weighted.sum(axis=0), 0.0, atol=1e-8)

@@ -45,6 +45,7 @@ from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import SparseTable
+from testing.shape_values import values_of
 
 
 def frame(n=3000, seed=0):
@@ -500,7 +501,7 @@ def test_odd_columns_have_shapes_that_add_up(n, targets):
     table = as_table(data)
     cells = [table.column(column.name).combine_chunks() for column in recipe.columns]
     variables = VariablesOfRows(recipe.columns, cells)
-    score = shapes.constant + sum(function.of(variables) for function in shapes.functions)
+    score = shapes.constant + sum(values_of(function, variables) for function in shapes.functions)
     score += sum(X[:, own] @ coef[own] for _, own in shapes.rest)
     np.testing.assert_allclose(score, X @ coef + 0.3, rtol=1e-9, atol=1e-8)
 

@@ -11,7 +11,6 @@ from fewpass.pipeline.tables.ingest import mapping, phases, row_parts
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.part_files import DamagedPart
-from fewpass.storage.seal import seal, unseal
 from fewpass.storage.writer import DatasetWriter
 
 ROWS, COLUMNS = 400, 12
@@ -96,31 +95,6 @@ def test_damage_between_mapping_and_writing_is_named_and_healed(
         assert str(path) in result.partitioned_again
         assert [*Dataset.open(plan.dataset).verify()] == []
         killed_after_mapping(plan.model_copy(update={"overwrite": True}), monkeypatch)
-
-
-def another_scaling(state):
-    state["scaler"]["kind"] = "../outside"
-
-
-def no_buckets_of_test_rows(state):
-    state["parts"]["rows"] = state["parts"]["rows"][:256]
-
-
-@pytest.mark.parametrize("lie", [another_scaling, no_buckets_of_test_rows])
-def test_a_record_that_lies_is_named_and_all_is_read_anew(tmp_path, small, monkeypatch, lie):
-    source = rows(tmp_path / "rows.svm")
-    how = {"scale": "maxabs", "test_fraction": 0.2}
-    quiet = ingest(plan_of(source, tmp_path / "quiet").model_copy(update=how))
-    plan = plan_of(source, tmp_path / "set").model_copy(update=how)
-    files = killed_after_mapping(plan, monkeypatch)
-    (record,) = [path for path in files if path.name == "mapped.json"]
-    document = unseal(record.read_bytes())
-    del document["fingerprint"]
-    lie(document["mapped"])
-    record.write_bytes(seal(document))
-    result = ingest(plan)
-    assert result.fingerprint == quiet.fingerprint
-    assert str(record) in result.partitioned_again
 
 
 def test_exchanged_and_older_parts_are_read_anew(tmp_path, small, monkeypatch):

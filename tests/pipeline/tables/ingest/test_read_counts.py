@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fewpass.pipeline.tables.ingest.read_counts import LISTED, ReadCounts
+from fewpass.pipeline.tables.ingest.piece_map import LISTED, ReadCounts
 
 FILES = st.sampled_from(["a", "b", "c"])
 PIECES = st.builds(

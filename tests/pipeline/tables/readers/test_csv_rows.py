@@ -20,7 +20,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.csv_head import as_seen
-from fewpass.pipeline.tables.readers.csv_kernel import GIVES_UP, read_rows
+from fewpass.pipeline.tables.readers.csv_numbers import GIVES_UP, read_rows
 from fewpass.pipeline.tables.readers.csv_quotes import Quotes
 from fewpass.pipeline.tables.readers.csv_rows import CsvRows
 from fewpass.pipeline.tables.readers.finding import find

@@ -22,9 +22,9 @@ from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source
+from fewpass.pipeline.tables.readers.databases import cancellable
 from fewpass.pipeline.tables.readers.finding import find
-from fewpass.pipeline.tables.readers.queried import cancellable
-from fewpass.pipeline.tables.readers.reader_classes import reader_class
+from fewpass.pipeline.tables.readers.format_guess import reader_class
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.storage.dataset import Dataset
 from testing.postgres_server import postgres_server, programs
@@ -317,7 +317,7 @@ def test_a_row_of_sqlite_whose_cells_are_too_long_together_is_refused(tmp_path):
 def test_texts_of_sqlite_are_fetched_by_their_bytes(tmp_path):
     made = "printf('%.*c', 100000, 'x') AS t, x AS y"
     rows = rows_within(lite_of(tmp_path / "texts.db", COUNTED.format(SOME, made)), "sqlite")
-    (part,) = rows.parts()
+    part = rows.part(0)
     taken = [batch.nbytes for batch in part.batches(["t", "y"], 3000, 1 << 20)]
     assert sum(taken) > 3000 * 100_000 and max(taken) <= 1 << 20
 

@@ -11,7 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.finding import find
-from fewpass.pipeline.tables.readers.reader_classes import reader_class
+from fewpass.pipeline.tables.readers.format_guess import reader_class
 
 N = 600
 

@@ -19,7 +19,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.finding import find
-from fewpass.pipeline.tables.readers.reader_classes import reader_class
+from fewpass.pipeline.tables.readers.format_guess import reader_class
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import concatenate

@@ -12,7 +12,7 @@ from sklearn.utils import murmurhash3_32
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers import SourceOptions, open_source
-from fewpass.pipeline.tables.readers.vw_names import names_in, remembered_names
+from fewpass.pipeline.tables.readers.vw import names_in, remembered_names
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import concatenate
 

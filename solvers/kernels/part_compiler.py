@@ -13,14 +13,10 @@ from numba import _dynfunc, types
 from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
-from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin
-
-#: numba's lock: one thread of a process compiles at a time.
-compiler_lock = global_compiler_lock
 
 #: numba's events.
 compiler_events = event

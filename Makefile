@@ -100,9 +100,16 @@ check: lint test
 docs: install-dev $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
+# Kernels in the wheel are of one Python, whose tag it has: make dist PYTHON=python3.13 makes another's.
 dist: install-dev
 	rm -rf dist
-	$(BIN)/python -m build --installer pip -o dist . > /dev/null
+	$(BIN)/python -m build --installer pip --sdist -o dist . > /dev/null
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	  tar -xzf dist/*.tar.gz --strip-components 1 -C "$$folder" && \
+	  $(BIN)/python -m fewpass.pipeline.packaged_kernels "$$folder/fewpass/solvers/kernels/packaged" && \
+	  tag=$$($(BIN)/python -c 'import sys; print(*sys.version_info[:2], sep="")') && \
+	  $(BIN)/python -m build --installer pip --wheel -C=--build-option=--python-tag=cp$$tag \
+	    -o dist "$$folder" > /dev/null
 	@ls dist/*
 
 $(PEERS_STAMP): pyproject.toml constraints.txt benchmarks/peers.txt

@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 import numba
 import pytest
@@ -21,6 +20,7 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels import dispatch, kernel_files
 from fewpass.solvers.kernels.compiling import Compiling, working_seconds
+from fewpass.solvers.kernels.levels import compiled_for
 from testing.datasets import make
 
 
@@ -97,7 +97,7 @@ def test_the_command_says_what_it_compiles_for(tmp_path, capsys):
 
 def test_what_was_compiled_ahead_is_there_in_another_process(as_json, tmp_path):
     told = as_json("warm-up", "--losses", "logistic", "--layouts", "dense", "--processes", "1")
-    assert told["combinations"] == 3
+    assert told["combinations"] == 5
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         *_, last = combinations(["logistic"], ["dense"])  # each would load kernels for a second
         assert pool.submit(compile_for, last).result().kernels == 0
@@ -113,8 +113,8 @@ def test_unknown_words_are_refused():
 def test_what_is_compiled_is_told_without_compiling(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cli.main(["check"]) == 0
-    assert "0 of this version (0 B)" in capsys.readouterr().out
-    ours = tmp_path / "fewpass" / dispatch.sources_digest(Path(kernel_files.__file__).parents[1])
+    assert "0 of these versions (0 B)" in capsys.readouterr().out
+    ours = dispatch.cache_folder()
     kernel_files.write_kernel(ours / f"one{kernel_files.SUFFIX}", b"code")
     (ours / f"two{kernel_files.SUFFIX}").write_bytes(b"")
     (tmp_path / "fewpass" / "older").mkdir()
@@ -123,6 +123,6 @@ def test_what_is_compiled_is_told_without_compiling(tmp_path, monkeypatch, capsy
     told = json.loads(capsys.readouterr().out)["kernels"]
     assert told.pop("damaged") == {"two.kernel": "it is cut short, to 0 bytes"}
     assert told == {
-        "folder": str(tmp_path / "fewpass"), "kernels": 2, "n_bytes": 52, "by_package": {"solvers": 2},
-        "of_others": 1, "bytes_of_others": 52,
+        "folder": str(tmp_path / "fewpass"), "compiled_for": compiled_for()[1], "packaged": 0,
+        "kernels": 2, "n_bytes": 52, "of_others": 1, "bytes_of_others": 52,
     }  # fmt: skip

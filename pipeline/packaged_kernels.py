@@ -26,7 +26,8 @@ def package_kernels(folder: Path) -> None:
         code = (
             f"from {__spec__.name} import copy_kernels; copy_kernels({str(folder / level.name)!r})"
         )
-        subprocess.run([sys.executable, "-c", code], env=os.environ | of_level, check=True)
+        command = [sys.executable, "-c", code]
+        subprocess.run(command, env=os.environ | of_level, check=True)  # noqa: S603 - our own
 
 
 def copy_kernels(folder: str) -> None:
@@ -36,7 +37,7 @@ def copy_kernels(folder: str) -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     for file in sorted(files):
         shutil.copyfile(file, Path(folder) / Path(file).name)
-    print(f"{folder}: {len(files)} kernels")
+    sys.stdout.write(f"{len(files)} kernels for {Path(folder).name}\n")
 
 
 if __name__ == "__main__":

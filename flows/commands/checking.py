@@ -89,7 +89,8 @@ def _about_kernels(there: Mapping[str, Any] | None) -> Iterator[str]:
     yield f"In {there['folder']}: {count} of these versions ({size})."
     for file, why in there["damaged"].items():
         yield f"  {file} is damaged: {why}. It will be compiled anew."
-    yield f"{there['of_others']} of other versions or for other processors ({format_bytes(there['bytes_of_others'])})."
+    others = format_bytes(there["bytes_of_others"])
+    yield f"{there['of_others']} of other versions or for other processors ({others})."
     if not count and not there["packaged"]:
         yield "Trainings compile what they need; fewpass warm-up compiles the usual ones."
 

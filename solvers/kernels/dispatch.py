@@ -57,7 +57,7 @@ def _name_of_folder() -> str:
 def cache_folder() -> Path:
     """Return the folder of compiled kernels: in the user's cache, or a private temporary folder.
 
-    Kernels of other versions of numba or NumPy, or for other processors, lie beside it.
+    Kernels of other versions of numba or NumPy, or for other processors, lie next to it.
 
     They are code to be run, so a folder that somebody else can write to is refused.  A folder that
     cannot be written, as in an image, is used for the kernels that it has.
@@ -105,11 +105,11 @@ def kernel(function: Function) -> Function:
     """
     compiled = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     load_without_compiler(compiled, _users_folder())
-    compile_or_load, kept = compiled.compile, on_disk(compiled)
+    compile_or_load, files = compiled.compile, on_disk(compiled)
 
     def compile_once(signature: Any) -> Any:
         with compiler_lock, _nothing_collected():
-            path = None if kept.has(signature) else kept.path(signature)
+            path = None if files.has(signature) else files.path(signature)
             with _alone(path.with_suffix(".lock")) if path else nullcontext():
                 entry = compile_or_load(signature)
             give_environments(compiled)
@@ -227,11 +227,11 @@ def by_type(generic: Callable[..., Any]) -> Verb:
         kind: type, *, fastmath: set[str] | None = None, arrays: bool = False
     ) -> Callable[[Function], Function]:
         def keep(body: Function) -> Function:
-            beside = {generic.__module__, *(base.__module__ for base in kind.__mro__)}
-            if body.__module__ not in beside:  # kernel_sources.py would not know of it
+            places = {generic.__module__, *(base.__module__ for base in kind.__mro__)}
+            if body.__module__ not in places:  # kernel_sources.py would not know of it
                 raise TypeError(
                     f"The body of {generic.__name__} for {kind.__name__} is in {body.__module__}. "
-                    f"Put it beside one of the two: into {' or '.join(sorted(beside))}."
+                    f"Define it next to one of them: in {' or '.join(sorted(places))}."
                 )
             bodies[kind] = body
 

@@ -3,8 +3,8 @@
 numba compiles a kernel of what its names stand for, and of what those names' functions name in
 turn.  A name stands for something of its own module, or for what that imports: so the modules that
 can be reached from one to the next are all that counts, each with its text and with the numbers in
-it, which may have been imported.  Verbs (dispatch.py) have bodies beside themselves or beside the
-type that these are for, and types of arguments count as names do.
+it, which may have been imported.  Verbs (dispatch.py) have bodies next to themselves or next to
+the type that these are for, and types of arguments count as names do.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Source(NamedTuple):
 def digest_of_sources(modules: Iterable[str]) -> str | None:
     """Return the hex digest of some modules, of all that they use, and of what compiles them.
 
-    None where the text of one is not known: it has no file, or another since this process began.
+    None where the text of one cannot be read: it has no file, or another since this process began.
     """
     return _digest(frozenset(modules))
 

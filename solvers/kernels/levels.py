@@ -26,7 +26,7 @@ from numba.core.compiler_lock import global_compiler_lock
 compiler_lock = global_compiler_lock
 
 
-class Level(NamedTuple):
+class ProcessorLevel(NamedTuple):
     """Processors that have some features."""
 
     name: str  # LLVM's
@@ -42,10 +42,10 @@ _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
 #: The highest first.  Without its option LLVM halves the vectors of the fourth: dense dual ascent
 #: takes 1.1 times as long.
-LEVELS = (Level("x86-64-v4", _V4, "-prefer-256-bit"), Level("x86-64-v3", _V3))
+LEVELS = (ProcessorLevel("x86-64-v4", _V4, "-prefer-256-bit"), ProcessorLevel("x86-64-v3", _V3))
 
 
-def levels_here() -> tuple[Level, ...]:
+def levels_here() -> tuple[ProcessorLevel, ...]:
     """Return the levels whose code this processor runs, by its features."""
     features = codegen.get_host_cpu_features().split(",")
     return tuple(
@@ -54,7 +54,7 @@ def levels_here() -> tuple[Level, ...]:
 
 
 @cache
-def level() -> Level | None:
+def level() -> ProcessorLevel | None:
     """Return the level that kernels are compiled for.
 
     None: numba compiles as it always does, for this processor, or for NUMBA_CPU_NAME.
@@ -67,8 +67,8 @@ def level() -> Level | None:
 @cache
 def compiled_for() -> tuple[str, str, str]:
     """Return the system, the processor and the features that kernels are compiled for."""
-    if known := level():
-        return binding.get_process_triple(), known.name, known.options
+    if of := level():
+        return binding.get_process_triple(), of.name, of.options
     name = binding.get_host_cpu_name() if config.CPU_NAME is None else config.CPU_NAME
     given = config.CPU_FEATURES
     return (
@@ -80,19 +80,20 @@ def compiled_for() -> tuple[str, str, str]:
 
 @cache
 def compiled_with() -> str:
-    """Return in words all that machine code depends on beside the sources."""
+    """Return in words all that machine code depends on but the sources."""
     options = (
         int(config.OPT), config.LOOP_VECTORIZE, config.SLP_VECTORIZE, config.BOUNDSCHECK,
         config.DEBUGINFO_DEFAULT, config.USING_SVML,
     )  # fmt: skip
-    versions = numba.__version__, llvmlite.__version__, np.__version__, sys.version_info[:2]
+    numpy = np.__version__.split(".")[:2]  # as far as numba looks at it
+    versions = numba.__version__, llvmlite.__version__, numpy, sys.version_info[:2]
     return repr((versions, compiled_for(), options))
 
 
 class _LevelCodegen(codegen.JITCPUCodegen):  # type: ignore[misc]
     """numba's generator of code, for a level."""
 
-    def __init__(self, of: Level) -> None:
+    def __init__(self, of: ProcessorLevel) -> None:
         self._level = of
         super().__init__("fewpass.exec")
 
@@ -111,20 +112,20 @@ class _OfLevel(NamedTuple):
 
 
 @cache
-def _of_level(known: Level) -> _OfLevel:
-    return _OfLevel(_LevelCodegen(known), {})
+def _of_level(of: ProcessorLevel) -> _OfLevel:
+    return _OfLevel(_LevelCodegen(of), {})
 
 
 @contextmanager
 def compiling_for_level(context: Any) -> Iterator[None]:
     """Have numba generate code for the level meanwhile; that of other libraries is as it was."""
-    known = level()
+    of = level()
     with compiler_lock:
-        if known is None:
+        if of is None:
             yield
             return
         before = _OfLevel(context._internal_codegen, context.cached_internal_func)
-        context._internal_codegen, context.cached_internal_func = _of_level(known)
+        context._internal_codegen, context.cached_internal_func = _of_level(of)
         try:
             yield
         finally:

@@ -94,7 +94,7 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
         return name is not None and any(any(at.glob(f"{name}.*{SUFFIX}")) for at in self._folders())
 
     def path(self, signature: Any) -> Path | None:
-        """Return where the user's kernel for these types belongs; None: it cannot be kept."""
+        """Return where the user's kernel for these types belongs; None: it cannot be stored."""
         name = self._file(signature)
         return None if name is None else self._folder / name
 
@@ -167,13 +167,13 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
             _warned.add(self._folder)
 
     def _name(self) -> str | None:
-        """Return what the names of the files for all types begin with; None: sources not known."""
+        """Return what the names of the files for all types begin with; None: unknown sources."""
         function = self._function
         sources = digest_of_sources([function.__module__])
         return sources and f"{function.__module__}.{function.__name__}.{sources[:12]}"
 
     def _file(self, signature: Any) -> str | None:
-        """Return the name of the file for these types; None where the sources are not known."""
+        """Return the name of the file for these types; None where the sources are unknown."""
         function, arguments = self._function, _arguments(signature)
         closed = tuple(cell.cell_contents for cell in function.__closure__ or ())
         classes = list(_classes(arguments))
@@ -239,6 +239,6 @@ def load_without_compiler(kernel: Any, folder: Path) -> None:
 
 
 def on_disk(kernel: Any) -> KernelsOnDisk:
-    """Return where a kernel is kept."""
-    kept: KernelsOnDisk = kernel._cache
-    return kept
+    """Return where a kernel is stored."""
+    files: KernelsOnDisk = kernel._cache
+    return files

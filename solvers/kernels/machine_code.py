@@ -91,8 +91,8 @@ def initialize_runtime(
         return
 
     def library(_: Any) -> Any:
-        if kept := load():
-            return _StoredLibrary(context.codegen(), kept)
+        if (machine_code := load()) is not None:
+            return _StoredLibrary(context.codegen(), machine_code)
         made = _compiled_runtime(context)
         save(stored(made))
         return made

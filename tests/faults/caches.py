@@ -98,9 +98,8 @@ def _kept(sandbox: Sandbox, name: str) -> Path:
         sandbox.before(subject)
         require_done(_run(sandbox, subject.command(sandbox.at), how=("-c", LISTENING, str(told))))
         read = [Path(line) for line in set(told.read_text().splitlines())]
-        everybodys = next(p.parent for p in read if p.name.startswith("runtime."))
         for path in read:
-            copy = kept / "fewpass" / path.relative_to(everybodys)
+            copy = kept / "fewpass" / path.parent.name / path.name
             copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             shutil.copy(path, copy)
     return kept

@@ -55,7 +55,7 @@ def modules_of(values: Iterable[Any]) -> set[str]:
 def _digest(modules: frozenset[str]) -> str | None:
     digest = hashlib.sha256(compiled_with().encode())
     own = {"fewpass", *(name.partition(".")[0] for name in modules)} - _LIBRARIES
-    todo = [name for name in modules if not _is_of_library(name, own)]
+    todo = [name for name in modules if _counts(name, own)]
     reached: dict[str, bytes] = {}
     while todo:
         name = todo.pop()
@@ -63,17 +63,21 @@ def _digest(modules: frozenset[str]) -> str | None:
         if source is None:
             return None
         reached[name] = source.digest
-        todo += [one for one in source.uses - reached.keys() if not _is_of_library(one, own)]
+        todo += [one for one in source.uses - reached.keys() if _counts(one, own)]
     for name, text in sorted(reached.items()):
         digest.update(name.encode() + text)
     return digest.hexdigest()
 
 
-def _is_of_library(name: str, own: Container[str]) -> bool:
-    """Whether a module is known by its version: installed, and of none of the own packages."""
+def _counts(name: str, own: Container[str]) -> bool:
+    """Whether a module is read: one of the own packages, or of none that is installed."""
+    return name.partition(".")[0] in own or not _is_installed(name)
+
+
+@cache
+def _is_installed(name: str) -> bool:
     path = _path(name)
-    installed = path is None or _STANDARD in path.parents or not _INSTALLED.isdisjoint(path.parts)
-    return name.partition(".")[0] not in own and installed
+    return path is None or _STANDARD in path.parents or not _INSTALLED.isdisjoint(path.parts)
 
 
 def _path(name: str) -> Path | None:

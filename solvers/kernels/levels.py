@@ -2,9 +2,8 @@
 
 All processors of a level run the same machine code and get the same bits, so a kernel may come from
 another machine: from the wheel (kernel_files.py), an image, or a home folder that machines share.
-Code for a level is not slower than code for the processor: steps of dense rows take .95 to 1.02 of
-its time (2026-11-29, AMD Zen 5, averaged SGD, dual ascent and `onepass`).  Processors of no level
-have code of their own.  Like llvm.py this uses numba.core, which changes without notice.
+On Zen 5 code for x86-64-v4 is as fast as code for the processor (docs/decisions.md).  Processors of
+no level have code of their own.  Like llvm.py this uses numba.core, which changes without notice.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def compiled_with() -> str:
     """Return in words all that machine code depends on but the sources."""
     options = (
         int(config.OPT), config.LOOP_VECTORIZE, config.SLP_VECTORIZE, config.BOUNDSCHECK,
-        config.DEBUGINFO_DEFAULT, config.USING_SVML,
+        config.DEBUGINFO_DEFAULT, config.USING_SVML, sys.flags.optimize,
     )  # fmt: skip
     numpy = np.__version__.split(".")[:2]  # as far as numba looks at it
     versions = numba.__version__, llvmlite.__version__, numpy, sys.version_info[:2]

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -259,6 +260,26 @@ def test_by_type_chooses_the_body_alike_in_both_worlds():
         assert twice(length) == twice.py_func(length) == in_metres(length, 2.0) == expected
     assert in_metres.bodies() == {Metres, Feet}
     assert in_metres.__name__ == "in_metres"
+
+
+def test_a_body_elsewhere_is_refused_as_no_key_would_depend_on_it():
+    def body(length, times):
+        return 1609.344 * length.amount * times
+
+    body.__module__ = "elsewhere"
+    with pytest.raises(TypeError, match=r"in_metres for Miles is in elsewhere\. Define it next to"):
+        in_metres.register(Miles)(body)
+
+
+#: They extend numba by functions of their own, or by operators on types of their own alone, so that
+#: whoever uses one of these names its module; what a key of a kernel depends on leans on that.
+EXTENDING = {"dispatch.py", "lanes.py", "meeting.py", "part_compiler.py", "prefetch.py"}
+
+
+def test_numba_is_extended_in_a_few_files():
+    calls = re.compile(r"\b(overload|emitted|infer_global|lower_builtin|register_jitable)\(")
+    sources = [path for top in ("solvers", "pipeline") for path in (PROJECT / top).rglob("*.py")]
+    assert {path.name for path in sources if calls.search(path.read_text())} == EXTENDING
 
 
 def test_by_type_refuses_other_types():

@@ -72,7 +72,7 @@ class WarmedCombination(NamedTuple):
     kernels: int  # 0: all were cached
     seconds: float  # of compiling
     modules: int = 0  # whose bytecode was written
-    files: tuple[str, ...] = ()  # of kernels, compiled or not
+    files: tuple[str, ...] = ()  # of kernels that were not compiled
 
 
 class WarmUp(NamedTuple):
@@ -159,7 +159,7 @@ def combinations(losses: Sequence[str], layouts: Sequence[str]) -> Iterator[Comb
 def compile_for(combination: Combination) -> WarmedCombination:
     """Run the small trainings of a combination in this process."""
     from fewpass.solvers.kernels.compiling import Compiling  # noqa: PLC0415 - imports numba
-    from fewpass.solvers.kernels.loading import used  # noqa: PLC0415 - with it
+    from fewpass.solvers.kernels.loading import loaded  # noqa: PLC0415 - with it
 
     logging.getLogger("fewpass").setLevel(logging.ERROR)  # the caller reports progress
     with Compiling() as compiling, warnings.catch_warnings():
@@ -171,7 +171,7 @@ def compile_for(combination: Combination) -> WarmedCombination:
         else:
             train_rows(combination.loss, combination.layout, combination.dtype)
     return WarmedCombination(
-        combination, compiling.kernels, compiling.seconds, keep_bytecode(), tuple(map(str, used))
+        combination, compiling.kernels, compiling.seconds, keep_bytecode(), tuple(map(str, loaded))
     )
 
 

@@ -31,8 +31,9 @@ def package_kernels(folder: Path) -> None:
 
 
 def copy_kernels(folder: str) -> None:
-    """Compile, and copy all files of kernels that the warm-up uses, one at least."""
+    """Compile, and copy all files of kernels that the warm-up then loads."""
     files: set[str] = set()
+    warm_up()
     warm_up(on_compiled=lambda done: files.update(done.files))
     Path(folder).mkdir(parents=True, exist_ok=True)
     for file in sorted(files):

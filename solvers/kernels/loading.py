@@ -43,7 +43,7 @@ MOST_NAMED = 3  # files, in one message
 Made = TypeVar("Made")
 
 _warned: set[Path] = set()  # files and folders with a warning already
-used: set[Path] = set()  # files that this process has loaded or written
+loaded: set[Path] = set()  # files, by this process
 
 
 class _MachineCode(pickle.Unpickler):
@@ -147,7 +147,7 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
             except Exception as error:  # noqa: BLE001 - whatever it is, the sources are there
                 faults[path] = error
                 continue
-            used.add(path)
+            loaded.add(path)
             return made
         for path, fault in faults.items():
             _tell_damaged(path, fault, self._folder)
@@ -156,7 +156,6 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
     def _write(self, path: Path, content: bytes) -> None:
         try:
             write_kernel(path, content)
-            used.add(path)
         except OSError as error:
             if self._folder not in _warned:
                 _log.warning(

@@ -28,10 +28,10 @@ CACHED = ("ingest of a table", "asgd")
 LISTENING = """
 import sys
 from fewpass.flows.cli import main
-from fewpass.solvers.kernels.loading import used
+from fewpass.solvers.kernels.loading import loaded
 told, status = sys.argv.pop(1), main()
 with open(told, "w") as file:
-    file.write("\\n".join(map(str, used)))
+    file.write("\\n".join(map(str, loaded)))
 sys.exit(status)
 """
 #: Few rows are read by the same Python where this kernel is deleted (`dispatch.exactly`).

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import numba
 import pytest
@@ -12,15 +13,22 @@ from fewpass.flows import cli
 from fewpass.flows.commands.training import _say_compiling
 from fewpass.flows.display.console import Terminal
 from fewpass.flows.options import Output
-from fewpass.pipeline.compiling_ahead import combinations, compile_for, warm_up
+from fewpass.pipeline import packaged_kernels
+from fewpass.pipeline.compiling_ahead import (
+    WarmedCombination,
+    combinations,
+    compile_for,
+    warm_up,
+)  # fmt: skip
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.packaged_kernels import package_kernels
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels import dispatch, kernel_files
 from fewpass.solvers.kernels.compiling import Compiling, working_seconds
-from fewpass.solvers.kernels.levels import compiled_for
+from fewpass.solvers.kernels.levels import compiled_for, levels_here
 from testing.datasets import make
 
 
@@ -108,6 +116,32 @@ def test_unknown_words_are_refused():
         warm_up(["cubic"])
     with pytest.raises(BadInput, match="no layout ragged"):
         warm_up(layouts=["ragged"])
+
+
+def test_what_a_warm_up_loads_is_copied_for_each_level(tmp_path, monkeypatch):
+    """Kernels that others have within them, which the first one compiles, are not."""
+    begun = []
+
+    def warm(on_compiled=lambda _: None):
+        begun.append(on_compiled)
+        on_compiled(WarmedCombination(None, 0, 0.0, files=(str(tmp_path / "a.kernel"),)))
+
+    kernel_files.write_kernel(tmp_path / "a.kernel", b"code")
+    kernel_files.write_kernel(tmp_path / "within-a.kernel", b"code")
+    monkeypatch.setattr(packaged_kernels, "warm_up", warm)
+    levels = {}
+
+    def run(command, env, check):
+        assert check
+        levels[env["NUMBA_CPU_NAME"]] = env["NUMBA_CPU_FEATURES"]
+        exec(command[-1])
+
+    monkeypatch.setattr(packaged_kernels.subprocess, "run", run)
+    package_kernels(tmp_path / "packaged")
+    assert levels == {level.name: level.options for level in levels_here()}
+    assert len(begun) == 2 * len(levels)
+    made = {path.relative_to(tmp_path / "packaged") for path in tmp_path.rglob("packaged/*/*")}
+    assert made == {Path(name) / "a.kernel" for name in levels}
 
 
 def test_what_is_compiled_is_told_without_compiling(tmp_path, monkeypatch, capsys):

@@ -13,6 +13,7 @@ from numba.core import codegen, config
 from numba.core.registry import cpu_target
 
 from fewpass.solvers.kernels import kernel_files, kernel_sources, levels, loading
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.kernel_files import DamagedKernel, damaged_kernels, read_kernel
 from fewpass.solvers.kernels.levels import LEVELS, compiled_for, level
 from tests.conftest import PROJECT
@@ -196,6 +197,29 @@ def test_kernels_of_others_are_compiled_for_this_very_processor(tmp_path):
     assert own[1] == (config.CPU_NAME or levels.binding.get_host_cpu_name())
     (compiled,) = made.overloads.values()
     assert compiled.library.codegen.magic_tuple() == compiled_for()
+
+
+@part_of_kernels
+def not_negative(x):
+    if x < 0.0:
+        raise ValueError("negative", x)  # made of an argument: it needs the function's globals
+    return x
+
+
+@kernel
+def root(x):
+    return np.sqrt(not_negative(x))
+
+
+def test_functions_of_others_call_kernels_as_python_does():
+    @numba.njit
+    def others(x):
+        return 2.0 * root(x)
+
+    assert others(9.0) == 6.0
+    for function in (others, root):
+        with pytest.raises(ValueError, match="negative"):
+            function(-9.0)
 
 
 @pytest.mark.parametrize(

@@ -157,16 +157,18 @@ class Budget:
         48, INGEST, "bytes of a column",
         "statistics of all rows and of some (40), the order both ways (8); later as stored (16)",
     )  # fmt: skip
-    part = MemoryShare(
-        "1/32", "rows", INGEST, "rows that go to a file together", "each file is read in every run"
-    )
     grouping = MemoryShare(
-        "1/4", "rows", INGEST, "rows on their way to files", "as many at a time as fit"
-    )
+        "1/4", "rows", INGEST, "rows on their way to files",
+        "those of a file for each task of a process, of two files where threads share the work",
+    )  # fmt: skip
     part_copies = Copies(3, INGEST, "copies of them", "as they came, together, by bucket")
-    run = MemoryShare(
+    least_run = MemoryShare(
         "1/32", "rows", INGEST, "rows of a run, which are put in order together",
         "one per thread, with chunks in the making, where they fit",
+    )  # fmt: skip
+    run = MemoryShare(
+        "1/8", "rows", INGEST, "rows of a run, where fewer threads leave so much",
+        "each run reads of every file",
     )  # fmt: skip
     run_copies = Copies(2, INGEST, "copies of a run", "with the buckets at its ends")
     written_chunk = Copies(3, INGEST, "copies of a chunk", "rows, and what encoding needs")

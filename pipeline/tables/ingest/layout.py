@@ -147,6 +147,9 @@ class FilledSource(Source):
     def spans(self, piece_bytes: int) -> list[SourceSpan]:
         return self._rows.spans(self._text_bytes(piece_bytes))
 
+    def ranges(self, piece_bytes: int) -> list[SourceSpan]:
+        return self._rows.ranges(self._text_bytes(piece_bytes))
+
     def pieces_of(self, span: SourceSpan, piece_bytes: int) -> Iterator[Piece]:
         return self._rows.pieces_of(span, self._text_bytes(piece_bytes))
 

@@ -6,7 +6,7 @@ One thread takes the pieces in their order, and adds up what was counted.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Executor as Pool
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, Any
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.passes.ordered_tasks import ordered_results, result_or_refusal
+from fewpass.pipeline.passes.ordered_tasks import (
+    ordered_results,
+    result_or_refusal,
+    tasks_of_a_process,
+)
 from fewpass.pipeline.rows.scaling import Measured, Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
@@ -48,7 +52,7 @@ from fewpass.pipeline.tables.readers.source import (
     Piece,
     SourceSpan,
 )
-from fewpass.pipeline.tables.readers.source_spans import in_chain
+from fewpass.pipeline.tables.readers.source_spans import in_chain, pieces_read_ahead
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.ordered import ordered_map
@@ -57,6 +61,9 @@ from fewpass.storage.table import SparseTable, Table
 
 if TYPE_CHECKING:
     from fewpass.pipeline.passes.executor import Executor
+
+#: Threads that read text for those that parse it: one reads some GB a second.
+READERS = 2
 
 
 class RowMapper:
@@ -110,9 +117,13 @@ class RowMapper:
             If the local disk is full.
         """
         release_freed_memory()  # what choosing a recipe took
-        with ThreadPoolExecutor(threads, "ingest-map") as pool:
+        with (
+            ThreadPoolExecutor(threads, "ingest-map") as pool,
+            ThreadPoolExecutor(READERS, "ingest-read") as readers,
+        ):
             making = self._making(pool, threads)
-            pieces = self._with_first_parsed()
+            read = pieces_read_ahead(self.source, PIECE_BYTES, readers, READERS + 1)
+            pieces = self._with_first_parsed(read)
             for mapped in ordered_map(pool, self._mapped, pieces, _in_flight(self.plan, threads)):
                 yield from self._take_in(mapped)
                 if mapped.rows is not None and mapped.n_rows:
@@ -124,10 +135,11 @@ class RowMapper:
 
     def map_on(self, executor: Executor) -> Generator[IngestProgress, None, MappedSource]:
         """Map all rows by tasks of a cluster, to parts in files; see `map`."""
-        with closing(self._with_first_parsed()) as pieces:  # those that decide on the scaling
+        read = self.source.pieces(PIECE_BYTES)
+        with closing(self._with_first_parsed(read)) as pieces:  # those that decide on the scaling
             while self.scale is None and next(pieces, None) is not None:
                 pass
-        span_map, spans = self._span_map(), enumerate(self.spans)
+        span_map, spans = self._span_map(executor), enumerate(self.spans)
         parts = self._parts(self.source.estimated_bytes(), 0)
         task = partial(result_or_refusal, map_span)
         results = ordered_results(executor, "map", task, span_map, spans)
@@ -145,14 +157,15 @@ class RowMapper:
         """Have the span mapped again that a part is of; False where it is of none."""
         numbered = span_of(part, self.spans) if self.is_divisible else None
         if numbered is not None:
-            executor.result(executor.submit("map", map_again, self._span_map(), *numbered))
+            executor.result(executor.submit("map", map_again, self._span_map(executor), *numbered))
         return numbered is not None
 
-    def _span_map(self) -> SpanMap:
+    def _span_map(self, executor: Executor) -> SpanMap:
         estimate = self.source.estimated_bytes()
+        part_bytes = part_bytes_of(estimate, self.plan.budget, tasks_of_a_process(executor))
         return SpanMap(
-            self._piece_map, self._parts(estimate, 0), PIECE_BYTES,
-            part_bytes_of(estimate, self.plan.budget), counts_columns=bool(self._column_counts),
+            self._piece_map, self._parts(estimate, 0), PIECE_BYTES, part_bytes,
+            counts_columns=bool(self._column_counts),
         )  # fmt: skip
 
     def _take_in_span(self, mapped: MappedSpan, lines: int) -> Generator[IngestProgress]:
@@ -191,9 +204,10 @@ class RowMapper:
         n_buckets = n_buckets if plan.shuffle else 1
         return RowParts(self.kind, n_buckets, self.n_groups, job.part_folder, job.identity)
 
-    def _with_first_parsed(self) -> Generator[tuple[Piece, ParsedRows | None]]:
+    def _with_first_parsed(
+        self, pieces: Iterator[Piece]
+    ) -> Generator[tuple[Piece, ParsedRows | None]]:
         """Yield all pieces; those up to the first row, if it decides on the scaling, parsed."""
-        pieces = self.source.pieces(PIECE_BYTES)
         while self.scale is None and (piece := next(pieces, None)) is not None:
             parsed = self.source.parse(piece)
             if parsed.table.n_rows:
@@ -270,4 +284,5 @@ def _in_flight(plan: IngestPlan, threads: int) -> int:
     """How many pieces are parsed at a time: two at least, where they fit at all."""
     piece, budget = Budget.piece * PIECE_BYTES, plan.budget
     least = 2 if budget.rows >= 2 * piece else 1
-    return min(max(least, budget.pieces // piece), threads + 2)
+    most = (budget.pieces - (READERS + 1) * PIECE_BYTES) // piece
+    return min(max(least, most), threads + 2)

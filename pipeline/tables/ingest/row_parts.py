@@ -32,6 +32,8 @@ FEWEST, MOST_IN_MEMORY, MOST_UNTOLD = 1 << 8, 1 << 12, 1 << 13
 BUCKETS_OF_RUN = 4
 #: Parts that rows in files are to have, about, and the least bytes of one: each is read once a run.
 PARTS, PART_BYTES = 1000, 4 << 20
+#: Parts that threads of a process put together, at least: one waits for its last rows.
+PARTS_AT_ONCE = 2
 
 
 class KeyedRows(NamedTuple):
@@ -300,7 +302,7 @@ class PartsInTheMaking:
         in_memory: int,
     ) -> None:  # fmt: skip
         self.parts, self._pool, self._most_bytes = parts, pool, in_memory
-        self._part_bytes = part_bytes_of(estimate, budget)
+        self._part_bytes = part_bytes_of(estimate, budget, PARTS_AT_ONCE)
         at_once = budget.grouping // (Budget.part_copies * max(self._part_bytes, PART_BYTES))
         self._at_once = int(np.clip(at_once, 1, threads + 1))
         self._waiting: list[KeyedRows] = []
@@ -355,16 +357,20 @@ class PartsInTheMaking:
             self.parts.append(self.parts.made(part, keep=False))
 
 
-def part_bytes_of(estimate: int, budget: Budget) -> int:
-    """Return how many bytes of rows go to a file together, of `estimate` bytes in all."""
-    return int(np.clip(estimate // PARTS, PART_BYTES, max(budget.part, 1)))
+def part_bytes_of(estimate: int, budget: Budget, at_once: int) -> int:
+    """Return how many bytes of rows go to a file together, of `estimate` bytes in all.
+
+    `at_once`: how many files of a process are in the making.
+    """
+    most = budget.grouping // (Budget.part_copies * at_once)
+    return int(np.clip(estimate // PARTS, PART_BYTES, max(most, 1)))
 
 
 def buckets_needed(estimate: float, budget: Budget, chunk_bytes: int, *, in_memory: bool) -> int:
     """Return how many buckets rows of `estimate` bytes should be grouped by."""
     if in_memory:
         return int(np.clip(BUCKETS_OF_RUN * estimate / chunk_bytes, FEWEST, MOST_IN_MEMORY))
-    return int(np.clip(BUCKETS_OF_RUN * estimate / budget.run, FEWEST, MOST_BUCKETS // 2))
+    return int(np.clip(BUCKETS_OF_RUN * estimate / budget.least_run, FEWEST, MOST_BUCKETS // 2))
 
 
 def order_of(keys: Keys) -> NDArray[np.int64]:

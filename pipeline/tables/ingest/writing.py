@@ -246,7 +246,7 @@ class GroupWriter:
         raw = n_bytes / self.writer.n_rows * self.writer.chunk_rows
         left = budget.rows - self.parts.memory_bytes - of_columns
         each = of_columns + copies * self.chunk_bytes
-        run = Budget.run_copies * max(raw, budget.run)
+        run = Budget.run_copies * max(raw, budget.least_run)
         at_once = int(np.clip(left // (each + run), 1, threads))
         most = min((left / at_once - each) / Budget.run_copies, budget.run)
         self._chunks_of_run = max(1, int(most // max(raw, 1)))

@@ -41,6 +41,7 @@ from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.source import (
+    MOST_SPANS,
     SPAN_BYTES,
     Expected,
     Extent,
@@ -356,7 +357,9 @@ class ParquetRows(TypedRows):
         return (Part(a.name, partial(parquet_batches, a), a.budget) for a in self._addresses)
 
     def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
-        return [span for file, groups in enumerate(self._groups) for span in _spans(file, groups)]
+        n_bytes = max(SPAN_BYTES, int(self.expands_to()) // MOST_SPANS)
+        files = enumerate(self._groups)
+        return [span for file, groups in files for span in _spans(file, groups, n_bytes)]
 
     def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         address, starts = self._addresses[span.file], self._starts_of(span.file)
@@ -398,11 +401,11 @@ def _look(address: Address) -> tuple[Any, list[RowGroup]]:
         return file.schema_arrow, row_groups(file)
 
 
-def _spans(file: int, groups: Sequence[RowGroup]) -> list[SourceSpan]:
+def _spans(file: int, groups: Sequence[RowGroup], span_bytes: int) -> list[SourceSpan]:
     """Return spans of a Parquet file: of row groups that follow each other."""
     firsts, n_bytes = [0], 0
     for number, group in enumerate(groups):
-        if n_bytes >= SPAN_BYTES:
+        if n_bytes >= span_bytes:
             firsts.append(number)
             n_bytes = 0
         n_bytes += group.n_bytes

@@ -165,7 +165,7 @@ def _are_text(text: bytes, head: CsvHead) -> bool:
     """
     lines = [line.rstrip("\r\n") for line in _lines(text)[head.before :] if line.strip()]
     n, mark = lines[0].count(head.delimiter), re.escape(head.delimiter)
-    quoted = [line for line in lines if re.search(rf'(?:^|{mark})"', line)]
+    quoted = [*filter(re.compile(rf'(?:^|{mark})"').search, lines)]
     whole = sum(line.count(head.delimiter) == n for line in lines)
     if not n or 2 * len(quoted) >= len(lines) or whole < _WHOLE * len(lines):
         return False
@@ -248,13 +248,13 @@ def spare_cells(head: CsvHead) -> int:
     return 0 if any(any(row[named:]) for row in rows) else spare
 
 
-def places_of(wanted: Sequence[str], actual: Sequence[str], name: str) -> tuple[int, ...] | None:
-    """Return where each wanted column is in another file; None where they come in the same order.
+def places_of(wanted: Sequence[str], actual: Sequence[str], name: str) -> tuple[int, ...]:
+    """Return where each wanted column is in another file; none where they come in the same order.
 
     Raises BadInput when the file has other columns, or a row where they are named.
     """
     if tuple(actual) == tuple(wanted):
-        return None
+        return ()
     if len(actual) == len(wanted) and not names_columns(actual):
         raise BadInput(
             f"{name}: the first row is no header ({listed(list(actual))}), where the first file "

@@ -86,6 +86,15 @@ class Quotes(NamedTuple):
         none = np.empty((0, 2), np.int64)
         return int(exactly(_scan, text.size)(text, *self, state, text.size + 1, none)[0])
 
+    def end_of_row(self, text: bytes, state: int) -> tuple[int, int]:
+        """Return where a row ends that a text goes on with, 0: behind it; and `state_behind`."""
+        if self.quote == _NO_BYTE:
+            return text.find(b"\n") + 1, state
+        ends = np.empty((len(text) + 1, 2), np.int64)
+        codes = np.frombuffer(text, np.uint8)
+        behind, _, noted = exactly(_scan, len(text))(codes, *self, state, 0, ends)
+        return (int(ends[0, 0]) if noted else 0), int(behind)
+
     def whole_rows(self, text: Bytes) -> Bytes:
         """Return the rows that end in a text that begins with one."""
         ends = np.empty((text.size + 1, 2), np.int64)

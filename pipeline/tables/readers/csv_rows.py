@@ -29,6 +29,7 @@ from fewpass.pipeline.tables.readers.lines import (
     QuoteLeftOpen,
     first_lines,
     opened_text,
+    ranges_apart,
     ranges_of,
     spans_of,
     text_bytes,
@@ -82,7 +83,7 @@ class CsvRows(TableReader):
         self._is_padded = _are_padded(self.first_rows)
         self.nulls = _nulls_of(options, expected)
         self._as_they_are = frozenset(expected.passed)
-        self._places: dict[str, tuple[int, ...]] = {}  # of columns in files of another order
+        self._places: dict[str, tuple[int, ...]] = {}  # of columns; none: those of the first file
         seen = not first.quotes and options.quote != "none"
         self.decided = {"quote": "none"} if seen else {}
         self.notes = (_QUOTES_ARE_TEXT,) if seen else ()
@@ -125,6 +126,13 @@ class CsvRows(TableReader):
     def spans(self, piece_bytes: int) -> list[SourceSpan]:
         return spans_of(self._addresses, min(piece_bytes, _PIECE))
 
+    def ranges(self, piece_bytes: int) -> list[SourceSpan]:
+        n_bytes = min(piece_bytes, _PIECE)
+        rows_begin = self._first_of(self._addresses[0]).begins[self.has_header]
+        if rows_begin >= n_bytes:  # the first range has no row that the lines before are counted by
+            return []
+        return ranges_apart(self._addresses, n_bytes)
+
     def pieces_of(
         self,
         span: SourceSpan,
@@ -132,7 +140,7 @@ class CsvRows(TableReader):
         used: Sequence[int],  # noqa: ARG002
     ) -> Iterator[Piece]:
         address = self._addresses[span.file]
-        if span.first:
+        if span.first and address.name not in self._places:
             self._begins(self._first_of(address), address.name)
         for number, row, text, begin in self._texts_of(span, min(piece_bytes, _PIECE)):
             place, end = PiecePlace(number, span.file), begin + text.bytes.size
@@ -182,12 +190,13 @@ class CsvRows(TableReader):
 
     def _begins(self, head: CsvHead, name: str) -> int:
         """Return where in a file its rows begin; note the order of its columns."""
+        places: tuple[int, ...] = ()
         if self.names is not None:
             cells = head.names
             if len(self.names) < self.n_cells:
                 cells = without_nameless(cells)
-            if places := places_of(self.names, cells, name):
-                self._places[name] = places
+            places = places_of(self.names, cells, name)
+        self._places[name] = places
         return head.begins[self.has_header]
 
     def _layout_of(self, file: str, used: Sequence[int]) -> Any:

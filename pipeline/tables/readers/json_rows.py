@@ -34,6 +34,7 @@ from fewpass.pipeline.tables.readers.lines import (
     WholeLines,
     first_lines,
     line_pieces,
+    ranges_apart,
     spans_of,
     text_bytes,
 )
@@ -171,6 +172,9 @@ class JsonRows(TableReader):
 
     def spans(self, piece_bytes: int) -> list[SourceSpan]:
         return spans_of(self._addresses, piece_bytes)
+
+    def ranges(self, piece_bytes: int) -> list[SourceSpan]:
+        return ranges_apart(self._addresses, piece_bytes)
 
     def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         return line_pieces(self._addresses, piece_bytes, self._longest_line, len(used), span)

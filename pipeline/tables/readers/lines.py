@@ -28,6 +28,7 @@ from fewpass.pipeline.tables.readers.csv_quotes import (
 )
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
 from fewpass.pipeline.tables.readers.source import (
+    MOST_SPANS,
     SPAN_BYTES,
     Extent,
     Piece,
@@ -45,6 +46,8 @@ SAMPLE_BYTES = 1 << 20
 #: The same for compressed text, where a decompressor takes in more than it has given out.
 _COMPRESSED_SAMPLE_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 18
+#: Text that the end of a long row is looked for in, at a time.
+_BLOCK_BYTES = 1 << 16
 #: What a cell that is encoded counts for at least, however short: a place, an entry and its values
 #: are some 40 bytes, of which Budget.piece has as many copies of text.
 TEXT_CELL_BYTES = 8
@@ -128,18 +131,17 @@ def read_lines(stream: BinaryIO, n_bytes: int, longest: int, quotes: Quotes = NO
 
 def _rest_of_row(stream: BinaryIO, longest: int, quotes: Quotes, state: int) -> bytes:
     """Read on to the end of a row, which is inside of quotes or not."""
-    lines, size = [], 0
-    while line := stream.readline(longest - size):
-        lines.append(line)
-        size += len(line)
-        state = quotes.state_behind(np.frombuffer(line, np.uint8), state)
-        if state != INSIDE and line.endswith(b"\n"):
-            break
-        if size == longest:
-            raise LineTooLong(longest)
+    rest = bytearray()
+    while block := cast("Any", stream).peek()[: min(longest - len(rest), _BLOCK_BYTES)]:
+        end, state = quotes.end_of_row(block, state)
+        rest += stream.read(end or len(block))
+        if end:
+            return bytes(rest)
+    if len(rest) == longest:
+        raise LineTooLong(longest)
     if state == INSIDE:
         raise QuoteLeftOpen
-    return b"".join(lines)
+    return bytes(rest)
 
 
 class LineTooLong(Exception):  # noqa: N818  it becomes a BadInput at once
@@ -214,8 +216,20 @@ def text_pieces(
 
 def spans_of(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
     """Return spans of text files: ranges of plain text, and all of other files."""
+    together = max(SPAN_BYTES, sum(one.size or 0 for one in addresses) // MOST_SPANS) // n_bytes
+    return _cut(addresses, n_bytes, max(1, together))
+
+
+def ranges_apart(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
+    """Return spans of one range each; none where a file can only be read from its beginning."""
+    spans = _cut(addresses, n_bytes, 1) if all(map(_is_as_stored, addresses)) else []
+    whole = (addresses[span.file] for span in spans if not span.first and span.stop is None)
+    return [] if any((address.size or 0) > n_bytes for address in whole) else spans
+
+
+def _cut(addresses: Sequence[Address], n_bytes: int, together: int) -> list[SourceSpan]:
+    """Return spans of `together` ranges each; a file that is read from its beginning is one."""
     spans: list[SourceSpan] = []
-    together = max(1, SPAN_BYTES // n_bytes)
     for file, address in enumerate(addresses):
         ranges = -(-(address.size or 0) // n_bytes)
         if ranges <= together or not _is_plain(address):
@@ -227,11 +241,14 @@ def spans_of(addresses: Sequence[Address], n_bytes: int) -> list[SourceSpan]:
     return spans
 
 
+def _is_as_stored(address: Address) -> bool:
+    is_another = address.compression or address.charset or address.spaced
+    return not is_another and address.name != STANDARD_INPUT
+
+
 def _is_plain(address: Address) -> bool:
     """Whether text is as it is stored, so that reading may begin anywhere."""
-    if address.compression or address.charset or address.spaced:
-        return False
-    if address.name == STANDARD_INPUT:
+    if not _is_as_stored(address):
         return False
     with opened(address) as (stream, _):
         head = stream.read(LOOKED_AT)

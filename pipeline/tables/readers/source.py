@@ -30,6 +30,8 @@ LISTED = 100
 PIECE_BYTES = 4 << 20
 #: Bytes of a span of plain text, or of row groups, about: a task of another process.
 SPAN_BYTES = 64 << 20
+#: Spans of a long source: these grow with it, as each has files and a record of its own.
+MOST_SPANS = 4096
 
 #: The largest value by type of number: finite, and such that the sums of fourth powers are, too.
 LARGEST: Mapping[str, float] = MappingProxyType(
@@ -229,6 +231,10 @@ class Source:
         """Return spans of some files that are all rows, in order; none: they are read as one."""
         return []
 
+    def ranges(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        """Return spans of a piece or some each, if threads can read the text of files apart."""
+        return []
+
     @property
     def cuts_by_columns(self) -> bool:
         """Whether it depends on the columns that are read where spans begin."""
@@ -350,6 +356,10 @@ class TableReader:
 
     def spans(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
         """Return spans of some files that are all rows; see `Source.spans`."""
+        return []
+
+    def ranges(self, piece_bytes: int) -> list[SourceSpan]:  # noqa: ARG002
+        """Return spans of a piece or some each; see `Source.ranges`."""
         return []
 
     def pieces_of(self, span: SourceSpan, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:

@@ -8,11 +8,16 @@ row that is refused: then the span says where it begins, and in which line.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from functools import partial
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.passes.ordered_tasks import result_or_refusal
 from fewpass.pipeline.tables.readers.source import Piece, Source, SourceSpan
+from fewpass.storage.ordered import ordered_map
 
 
 class ReadExtent(NamedTuple):
@@ -42,10 +47,19 @@ class ReadPieces:
 
     def __init__(self, source: Source, span: SourceSpan, piece_bytes: int) -> None:
         self._source, self._span, self._piece_bytes = source, span, piece_bytes
-        self.extent = ReadExtent()
+        self.extent, self._ahead = ReadExtent(), deque[Piece]()
+
+    def read(self) -> ReadPieces:
+        """Read all pieces now, to be had once."""
+        self._ahead.extend(self)
+        return self
 
     def __iter__(self) -> Iterator[Piece]:
         """Yield the pieces, in their order."""
+        if self._ahead:
+            while self._ahead:
+                yield self._ahead.popleft()
+            return
         for piece in self._source.pieces_of(self._span, self._piece_bytes):
             self.extent = self.extent.with_piece(piece, self._span)
             yield piece
@@ -108,6 +122,26 @@ def in_chain(
             result, read = again(number, begun), begun
         yield ChainedResult(result, read, begun.lines - read.lines)
         chain.add(extent(result, read))
+
+
+def pieces_read_ahead(
+    source: Source, piece_bytes: int, pool: Executor, in_flight: int
+) -> Iterator[Piece]:
+    """Yield the pieces of all files in turn; some pieces of text are read ahead by a pool."""
+    ranges = source.ranges(piece_bytes)
+    if not ranges:
+        yield from source.pieces(piece_bytes)
+
+    def opened(_: int, span: SourceSpan) -> ReadPieces:
+        return ReadPieces(source, span, piece_bytes)
+
+    def read(span: SourceSpan) -> ReadPieces:
+        return opened(0, span).read()
+
+    results = ordered_map(pool, partial(result_or_refusal, read), ranges, in_flight)
+    for pieces, _, lines in in_chain(ranges, results, lambda pieces, _: pieces.extent, opened):
+        for piece in pieces:
+            yield piece._replace(first_line=piece.first_line + lines)
 
 
 def pieces_in_turn(

@@ -12,6 +12,7 @@ from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.lines import (
     WholeLines,
     line_pieces,
+    ranges_apart,
     sample,
     spans_of,
 )
@@ -90,6 +91,9 @@ class SparseText(Source):
 
     def spans(self, piece_bytes: int) -> list[SourceSpan]:
         return spans_of(self._addresses, piece_bytes)
+
+    def ranges(self, piece_bytes: int) -> list[SourceSpan]:
+        return ranges_apart(self._addresses, piece_bytes)
 
     def pieces_of(self, span: SourceSpan, piece_bytes: int) -> Iterator[Piece]:
         return line_pieces(self._addresses, piece_bytes, self._longest_line, span=span)

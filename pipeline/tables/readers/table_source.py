@@ -184,6 +184,9 @@ class TableSource(Source):
     def spans(self, piece_bytes: int) -> list[SourceSpan]:
         return self._rows.spans(piece_bytes)
 
+    def ranges(self, piece_bytes: int) -> list[SourceSpan]:
+        return self._rows.ranges(piece_bytes)
+
     @property
     def cuts_by_columns(self) -> bool:
         return self._rows.cuts_by_columns

@@ -10,6 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.encoding.text import MOST_TEXT_BITS, encode_text, slots_of
 from fewpass.pipeline.tables.ingest.phases import ingest
@@ -152,6 +156,40 @@ def test_one_long_text_is_taken_or_refused(tmp_path, longest):
         assert "a line is longer than" in told["refused"]
     else:
         assert told["rows"] == 2000
+
+
+def write_cell_of_lines(path, n):
+    """Short rows, and in the middle one whose quoted cell has millions of lines."""
+    rows = [f'{k % 2},{k % 977},w{k % 1000},"some, text {k}"\n' for k in range(n)]
+    if n > 1000:
+        longest = Budget.of(MEMORY).longest_row
+        rows[n // 2] = '1,5,w1,"' + "x,\n" * (longest // 3 - 10) + '"\n'
+    path.write_text("y,a,b,text\n" + "".join(rows))
+
+
+def test_a_quoted_cell_of_many_lines_takes_a_few_times_its_bytes(tmp_path):
+    write_cell_of_lines(tmp_path / "small.csv", 200)
+    write_cell_of_lines(tmp_path / "large.csv", 200_000)
+    told = ingested(tmp_path)
+    assert told["rows"] == 200_000
+    assert told["taken"] < MEMORY
+
+
+def test_a_worker_is_within_its_memory(tmp_path):
+    """With rows in the order of the source, too, where all are in one bucket."""
+    for name, n in {"small": 200, "large": 500_000}.items():
+        write_cell_of_lines(tmp_path / f"{name}.csv", n)
+    how = {"options": {"label": "y"}, "memory": MEMORY, "overwrite": True}
+    peaks = []
+    with open_executor(Execution(workers=1, threads=2)) as executor:
+        for name, shuffle in [("small", True), ("large", True), ("large", False)]:
+            plan = IngestPlan(
+                sources=(str(tmp_path / f"{name}.csv"),), dataset=str(tmp_path / "set"),
+                shuffle=shuffle, test_fraction=0.1 if shuffle else 0.0, **how,
+            )  # fmt: skip
+            ingest(plan, executor=executor)
+            peaks.append(executor.result(executor.submit("peak", peak_memory_bytes)))
+    assert peaks[-1] - peaks[0] < MEMORY
 
 
 def write_parquet(path, n):

@@ -196,7 +196,9 @@ def test_a_piece_has_the_rows_that_begin_in_its_range(cells, cut, most):
         starts.append(out.tell())
         csv.writer(out, lineterminator="\n").writerow(["r", cell])
     raw, quotes, at, found = out.getvalue().encode(), Quotes(ord(",")), 0, []
-    for number, begin, text in ranges_of(io.BytesIO(raw), "t", cut, 1 << 20, quotes):
+    for number, begin, text in ranges_of(
+        io.BufferedReader(io.BytesIO(raw)), "t", cut, 1 << 20, quotes
+    ):
         assert begin == at
         for part in quotes.parts(text, most):
             assert number == at // cut * MOST_PARTS or part.bytes.size < text.size

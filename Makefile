@@ -7,7 +7,7 @@
 # For those who change something:
 #   make check   format, lint, types, layers and all tests; PYTHON=python3.13 in an environment of its own
 #   make docs    the documentation as a site, site/index.html
-#   make dist    a wheel and a source archive
+#   make dist    a wheel with compiled kernels, and a source archive
 # With public data sets in the folder FEWPASS_DATA (tests/data/README.md says which):
 #   make test-public-data  the tests that need them
 # With an environment of their own, in which the libraries that fewpass is compared with are, too:
@@ -100,9 +100,17 @@ check: lint test
 docs: install-dev $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
+# The wheel has compiled kernels, for one Python, whose tag it gets: make dist PYTHON=python3.13 makes
+# another one.  What ~/.cache/fewpass has of them is not compiled again.
 dist: install-dev
-	rm -rf dist
-	$(BIN)/python -m build --installer pip -o dist . > /dev/null
+	@rm -f dist/*.tar.gz
+	$(BIN)/python -m build --installer pip --sdist -o dist . > /dev/null
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	  tar -xzf dist/*.tar.gz --strip-components 1 -C "$$folder" && \
+	  $(BIN)/python -m fewpass.pipeline.packaged_kernels "$$folder/fewpass/solvers/kernels/packaged" && \
+	  tag=cp$$($(BIN)/python -c 'import sys; print(*sys.version_info[:2], sep="")') && \
+	  rm -f dist/*-$$tag-*.whl && $(BIN)/python -m build --installer pip --wheel \
+	    -C=--build-option=--python-tag=$$tag -o dist "$$folder" > /dev/null
 	@ls dist/*
 
 $(PEERS_STAMP): pyproject.toml constraints.txt benchmarks/peers.txt

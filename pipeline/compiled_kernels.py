@@ -1,59 +1,48 @@
-"""What is compiled on this machine: kernels on disk, of this version and of others."""
+"""What is compiled on this machine: kernels on disk, of these versions and of others."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import NamedTuple
 
-PIPELINE = Path(__file__).parent
-_MAKES_KERNELS = "from fewpass.solvers.kernels.dispatch import"
-
 
 class CompiledKernels(NamedTuple):
     """Kernels on disk, as `fewpass check --json` tells."""
 
     folder: str
-    kernels: int  # of this version
+    compiled_for: str  # a level of processors, or this one
+    packaged: int  # that the package has for it
+    kernels: int  # of these versions of Python, numba and NumPy
     n_bytes: int
-    by_package: dict[str, int]  # where their sources are
     damaged: dict[str, str]  # files that cannot be used, and why
-    of_others: int  # kernels of other versions, of fewpass or its libraries
+    of_others: int  # for other versions or processors
     bytes_of_others: int
 
 
 def compiled_kernels() -> CompiledKernels:
-    """Look at the folder of compiled kernels; nothing is compiled or removed.
+    """Look at the folders of compiled kernels; nothing is compiled or removed.
 
     Raises
     ------
     PermissionError
         When kernels can be kept nowhere.
     """
-    from fewpass.solvers.kernels.dispatch import SOLVERS, cache_folder, sources_digest  # noqa: PLC0415 - numba
-    from fewpass.solvers.kernels.kernel_files import SUFFIX, damaged_kernels  # noqa: PLC0415 - with it
+    from fewpass.solvers.kernels.dispatch import cache_folder  # noqa: PLC0415 - numba
+    from fewpass.solvers.kernels.kernel_files import PACKAGED, SUFFIX, damaged_kernels  # noqa: PLC0415 - with it
+    from fewpass.solvers.kernels.levels import compiled_for  # noqa: PLC0415 - with it
 
-    top = cache_folder().parent
-    packages = {sources_digest(package): package for package in (SOLVERS, *_packages())}
-    sizes: dict[str, list[int]] = {}
-    for path in top.glob(f"*/*{SUFFIX}"):
-        sizes.setdefault(path.parent.name, []).append(path.stat().st_size)
-    ours = {name: sizes.pop(name) for name in packages if name in sizes}
+    ours, packaged = cache_folder(), PACKAGED / compiled_for()[1]
+    sizes: dict[Path, list[int]] = {ours: []}
+    for path in ours.parent.glob(f"*/*{SUFFIX}"):
+        sizes.setdefault(path.parent, []).append(path.stat().st_size)
+    own = sizes.pop(ours)
     return CompiledKernels(
-        str(top),
-        sum(map(len, ours.values())),
-        sum(map(sum, ours.values())),
-        {_called(packages[name]): len(files) for name, files in ours.items()},
-        {file: why for name in ours for file, why in damaged_kernels(top / name).items()},
+        str(ours.parent),
+        packaged.name,
+        len([*packaged.glob(f"*{SUFFIX}")]),
+        len(own),
+        sum(own),
+        damaged_kernels(packaged) | damaged_kernels(ours),
         sum(map(len, sizes.values())),
         sum(map(sum, sizes.values())),
     )
-
-
-def _packages() -> list[Path]:
-    """Return the folders of this package that have kernels of their own."""
-    makers = (path for path in PIPELINE.rglob("*.py") if _MAKES_KERNELS in path.read_text())
-    return sorted({path.parent for path in makers})
-
-
-def _called(package: Path) -> str:
-    return str(package.relative_to(PIPELINE.parent))

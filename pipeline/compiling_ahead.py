@@ -43,10 +43,13 @@ LAYOUTS: tuple[Layout, ...] = ("dense", "sparse")
 DTYPES = ("float32", "float64")  # of rows in data sets, and of rows given to estimators
 USUAL_LOSSES = (LOSS_OF_LABELS, LOSS_OF_NUMBERS)  # defaults of plans and estimators
 METHODS = (SEVERAL_LEARNERS, SECOND_ORDER, DUAL, PRIMAL)  # those that `auto` chooses from
-FILES = ("csv", "svm")
+#: Files, by the layout of their rows: numbers with labels, with numbers as targets, with words, and
+#: sparse rows.
+FILES = {"csv": "dense", "numbers": "dense", "words": "dense", "svm": "sparse"}
+CHUNK_BYTES = 1 << 14  # several chunks, whose rows are mixed
 
 ROWS, COLUMNS = 400, 6
-STRIDE = 50  # columns of a sparse file for each that a row has a value in
+CLICK_COLUMNS = 1 << 14  # so many that they are stored by frequency
 
 
 class Combination(NamedTuple):
@@ -69,6 +72,7 @@ class WarmedCombination(NamedTuple):
     kernels: int  # 0: all were cached
     seconds: float  # of compiling
     modules: int = 0  # whose bytecode was written
+    files: tuple[str, ...] = ()  # of kernels that were not compiled
 
 
 class WarmUp(NamedTuple):
@@ -143,8 +147,8 @@ def combinations(losses: Sequence[str], layouts: Sequence[str]) -> Iterator[Comb
                 f"There is no {name} {', '.join(unknown) or '(none named)'}. Choose among "
                 f"{', '.join(all_of)}."
             )
-    for kind in FILES:
-        if {"csv": "dense", "svm": "sparse"}[kind] in layouts:
+    for kind, layout in FILES.items():
+        if layout in layouts:
             yield Combination(None, kind, "float32")
     for loss in losses:
         for layout in layouts:
@@ -155,6 +159,7 @@ def combinations(losses: Sequence[str], layouts: Sequence[str]) -> Iterator[Comb
 def compile_for(combination: Combination) -> WarmedCombination:
     """Run the small trainings of a combination in this process."""
     from fewpass.solvers.kernels.compiling import Compiling  # noqa: PLC0415 - imports numba
+    from fewpass.solvers.kernels.loading import loaded  # noqa: PLC0415 - with it
 
     logging.getLogger("fewpass").setLevel(logging.ERROR)  # the caller reports progress
     with Compiling() as compiling, warnings.catch_warnings():
@@ -165,7 +170,9 @@ def compile_for(combination: Combination) -> WarmedCombination:
             train_stored(combination.loss, combination.layout, combination.dtype)
         else:
             train_rows(combination.loss, combination.layout, combination.dtype)
-    return WarmedCombination(combination, compiling.kernels, compiling.seconds, keep_bytecode())
+    return WarmedCombination(
+        combination, compiling.kernels, compiling.seconds, keep_bytecode(), tuple(map(str, loaded))
+    )
 
 
 def train_rows(loss: str, layout: str, dtype: str) -> None:
@@ -202,7 +209,7 @@ def train_stored(loss: str, layout: str, dtype: str) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / {"dense": "rows.csv", "sparse": "rows.svm"}[layout]
-        write_rows(rows)
+        write_rows(rows, rows.suffix[1:])
         settings: dict[str, Any] = {"dtype": dtype}
         settings |= {"label": "y"} if layout == "dense" else {}
         ingest(rows, Path(folder) / "data", **settings)
@@ -212,34 +219,42 @@ def train_stored(loss: str, layout: str, dtype: str) -> None:
 
 
 def train_files(kind: str) -> None:
-    """Ingest a small file, train, evaluate and predict."""
+    """Ingest a small file, train, evaluate and predict; and train of the file, read once."""
     from fewpass.pipeline.api import evaluate, ingest, predict, train  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
-        rows, data = at / f"rows.{kind}", at / "data"
-        write_rows(rows)
-        label: dict[str, Any] = {"label": "y"} if kind == "csv" else {}
-        made = ingest(rows, data, test_fraction=0.2, **label)
+        rows, data = at / ("rows.svm" if kind == "svm" else "rows.csv"), at / "data"
+        write_rows(rows, kind)
+        label: dict[str, Any] = {} if kind == "svm" else {"label": "y"}
+        how: dict[str, Any] = {"encode": "additive"} if kind == "words" else {}
+        probability: dict[str, Any] = {} if kind == "numbers" else {"probability": True}
+        made = ingest(rows, data, test_fraction=0.2, chunk_bytes=CHUNK_BYTES, **label, **how)
         assert made.test_dataset is not None, "rows were held out"
         train(data, at / "one-pass", certify=True)
         train(data, at / "run", tol=1e-3)
+        train(data, at / "many-passes", solver=DUAL, tol=1e-2)
         evaluate(at / "run", made.test_dataset)
-        predict(at / "run", rows, at / "predictions.csv", probability=True, **label)
+        predict(at / "run", rows, at / "predictions.csv", **probability, **label)
+        train(rows, at / "read-once", test_fraction=0.2, **label)
 
 
-def write_rows(path: Path) -> None:
-    """Write a small file in the format of its suffix."""
+def write_rows(path: Path, kind: str) -> None:
+    """Write a small file of a kind: csv, numbers and words as CSV, svm as LIBSVM text."""
+    if kind == "svm":
+        from fewpass.pipeline.clicks import write_clicks  # noqa: PLC0415 - imports numba
+
+        write_clicks(path, 100_000, columns=CLICK_COLUMNS)  # as the demo does
+        return
     X, score = small_rows()
-    with path.open("w") as file:
-        if path.suffix == ".csv":
-            file.write(",".join([*(f"x{j}" for j in range(COLUMNS)), "y"]) + "\n")
-        for row, positive in zip(X.round(3).tolist(), (score > 0).tolist(), strict=True):
-            if path.suffix == ".csv":
-                file.write(",".join(map(repr, row)) + f",{1 + int(positive)}\n")
-            else:
-                values = " ".join(f"{STRIDE * j + 1}:{value!r}" for j, value in enumerate(row))
-                file.write(f"{1 + int(positive)} {values}\n")
+    lines = [",".join([*(f"x{j}" for j in range(COLUMNS)), "y"])]
+    for number, (row, target) in enumerate(zip(X.round(3).tolist(), score.tolist(), strict=True)):
+        cells = [*map(repr, row), repr(target) if kind == "numbers" else str(1 + int(target > 0))]
+        if kind == "words":
+            cells[0] = f'"of {number % 7}, quoted"' if number % 5 else ""
+            cells[-1] = '"yes"' if target > 0 else '"no"'
+        lines.append(",".join(cells))
+    path.write_text("\n".join(lines) + "\n")
 
 
 def small_rows() -> tuple[Any, Any]:

@@ -84,13 +84,14 @@ def _about_kernels(there: Mapping[str, Any] | None) -> Iterator[str]:
 
     if there is None:
         return
-    where = "".join(f", {n} of {package}" for package, n in there["by_package"].items())
     count, size = there["kernels"], format_bytes(there["n_bytes"])
-    yield f"Compiled kernels in {there['folder']}: {count} of this version ({size}){where}."
+    yield f"Compiled kernels for {there['compiled_for']}: {there['packaged']} in the package."
+    yield f"In {there['folder']}: {count} of these versions ({size})."
     for file, why in there["damaged"].items():
         yield f"  {file} is damaged: {why}. It will be compiled anew."
-    yield f"{there['of_others']} of other versions ({format_bytes(there['bytes_of_others'])})."
-    if not count:
+    others = format_bytes(there["bytes_of_others"])
+    yield f"{there['of_others']} of other versions or for other processors ({others})."
+    if not count and not there["packaged"]:
         yield "Trainings compile what they need; fewpass warm-up compiles the usual ones."
 
 

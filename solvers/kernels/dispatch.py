@@ -5,10 +5,10 @@ type of its first argument: compiled code has only the chosen body, and the same
 plain Python (`kernel.py_func`) chooses it at run time, so that plain Python is the oracle of every
 kernel.
 
-Two problems of cached kernels are solved here.  With a cache that watches only the kernel's own
-file, an edit of `rows.py` would leave the old `dot` inside every kernel: so the folder is named by
-a digest of all solver sources and of all sources next to the kernel.  And of several processes that
-need the same missing kernel for the same types, one compiles it and the others wait.
+Two problems of cached kernels are solved.  With a cache that watches only the kernel's own file,
+an edit of `rows.py` would leave the old `dot` inside every kernel: kernel_sources.py knows what
+each is compiled from.  And of several processes that need the same missing kernel for the same
+types, one compiles it and the others wait.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import fcntl
 import gc
 import hashlib
 import os
-import platform
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache, wraps
 from pathlib import Path
 from tempfile import gettempdir
@@ -31,13 +30,15 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from fewpass.solvers.kernels.kernel_files import SUFFIX
-from fewpass.solvers.kernels.loading import is_on_disk, load_without_compiler
-from fewpass.solvers.kernels.part_compiler import PartCompiler, compiler_lock, give_environments
+from fewpass.solvers.kernels.levels import compiled_with, compiler_lock
+from fewpass.solvers.kernels.loading import load_without_compiler, on_disk
+from fewpass.solvers.kernels.part_compiler import (
+    PartCompiler,
+    give_environments,
+    give_environments_to,
+)  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-KERNELS = Path(__file__).parent
-SOLVERS = KERNELS.parent
 
 #: Options of functions that only kernels call.
 PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_class": PartCompiler}
@@ -52,21 +53,15 @@ VECTORISED = {"reassoc", "contract"}
 FUSED = {"contract"}
 
 
-def sources_digest(folder: Path) -> str:
-    """Return the hex digest of all that the kernels of a folder depend on: sources and versions.
-
-    Kernels call each other, so all of solvers/ counts for each; kernels of other packages depend
-    on their own folder and on this one.
-    """
-    digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {platform.machine()}".encode())
-    for source in sorted({folder} if folder == SOLVERS else {folder, KERNELS}):
-        for path in sorted(source.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+@cache
+def _name_of_folder() -> str:
+    return hashlib.sha256(compiled_with().encode()).hexdigest()[:16]
 
 
-def cache_folder(package: Path = SOLVERS) -> Path:
+def cache_folder() -> Path:
     """Return the folder of compiled kernels: in the user's cache, or a private temporary folder.
+
+    Kernels of other versions of numba or NumPy, or for other processors, lie next to it.
 
     They are code to be run, so a folder that somebody else can write to is refused.  A folder that
     cannot be written, as in an image, is used for the kernels that it has.
@@ -83,7 +78,7 @@ def cache_folder(package: Path = SOLVERS) -> Path:
             continue
         if base == temporary and base.is_symlink():  # anybody may have created it
             continue
-        folder = base / sources_digest(package)
+        folder = base / _name_of_folder()
         try:
             base.mkdir(parents=True, exist_ok=True, mode=0o700)
             folder.mkdir(exist_ok=True, mode=0o700)
@@ -104,7 +99,7 @@ def _is_private(folder: Path) -> bool:
     return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
-_folder_of = cache(cache_folder)
+_users_folder = cache(cache_folder)
 
 
 def kernel(function: Function) -> Function:
@@ -112,21 +107,26 @@ def kernel(function: Function) -> Function:
 
     The plain Python body is available as `function.py_func`.
     """
-    folder = Path(function.__code__.co_filename).parent
-    place = _folder_of(SOLVERS if folder.is_relative_to(SOLVERS) else folder)
     compiled = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-    load_without_compiler(compiled, place)
-    compile_or_load = compiled.compile
+    load_without_compiler(compiled, _users_folder())
+    compile_or_load, files = compiled.compile, on_disk(compiled)
 
     def compile_once(signature: Any) -> Any:
-        kinds = hashlib.sha256(repr(signature).encode()).hexdigest()[:12]
-        lock = place / f"{function.__module__}.{function.__name__}.{kinds}.lock"
-        with _alone(lock), _nothing_collected():
-            entry = compile_or_load(signature)
+        with compiler_lock, _nothing_collected():
+            path = None if files.has(signature) else files.path(signature)
+            with _alone(path.with_suffix(".lock")) if path else nullcontext():
+                entry = compile_or_load(signature)
             give_environments(compiled)
             return entry
 
-    compiled.compile = compile_once
+    call_template = compiled.get_call_template
+
+    def callable_by_others(args: Any, kws: Any) -> Any:
+        made = call_template(args, kws)
+        give_environments_to(compiled.targetctx.codegen(), compiled)
+        return made
+
+    compiled.compile, compiled.get_call_template = compile_once, callable_by_others
     return cast("Function", compiled)
 
 
@@ -137,7 +137,7 @@ def _alone(lock: Path) -> Iterator[None]:
     There are no deadlocks, as kernels do not call each other in cycles.  On file systems without
     locks, several processes compile the same kernel.
     """
-    with compiler_lock, ExitStack() as opened:
+    with ExitStack() as opened:
         with suppress(OSError):
             how = (
                 os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
@@ -190,7 +190,7 @@ def exactly(compiled: Function, n_bytes: int) -> Function:
     Both give the same bits.  Where machine code is on disk, or in this process, it is used.
     """
     made: Any = compiled
-    if n_bytes > FEW_BYTES or made.overloads or is_on_disk(made):
+    if n_bytes > FEW_BYTES or made.overloads or on_disk(made).has_any():
         return compiled
     return cast("Function", _wrapping(made.py_func))
 
@@ -238,6 +238,12 @@ def by_type(generic: Callable[..., Any]) -> Verb:
         kind: type, *, fastmath: set[str] | None = None, arrays: bool = False
     ) -> Callable[[Function], Function]:
         def keep(body: Function) -> Function:
+            places = {generic.__module__, *(base.__module__ for base in kind.__mro__)}
+            if body.__module__ not in places:  # kernel_sources.py would not know of it
+                raise TypeError(
+                    f"The body of {generic.__name__} for {kind.__name__} is in {body.__module__}. "
+                    f"Define it next to one of them: in {' or '.join(sorted(places))}."
+                )
             bodies[kind] = body
 
             def choose(first: Any, *_rest: Any) -> Callable[..., Any] | None:

@@ -4,8 +4,8 @@ numba has no vectors, and a loop over models that LLVM vectorises by itself take
 long.  lanes.py and prefetch.py give these operations, and those of llvm_memory.py, names that also
 work in plain Python.
 
-Only this file, llvm_memory.py, part_compiler.py, loading.py and machine_code.py use numba.core,
-which changes without notice: pyproject.toml admits the versions that were tested.
+Only this file, llvm_memory.py, levels.py, part_compiler.py, loading.py and machine_code.py use
+numba.core, which changes without notice: pyproject.toml admits the versions that were tested.
 """
 
 from __future__ import annotations

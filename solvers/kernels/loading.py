@@ -3,8 +3,8 @@
 The compiler of numba first imports its whole library, SciPy's linear algebra, and every installed
 package that extends numba: half a second of CPU time and more.  Compiled machine code only needs
 numba's runtime.  numba's own cache trusts its files, and has an index that processes overwrite for
-each other; here every kernel and its types are one file with a checksum (kernel_files.py), and an
-unusable file is compiled again and replaced.
+each other; here every kernel and its types are one file with a checksum (kernel_files.py), in the
+package or in the user's cache, and an unusable file is compiled again and replaced.
 """
 
 from __future__ import annotations
@@ -15,30 +15,35 @@ import logging
 import pickle
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import CodeType
+from typing import Any, TypeVar
 
-import numba
 from numba import types
 from numba.core import caching, environment, serialize, sigutils
 
 from fewpass.solvers.kernels.kernel_files import (
+    PACKAGED,
     SUFFIX,
     damaged_kernels,
     read_kernel,
     why,
     write_kernel,
 )
-from fewpass.solvers.kernels.machine_code import Stored, initialize_runtime, parts_of, rebuilt
+from fewpass.solvers.kernels.kernel_sources import digest_of_sources, modules_of
+from fewpass.solvers.kernels.levels import compiled_for, compiled_with, compiling_for_level
+from fewpass.solvers.kernels.machine_code import initialize_runtime, parts_of, rebuilt
 
 _log = logging.getLogger(__name__)
 
 _REBUILD = (environment._rebuild_env.__module__, environment._rebuild_env.__name__)
 MOST_NAMED = 3  # files, in one message
 
+Made = TypeVar("Made")
+
 _warned: set[Path] = set()  # files and folders with a warning already
+loaded: set[Path] = set()  # files, by this process
 
 
 class _MachineCode(pickle.Unpickler):
@@ -73,7 +78,7 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
     function
         The kernel's body.
     folder
-        Named by a digest of the sources, so that nothing in it is stale.
+        Of this user; kernels of the package are looked for first.
     """
 
     def __init__(self, function: Any, folder: Path) -> None:
@@ -85,22 +90,36 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
 
     def has_any(self) -> bool:
         """Say whether the kernel is on disk, for whatever types."""
-        name = f"{self._function.__module__}.{self._function.__name__}"
-        return any(self._folder.glob(f"{name}.*{SUFFIX}"))
+        name = self._name()
+        return name is not None and any(any(at.glob(f"{name}.*{SUFFIX}")) for at in self._folders())
+
+    def path(self, signature: Any) -> Path | None:
+        """Return where the user's kernel for these types belongs; None: it cannot be stored."""
+        name = self._file(signature)
+        return None if name is None else self._folder / name
+
+    def has(self, signature: Any) -> bool:
+        """Say whether there is a file for these types."""
+        name = self._file(signature)
+        return name is not None and any((at / name).exists() for at in self._folders())
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return the kernel for these types from disk; None if it must be compiled."""
-        processor = _processor(context.codegen())
-        self._initialize(context, processor)
-        path = self._path(signature, processor)
-        try:
-            result = rebuilt(context, _MachineCode(io.BytesIO(read_kernel(path))).load())
-        except FileNotFoundError:
+        runtime = f"runtime.{hashlib.sha256(compiled_with().encode()).hexdigest()[:24]}{SUFFIX}"
+        initialize_runtime(
+            context,
+            lambda: self._loaded(runtime, pickle.loads),
+            lambda made: self._write(self._folder / runtime, pickle.dumps(made)),
+        )
+        name = self._file(signature)
+        if name is None:
             return None
-        except Exception as error:  # noqa: BLE001 - whatever it is, the sources are there
-            _tell_damaged(path, error)
-            return None
-        return result if result.signature.args == _arguments(signature) else None
+
+        def made(content: bytes) -> Any:
+            return rebuilt(context, _MachineCode(io.BytesIO(content)).load())
+
+        result = self._loaded(name, made)
+        return result if result and result.signature.args == _arguments(signature) else None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Store a kernel; one that cannot be stored is compiled by every process."""
@@ -111,8 +130,28 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
                 stacklevel=2,
             )
             return
-        path = self._path(signature, _processor(compiled.library.codegen))
-        self._write(path, serialize.dumps(parts_of(compiled)))
+        if path := self.path(signature):
+            self._write(path, serialize.dumps(parts_of(compiled)))
+
+    def _folders(self) -> tuple[Path, Path]:
+        return PACKAGED / compiled_for()[1], self._folder
+
+    def _loaded(self, name: str, make: Callable[[bytes], Made]) -> Made | None:
+        """Return what is made of a file of the package or of the user; None if there is none."""
+        faults: dict[Path, Exception] = {}
+        for path in (at / name for at in self._folders()):
+            try:
+                made = make(read_kernel(path))
+            except FileNotFoundError:
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever it is, the sources are there
+                faults[path] = error
+                continue
+            loaded.add(path)
+            return made
+        for path, fault in faults.items():
+            _tell_damaged(path, fault, self._folder)
+        return None
 
     def _write(self, path: Path, content: bytes) -> None:
         try:
@@ -126,44 +165,30 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
                 )  # fmt: skip
             _warned.add(self._folder)
 
-    def _initialize(self, context: Any, processor: tuple[str, ...]) -> None:
-        """Load numba's runtime, once per process: the same for the kernels of all packages."""
-        key = (numba.__version__, sys.version_info[:2], processor)
-        digest = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
-        path = self._folder.parent / f"runtime.{digest}{SUFFIX}"
+    def _name(self) -> str | None:
+        """Return what the names of the files for all types begin with; None: unknown sources."""
+        function = self._function
+        sources = digest_of_sources([function.__module__])
+        return sources and f"{function.__module__}.{function.__name__}.{sources[:12]}"
 
-        def load() -> Stored:
-            try:
-                stored: Stored = pickle.loads(read_kernel(path))
-            except FileNotFoundError:
-                raise
-            except Exception as error:
-                _tell_damaged(path, error)
-                raise OSError(str(error)) from error
-            return stored
-
-        initialize_runtime(context, load, lambda made: self._write(path, pickle.dumps(made)))
-
-    def _path(self, signature: Any, processor: tuple[str, ...]) -> Path:
-        """Return the path of the kernel for these types on this processor."""
+    def _file(self, signature: Any) -> str | None:
+        """Return the name of the file for these types; None where the sources are unknown."""
         function, arguments = self._function, _arguments(signature)
         closed = tuple(cell.cell_contents for cell in function.__closure__ or ())
+        classes = list(_classes(arguments))
+        modules = {function.__module__, *modules_of(closed), *modules_of(classes)}
+        name, sources = self._name(), digest_of_sources(modules)
+        if name is None or sources is None:
+            return None
+        code = function.__code__
         key = (
-            function.__qualname__, function.__code__.co_firstlineno, sys.version_info[:2],
-            arguments, list(_classes(arguments)), processor,
+            name, sources, function.__qualname__, code.co_firstlineno, code.co_code, code.co_names,
+            [one for one in code.co_consts if not isinstance(one, CodeType)],
+            arguments, [(one.__module__, one.__qualname__) for one in classes],
         )  # fmt: skip
         digest = hashlib.sha256(repr(key).encode())
-        digest.update(function.__code__.co_code)
         digest.update(serialize.dumps(closed) if closed else b"")
-        name = f"{function.__module__}.{function.__name__}.{digest.hexdigest()[:24]}{SUFFIX}"
-        return self._folder / name
-
-
-@cache
-def _processor(codegen: Any) -> tuple[str, ...]:
-    """Return what machine code is made for."""
-    made: tuple[str, ...] = codegen.magic_tuple()
-    return made
+        return f"{name}.{digest.hexdigest()[:24]}{SUFFIX}"
 
 
 def _arguments(signature: Any) -> tuple[Any, ...]:
@@ -171,16 +196,16 @@ def _arguments(signature: Any) -> tuple[Any, ...]:
     return tuple(arguments)
 
 
-def _classes(kinds: Sequence[Any]) -> Iterator[str]:
-    """Yield the full names of the classes of named tuples: two may have one name."""
+def _classes(kinds: Sequence[Any]) -> Iterator[type]:
+    """Yield the classes of named tuples: two may have one name."""
     for kind in kinds:
         if isinstance(kind, types.BaseNamedTuple):
-            yield f"{kind.instance_class.__module__}.{kind.instance_class.__qualname__}"
+            yield kind.instance_class
         if isinstance(kind, types.BaseTuple):
             yield from _classes(kind.types)
 
 
-def _tell_damaged(path: Path, error: Exception) -> None:
+def _tell_damaged(path: Path, error: Exception, into: Path) -> None:
     """Warn of all damaged kernels of a folder, which will be compiled again."""
     if path in _warned:
         return
@@ -190,22 +215,29 @@ def _tell_damaged(path: Path, error: Exception) -> None:
     more = f"; and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
     _log.warning(
         "Compiled kernels in %s cannot be used as they are (%s%s). What is needed of them is "
-        "compiled anew and replaced; results are the same.",
-        path.parent, named, more,
+        "compiled anew, into %s; results are the same.",
+        path.parent, named, more, into,
     )  # fmt: skip
 
 
 def load_without_compiler(kernel: Any, folder: Path) -> None:
     """Make a kernel load from a folder without importing numba's compiler.
 
-    A missing one is compiled as usual, but without the packages that extend numba, which our
-    kernels do not use.
+    A missing one is compiled for the level of this processor, without the packages that extend
+    numba, which our kernels do not use.
     """
     kernel._cache = KernelsOnDisk(kernel.py_func, folder)
     kernel._compilation_chain_init_hook = lambda: None
+    compile_or_load = kernel.compile
+
+    def for_level(signature: Any) -> Any:
+        with compiling_for_level(kernel.targetctx):
+            return compile_or_load(signature)
+
+    kernel.compile = for_level
 
 
-def is_on_disk(kernel: Any) -> bool:
-    """Say whether a kernel of a folder is there, for whatever types."""
-    cached: KernelsOnDisk = kernel._cache
-    return cached.has_any()
+def on_disk(kernel: Any) -> KernelsOnDisk:
+    """Return where a kernel is stored."""
+    files: KernelsOnDisk = kernel._cache
+    return files

@@ -81,25 +81,21 @@ class _Unserializing:
 
 
 def initialize_runtime(
-    context: Any, load: Callable[[], Stored], save: Callable[[Stored], None]
+    context: Any, load: Callable[[], Stored | None], save: Callable[[Stored], None]
 ) -> None:
-    """Make numba's runtime ready, of stored machine code where there is some.
+    """Make numba's runtime ready, once per process, of stored machine code where `load` has some.
 
-    Parameters
-    ----------
-    load, save
-        Read and write it; OSError where they cannot.
+    It is the same for the kernels of all packages.
     """
     if rtsys._init:
         return
 
     def library(_: Any) -> Any:
-        try:
-            return _StoredLibrary(context.codegen(), load())
-        except OSError:
-            made = _compiled_runtime(context)
-            save(stored(made))
-            return made
+        if (machine_code := load()) is not None:
+            return _StoredLibrary(context.codegen(), machine_code)
+        made = _compiled_runtime(context)
+        save(stored(made))
+        return made
 
     compiles = nrtdynmod.compile_nrt_functions
     nrtdynmod.compile_nrt_functions = library

@@ -10,17 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from numba import _dynfunc, types
-from numba.core import event
+from numba.core import environment, event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
-from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin
-
-#: numba's lock: one thread of a process compiles at a time.
-compiler_lock = global_compiler_lock
 
 #: numba's events.
 compiler_events = event
@@ -76,8 +72,28 @@ class PartCompiler(Compiler):  # type: ignore[misc]
 def give_environments(kernel: Any) -> None:
     """Point a compiled kernel to the globals of its parts, as numba does for a cached one."""
     for compiled in kernel.overloads.values():
-        for environment in compiled._find_referenced_environments():
-            compiled.library.codegen.set_env(environment.env_name, environment)
+        for one in compiled._find_referenced_environments():
+            compiled.library.codegen.set_env(one.env_name, one)
+
+
+def give_environments_to(codegen: Any, kernel: Any) -> None:
+    """As `give_environments`, for functions of other packages that are compiled with the kernel.
+
+    numba takes for granted that all functions have one code generator (levels.py).
+    """
+    for compiled in kernel.overloads.values():
+        if compiled.library.codegen is codegen:
+            continue
+        linked = compiled.library._get_module_for_linking().global_variables
+        needed = [environment.lookup_environment(variable.name) for variable in linked]
+        library = codegen.create_library("environments")
+        module = library.create_ir_module("environments")
+        for one in filter(None, needed):
+            kernel.targetctx.declare_env_global(module, one.env_name)
+        library.add_ir_module(module)
+        library.finalize()
+        for one in filter(None, needed):
+            codegen.set_env(one.env_name, one)
 
 
 def _is_of(kind: Any, wanted: Any) -> bool:

@@ -24,14 +24,15 @@ from tests.faults.subjects import SUBJECTS
 from tests.faults.verdict import Verdict, broken, fault_of, same
 
 CACHED = ("ingest of a table", "asgd")
-#: `fewpass`, with the places of the kernels that it reads written to a file.
+#: `fewpass`, with the places of the kernels that it loads written to a file.
 LISTENING = """
 import sys
 from fewpass.flows.cli import main
-from fewpass.solvers.kernels import loading
-read, told = loading.read_kernel, open(sys.argv.pop(1), "w", buffering=1)
-loading.read_kernel = lambda path: told.write(str(path) + chr(10)) and read(path)
-sys.exit(main())
+from fewpass.solvers.kernels.loading import loaded
+told, status = sys.argv.pop(1), main()
+with open(told, "w") as file:
+    file.write("\\n".join(map(str, loaded)))
+sys.exit(status)
 """
 #: Few rows are read by the same Python where this kernel is deleted (`dispatch.exactly`).
 NOT_NEEDED = ".parse_cells."
@@ -97,10 +98,8 @@ def _kept(sandbox: Sandbox, name: str) -> Path:
         sandbox.quiet(subject)  # whatever was missing is compiled, which loads some more
         sandbox.before(subject)
         require_done(_run(sandbox, subject.command(sandbox.at), how=("-c", LISTENING, str(told))))
-        read = [Path(line) for line in set(told.read_text().splitlines())]
-        everybodys = next(p.parent for p in read if p.name.startswith("runtime."))
-        for path in read:
-            copy = kept / "fewpass" / path.relative_to(everybodys)
+        for path in map(Path, told.read_text().splitlines()):
+            copy = kept / "fewpass" / path.parent.name / path.name
             copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             shutil.copy(path, copy)
     return kept

@@ -13,14 +13,22 @@ from fewpass.flows import cli
 from fewpass.flows.commands.training import _say_compiling
 from fewpass.flows.display.console import Terminal
 from fewpass.flows.options import Output
-from fewpass.pipeline.compiling_ahead import combinations, compile_for, warm_up
+from fewpass.pipeline import packaged_kernels
+from fewpass.pipeline.compiling_ahead import (
+    WarmedCombination,
+    combinations,
+    compile_for,
+    warm_up,
+)  # fmt: skip
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.packaged_kernels import package_kernels
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels import dispatch, kernel_files
 from fewpass.solvers.kernels.compiling import Compiling, working_seconds
+from fewpass.solvers.kernels.levels import compiled_for, levels_here
 from testing.datasets import make
 
 
@@ -97,7 +105,7 @@ def test_the_command_says_what_it_compiles_for(tmp_path, capsys):
 
 def test_what_was_compiled_ahead_is_there_in_another_process(as_json, tmp_path):
     told = as_json("warm-up", "--losses", "logistic", "--layouts", "dense", "--processes", "1")
-    assert told["combinations"] == 3
+    assert told["combinations"] == 5
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         *_, last = combinations(["logistic"], ["dense"])  # each would load kernels for a second
         assert pool.submit(compile_for, last).result().kernels == 0
@@ -110,11 +118,37 @@ def test_unknown_words_are_refused():
         warm_up(layouts=["ragged"])
 
 
+def test_what_a_warm_up_loads_is_copied_for_each_level(tmp_path, monkeypatch):
+    """Kernels that others have within them, which the first one compiles, are not."""
+    begun = []
+
+    def warm(on_compiled=lambda _: None):
+        begun.append(on_compiled)
+        on_compiled(WarmedCombination(None, 0, 0.0, files=(str(tmp_path / "a.kernel"),)))
+
+    kernel_files.write_kernel(tmp_path / "a.kernel", b"code")
+    kernel_files.write_kernel(tmp_path / "within-a.kernel", b"code")
+    monkeypatch.setattr(packaged_kernels, "warm_up", warm)
+    levels = {}
+
+    def run(command, env, check):
+        assert check
+        levels[env["NUMBA_CPU_NAME"]] = env["NUMBA_CPU_FEATURES"]
+        exec(command[-1])
+
+    monkeypatch.setattr(packaged_kernels.subprocess, "run", run)
+    package_kernels(tmp_path / "packaged")
+    assert levels == {level.name: level.options for level in levels_here()}
+    assert len(begun) == 2 * len(levels)
+    made = {path.relative_to(tmp_path / "packaged") for path in tmp_path.rglob("packaged/*/*")}
+    assert made == {Path(name) / "a.kernel" for name in levels}
+
+
 def test_what_is_compiled_is_told_without_compiling(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cli.main(["check"]) == 0
-    assert "0 of this version (0 B)" in capsys.readouterr().out
-    ours = tmp_path / "fewpass" / dispatch.sources_digest(Path(kernel_files.__file__).parents[1])
+    assert "0 of these versions (0 B)" in capsys.readouterr().out
+    ours = dispatch.cache_folder()
     kernel_files.write_kernel(ours / f"one{kernel_files.SUFFIX}", b"code")
     (ours / f"two{kernel_files.SUFFIX}").write_bytes(b"")
     (tmp_path / "fewpass" / "older").mkdir()
@@ -123,6 +157,6 @@ def test_what_is_compiled_is_told_without_compiling(tmp_path, monkeypatch, capsy
     told = json.loads(capsys.readouterr().out)["kernels"]
     assert told.pop("damaged") == {"two.kernel": "it is cut short, to 0 bytes"}
     assert told == {
-        "folder": str(tmp_path / "fewpass"), "kernels": 2, "n_bytes": 52, "by_package": {"solvers": 2},
-        "of_others": 1, "bytes_of_others": 52,
+        "folder": str(tmp_path / "fewpass"), "compiled_for": compiled_for()[1], "packaged": 0,
+        "kernels": 2, "n_bytes": 52, "of_others": 1, "bytes_of_others": 52,
     }  # fmt: skip

@@ -1,7 +1,9 @@
 """How numba is used: one body per type, compiled once per machine, never stale."""
 
 import fcntl
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 
 from fewpass.solvers.kernels import dispatch
 from fewpass.solvers.kernels.dispatch import by_type, cache_folder, exactly, kernel
+from fewpass.solvers.kernels.loading import KernelsOnDisk
 from tests.conftest import PROJECT
 
 # A gradient, then what numba says about its cache, and whether it imported all that it can compile.
@@ -60,7 +63,7 @@ def test_processes_share_one_compilation(tmp_path):
 
 def test_kernels_for_other_types_are_not_waited_for(tmp_path, monkeypatch):
     """While a process compiles a kernel for some types, another one compiles it for others."""
-    monkeypatch.setattr(dispatch, "_folder_of", lambda _: tmp_path)
+    monkeypatch.setattr(dispatch, "_users_folder", lambda: tmp_path)
     three_times = kernel(lambda number: 3 * number)
     assert three_times(1.5) == 4.5
     (lock,) = tmp_path.glob("*.lock")
@@ -72,17 +75,108 @@ def test_kernels_for_other_types_are_not_waited_for(tmp_path, monkeypatch):
         assert not other.is_alive()
 
 
-def test_an_edit_of_any_source_starts_a_new_cache(tmp_path):
-    project = tmp_path / "copy"
+# Three kernels, and on which files each is kept: of numbers, of rows and of a loss.
+KEPT = """
+import json, sys, numpy as np, numba
+sys.path.insert(0, {folder!r})
+from fewpass.solvers.gradient import add_slopes
+from fewpass.solvers.batch.cholesky import solved
+from fewpass.solvers.kernels.loading import on_disk
+from fewpass.solvers.losses import Hinge, Logistic
+from kernels import plain, scaled
+one, many = numba.float64, numba.float64[::1]
+paths = dict(
+    plain=on_disk(plain).path((one,)), scaled=on_disk(scaled).path((one,)),
+    cholesky=on_disk(solved).path((many,)),
+    hinge=on_disk(add_slopes).path((numba.typeof(Hinge()),)),
+    logistic=on_disk(add_slopes).path((numba.typeof(Logistic()),)),
+)
+print(json.dumps({{name: str(path) for name, path in paths.items()}}))
+"""
+MODULES = {
+    "rates.py": "RATE = 2.0",
+    "parts.py": """
+from fewpass.solvers.kernels.dispatch import part_of_kernels
+from rates import RATE
+
+@part_of_kernels
+def times(x):
+    return RATE * x
+""",
+    "kernels.py": """
+from fewpass.solvers.kernels.dispatch import kernel
+from others import plain
+from parts import times
+
+@kernel
+def scaled(x):
+    return times(x)
+""",
+    "others.py": """
+from fewpass.solvers.kernels.dispatch import kernel
+
+@kernel
+def plain(x):
+    return x + 1.0
+""",
+}
+ALL = {"plain", "scaled", "cholesky", "hinge", "logistic"}
+EDITS = {
+    "rates.py": {"scaled"},  # a number that is compiled into what a kernel calls
+    "parts.py": {"scaled"},
+    "others.py": {"plain", "scaled"},  # whose module names it
+    "fewpass/solvers/losses/logistic.py": {"logistic"},  # a type of arguments
+    "fewpass/solvers/losses/loss.py": {"hinge", "logistic"},
+    "fewpass/solvers/gradient.py": {"hinge", "logistic"},
+    "fewpass/solvers/dual/sdca_steps.py": set(),
+    "fewpass/solvers/batch/cholesky.py": {"cholesky"},
+    "fewpass/solvers/kernels/rows.py": {"hinge", "logistic"},
+    "fewpass/solvers/kernels/dispatch.py": ALL,
+}
+
+
+def test_an_edit_makes_new_kernels_of_all_that_depend_on_it_and_of_no_others(tmp_path):
     for package in ("solvers", "storage"):  # the package itself says how storage expands rows
-        shutil.copytree(PROJECT / "fewpass" / package, project / "fewpass" / package)
-    shutil.copy(PROJECT / "fewpass/__init__.py", project / "fewpass")
-    ask = "from fewpass.solvers.kernels.dispatch import cache_folder; print(cache_folder())"
-    before = finish(start(tmp_path, project, ask))
-    assert before == finish(start(tmp_path, project, ask))
-    with (project / "fewpass/solvers/kernels/rows.py").open("a") as source:
-        source.write("\n# edited\n")
-    assert finish(start(tmp_path, project, ask)) != before
+        shutil.copytree(PROJECT / "fewpass" / package, tmp_path / "fewpass" / package)
+    shutil.copy(PROJECT / "fewpass/__init__.py", tmp_path / "fewpass")
+    for name, text in MODULES.items():
+        (tmp_path / name).write_text(text)
+
+    def kept():
+        code = KEPT.format(folder=str(tmp_path))
+        return json.loads(finish(start(tmp_path / "cache", tmp_path, code)))
+
+    before = kept()
+    assert kept() == before
+    assert set(before) == ALL
+    assert len({*before.values()}) == len(ALL)
+    for name, dependants in EDITS.items():
+        whole = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(whole.replace("2.0", "3.0", 1) + "\n# edited\n")
+        after = kept()
+        assert {one for one in ALL if after[one] != before[one]} == dependants, name
+        (tmp_path / name).write_text(whole)
+    assert kept() == before
+
+
+CHANGED = """
+import sys, numba
+sys.path.insert(0, {folder!r})
+from kernels import plain, scaled
+from fewpass.solvers.kernels.loading import on_disk
+if {edited}:
+    open(sys.modules["parts"].__file__, "a").write("\\n")
+print(*(on_disk(one).path((numba.float64,)) is None for one in (plain, scaled)))
+"""
+
+
+@pytest.mark.parametrize(("edited", "told"), [(False, "False False"), (True, "False True")])
+def test_what_changed_since_the_process_began_is_not_kept(edited, told, tmp_path):
+    """Its text may be another than that of the code in memory."""
+    for name, text in MODULES.items():
+        (tmp_path / name).write_text(text)
+    code = CHANGED.format(folder=str(tmp_path), edited=edited)
+    assert finish(start(tmp_path / "cache", code=code)) == told
 
 
 def test_cache_falls_back_to_a_private_temporary_folder(tmp_path, monkeypatch):
@@ -168,6 +262,26 @@ def test_by_type_chooses_the_body_alike_in_both_worlds():
     assert in_metres.__name__ == "in_metres"
 
 
+def test_a_body_elsewhere_is_refused_as_no_key_would_depend_on_it():
+    def body(length, times):
+        return 1609.344 * length.amount * times
+
+    body.__module__ = "elsewhere"
+    with pytest.raises(TypeError, match=r"in_metres for Miles is in elsewhere\. Define it next to"):
+        in_metres.register(Miles)(body)
+
+
+#: They extend numba by functions of their own, or by operators on types of their own alone, so that
+#: whoever uses one of these names its module; what a key of a kernel depends on leans on that.
+EXTENDING = {"dispatch.py", "lanes.py", "meeting.py", "part_compiler.py", "prefetch.py"}
+
+
+def test_numba_is_extended_in_a_few_files():
+    calls = re.compile(r"\b(overload|emitted|infer_global|lower_builtin|register_jitable)\(")
+    sources = [path for top in ("solvers", "pipeline") for path in (PROJECT / top).rglob("*.py")]
+    assert {path.name for path in sources if calls.search(path.read_text())} == EXTENDING
+
+
 def test_by_type_refuses_other_types():
     with pytest.raises(TypeError, match="in_metres knows Feet, Metres, not Miles"):
         in_metres(Miles(1.0), 2.0)
@@ -222,15 +336,15 @@ def halved(a: np.uint8) -> int:
 
 def test_little_input_is_not_worth_compiling(monkeypatch):
     compiled, few, many = kernel(halved), 10, dispatch.FEW_BYTES + 1
-    on_disk = {compiled: False}
-    monkeypatch.setattr(dispatch, "is_on_disk", on_disk.get)
+    kept = {"found": False}
+    monkeypatch.setattr(KernelsOnDisk, "has_any", lambda _: kept["found"])
     assert exactly(compiled, many) is compiled
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # NumPy's of numbers that wrap
         assert exactly(compiled, few)(np.uint8(100)) == 22
     assert not compiled.overloads
-    on_disk[compiled] = True
+    kept["found"] = True
     assert exactly(compiled, few) is compiled
-    on_disk[compiled] = False
+    kept["found"] = False
     assert compiled(np.uint8(100)) == 22
     assert exactly(compiled, few) is compiled  # it is in memory by now

@@ -32,6 +32,8 @@ def compiled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kernels")
     made = fresh(folder)
     assert made(6.0) == made(6) == 2.0
+    for path in folder.glob("runtime.*"):  # where no other test was the first to need it
+        path.unlink()
     return folder
 
 

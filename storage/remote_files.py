@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from threading import Lock
 from typing import IO, TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import open_store, protocol_of, require_writable
@@ -41,6 +42,10 @@ def stored_stream(
     target.commit()
 
 
+#: fsspec's store in memory is one dictionary, which it goes through to find what it deletes.
+_IN_MEMORY = Lock()
+
+
 class RemoteFiles:
     """The remote half of `Folder`; see there for the meaning of the methods."""
 
@@ -48,6 +53,7 @@ class RemoteFiles:
         self._url, self._protocol = url, protocol_of(url)
         self._fs, root = open_store(url, storage_options)
         self._root = root.rstrip("/")
+        self._alone = _IN_MEMORY if self._protocol == "memory" else contextlib.nullcontext()
 
     def address(self, key: str) -> str:
         """Return the address of an object, for messages."""
@@ -192,7 +198,7 @@ class RemoteFiles:
         """Delete all objects below `prefix`."""
         store = self._writable()
         store.invalidate_cache()
-        with contextlib.suppress(FileNotFoundError):
+        with self._alone, contextlib.suppress(FileNotFoundError):
             store.rm(self._path(prefix), recursive=True)
 
     def delete_partials(self) -> None:

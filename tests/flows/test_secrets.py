@@ -12,6 +12,8 @@ from fewpass.flows.cli import main
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest import phases
+from fewpass.pipeline.tables.ingest.mapping import RowMapper
+from fewpass.pipeline.tables.ingest.writing import GroupWriter
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.lines import first_lines
 from fewpass.storage.addresses import BadAddress
@@ -181,13 +183,13 @@ def test_an_ingest_goes_on_with_a_renewed_secret(kind, host, tmp_path, monkeypat
 
     monkeypatch.setattr(Budget, "retained", 0)
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
-        patched.setattr(phases.GroupWriter, "write", cut_short)
+        patched.setattr(GroupWriter, "write", cut_short)
         phases.ingest(plan(SECRET))
     assert_nowhere(tmp_path)
     mapped = list(tmp_path.rglob("mapped.json"))
     assert len(mapped) == 1
     with monkeypatch.context() as patched:
-        patched.setattr(phases.RowMapper, "map", cut_short)  # what was read is taken up
+        patched.setattr(RowMapper, "map", cut_short)  # what was read is taken up
         assert phases.ingest(plan(RENEWED)).rows == 2000
     assert phases.ingest(plan(SECRET)).rows == 2000  # done already
     assert_nowhere(tmp_path)

@@ -74,6 +74,7 @@ class Models:
     solver: Solver
     tasks: Tasks
     tol: float | None = None  # models with a certificate of at most this are not trained further
+    rivals: bool = False  # the best lam is all that is wanted: others may leave the pass
 
     @property
     def has_folds(self) -> bool:

@@ -125,6 +125,21 @@ class Interleaved(NamedTuple):
     alone: int = 2  # so many that a last group would begin with go in turn: lanes are not free
 
 
+class Rivalry(NamedTuple):
+    """How models of one pass that differ in lam alone leave it to the best one.
+
+    `rows_to_look` returns how many more rows all of them visit before, or ENDLESS; `is_early`
+    whether a state has seen too little then; `loss` what they are compared by; `leave` the state of
+    one that takes no more steps, which `has_left` tells.
+    """
+
+    rows_to_look: Callable[[ProblemStats, State], int]
+    is_early: Callable[[State], bool]
+    loss: Callable[[State], float]
+    leave: Callable[[State], State]
+    has_left: Callable[[State], bool]
+
+
 class JoinByPairs(NamedTuple):
     """A join of streams as a sum, which can be added up pair by pair where the states are.
 
@@ -172,6 +187,8 @@ class Walk(NamedTuple):
     skips: Callable[[State], bool] | None = None
     #: `join` of many streams; None: their states must come together.
     pairs: JoinByPairs | None = None
+    #: None: models of all lam go on to the end.
+    rivalry: Rivalry | None = None
 
 
 def rows_visited(walk: Walk, state: State, block: Block) -> int:

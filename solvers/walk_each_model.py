@@ -13,6 +13,7 @@ from fewpass.solvers.kernels.simd.lanes import Eight
 from fewpass.solvers.loss_monitor import MeanLosses, ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import (
+    ENDLESS,
     Block,
     ColumnMoments,
     Interleaved,
@@ -32,7 +33,7 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         step=partial(step_each, multi, walk),
         telling=None if walk.telling is None else partial(step_each, multi, walk),
         join=partial(join_each, multi, walk),
-        metrics=partial(mean_metrics, walk),
+        metrics=partial(mean_metrics, multi, walk),
         diverged=partial(any_diverged, walk),
         recover=partial(recover_each, multi, walk),
         rows=None if walk.rows is None else partial(most_rows, multi, walk.rows),
@@ -40,7 +41,7 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         if walk.interleaved is None
         else partial(interleave, multi, walk, walk.interleaved),
         leave=partial(deinterleave, walk.interleaved),
-        only_copied=partial(stays_apart, multi, walk.interleaved),
+        only_copied=partial(stays_apart, multi, walk),
         resize=None if walk.resize is None else partial(resize_each, multi, walk.resize),
         skips=None if walk.skips is None else partial(all_skip, walk.skips),
         pairs=None if walk.pairs is None else pairs_each(multi, walk.pairs),
@@ -62,9 +63,17 @@ def step_each(
     report: ReportLosses = ignore_losses,
 ) -> States:
     """Step every model over a block, except models that have converged or have no rows left."""
+    to_look = rows_to_look(multi, walk, stats, state)
+    if to_look < len(block.order):
+        if to_look:
+            first = block._replace(order=block.order[:to_look])
+            state = step_each(multi, walk, problem, stats, state, first, report)
+            block = block._replace(order=block.order[to_look:])
+        state = with_best_lam(multi, walk, state)
     models, alone = list(state.models), going_alone(multi, walk, state)
-    still = [model for k, model in enumerate(models) if k not in {*state.interleaved, *alone}]
-    together = together_with(walk, still, len(models))
+    going = [k for k, model in enumerate(models) if not has_left(multi, walk, model)]
+    still = [models[k] for k in going if k not in {*state.interleaved, *alone}]
+    together = together_with(walk, still, len(going))
     report_mean = ignore_losses if report is ignore_losses else together.add
     if state.interleaved:
         assert walk.interleaved is not None, "only walks with `interleaved` have interleaved models"
@@ -87,6 +96,49 @@ def step_each(
     return state._replace(models=tuple(models))
 
 
+def rows_to_look(multi: Models, walk: Walk, stats: ProblemStats, state: States) -> int:
+    """Return how many more rows are visited before the best lam goes on alone; or ENDLESS.
+
+    Rows are counted from the beginning of the pass: no cut of them into blocks changes a bit.
+    """
+    rivalry = walk.rivalry
+    if rivalry is None or not multi.rivals or any(map(rivalry.has_left, state.models)):
+        return ENDLESS
+    return rivalry.rows_to_look(stats, state.models[0])
+
+
+def with_best_lam(multi: Models, walk: Walk, state: States) -> States:
+    """Return the state with the models of all lam but the best one, by their mean loss, left.
+
+    All stay where it is too early to tell.
+    """
+    rivalry, were_interleaved = walk.rivalry, bool(state.interleaved)
+    assert rivalry is not None, "rows are counted until this moment"
+    state, losses = deinterleave(walk.interleaved, state), dict[float, list[float]]()
+    for task, model in zip(multi.tasks, state.models, strict=True):
+        losses.setdefault(task.lam, []).append(rivalry.loss(model))
+    if not rivalry.is_early(state.models[0]):
+        best = min(losses, key=lambda lam: (np.mean(losses[lam]), -lam))
+        state = States(tuple(
+            model if task.lam == best else rivalry.leave(model)
+            for task, model in zip(multi.tasks, state.models, strict=True)
+        ))  # fmt: skip
+    how = walk.interleaved
+    if how is not None and to_interleave(multi, walk, how, state):
+        return interleave(multi, walk, how, state)
+    return enter_each(walk, state) if were_interleaved else state
+
+
+def has_left(multi: Models, walk: Walk, model: State) -> bool:
+    """Whether a model has left the pass to that of another lam."""
+    return multi.rivals and walk.rivalry is not None and walk.rivalry.has_left(model)
+
+
+def is_idle(multi: Models, walk: Walk, k: int, model: State) -> bool:
+    """Whether model k takes no more steps."""
+    return multi.is_converged(k, model) or has_left(multi, walk, model)
+
+
 def going_alone(multi: Models, walk: Walk, state: States) -> list[int]:
     """Return the models that are stepped one by one, next to the interleaved ones."""
     return [
@@ -94,7 +146,7 @@ def going_alone(multi: Models, walk: Walk, state: States) -> list[int]:
         for k, model in enumerate(state.models)
         if k not in state.interleaved
         and not (walk.rows is not None and walk.rows(model) <= 0)
-        and not multi.is_converged(k, model)
+        and not is_idle(multi, walk, k, model)
     ]
 
 
@@ -114,7 +166,7 @@ def enter_each(walk: Walk, state: States) -> States:
 
 def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> States:
     """Copy a state, and interleave the models that `to_interleave` names."""
-    chosen = to_interleave(multi, how, state)
+    chosen = to_interleave(multi, walk, how, state)
     if not chosen:
         return enter_each(walk, state)
     models = list(state.models)
@@ -126,12 +178,12 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
     )
 
 
-def stays_apart(multi: Models, how: Interleaved | None, state: States) -> bool:
+def stays_apart(multi: Models, walk: Walk, state: States) -> bool:
     """Whether no models are interleaved."""
-    return how is None or not to_interleave(multi, how, state)
+    return walk.interleaved is None or not to_interleave(multi, walk, walk.interleaved, state)
 
 
-def to_interleave(multi: Models, how: Interleaved, state: States) -> list[int]:
+def to_interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> list[int]:
     """Return the models that have not converged, where they are faster interleaved; else none.
 
     They are faster for sparse rows, whose weights are (d, C) with the vectors side by side: the
@@ -139,7 +191,7 @@ def to_interleave(multi: Models, how: Interleaved, state: States) -> list[int]:
     a single column lie alike for dense and sparse rows, and are left alone.  So are the few models
     of a last group that is mostly padding.
     """
-    chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(k, model)]
+    chosen = [k for k, model in enumerate(state.models) if not is_idle(multi, walk, k, model)]
     chosen = chosen[: filled(len(chosen), how.alone)]
     going = [state.models[k] for k in chosen]
     if len(going) < 2 or multi.has_folds or not how.fits(going):
@@ -209,9 +261,9 @@ def end_each(
     ))  # fmt: skip
 
 
-def mean_metrics(walk: Walk, state: States) -> dict[str, float]:
-    """Return the mean of each metric over the models."""
-    each = [walk.metrics(model) for model in state.models]
+def mean_metrics(multi: Models, walk: Walk, state: States) -> dict[str, float]:
+    """Return the mean of each metric over the models that have not left the pass."""
+    each = [walk.metrics(model) for model in state.models if not has_left(multi, walk, model)]
     return {name: float(np.mean([metrics[name] for metrics in each])) for name in each[0]}
 
 

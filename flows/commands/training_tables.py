@@ -61,6 +61,8 @@ def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
     of_source = plan.source is not None and plan.source.test_fraction > 0.0
     held_out = plan.held_out is not None or of_source
     title = "On held-out rows" if held_out else "On rows before they were learnt from"
+    if left := result.lam_tried - len(result.candidates):
+        title += f" ({left} more lam left after a tenth)"
     table = titled_table(title)
     sparse = any(candidate["nonzeros"] is not None for candidate in result.candidates)
     counted = ("above\nleast", "not 0") if sparse else ()

@@ -143,7 +143,9 @@ def rereads(plan: TrainingPlan) -> bool:
 def solver_of(plan: TrainingPlan, rule: TargetRule, stats: ProblemStats) -> Solver:
     """Return the plan's method, for as many models as there are classes and values of lam."""
     method, tasks = method_for(plan, rule.width), tasks_of(plan, rule, stats)
-    return MultiModel(method, tasks, plan.tol) if len(tasks) > 1 else method
+    if len(tasks) == 1:
+        return method
+    return MultiModel(method, tasks, plan.tol, rivals=plan.is_scored_by_its_pass)
 
 
 def solver_of_job(plan: TrainingPlan, job: Job, group: int = 0) -> Solver:

@@ -59,8 +59,9 @@ class TrainingResult:
     proven_zeros: int | None  # weights that are proven to be 0 at the optimum, where anything is
     classes: int | None  # a model for each, where there are more than two: the objective is their
     # mean, and the certificate the largest
-    candidates: list[dict[str, Any]]  # where rows were held out, what became of every lam: the
-    # fields of fewpass.pipeline.runs.grid.Candidate
+    candidates: list[dict[str, Any]]  # of several lam, what became of each that went on to the end:
+    # the fields of fewpass.pipeline.runs.grid.Candidate
+    lam_tried: int  # how many lam the pass, or the passes, began with
     lam_origin: dict[str, Any] | None  # of a lam that nobody gave, the fields of
     # fewpass.pipeline.runs.grid.LamOrigin
     calibration: dict[str, Any] | None  # where one was asked for, the numbers of a form of

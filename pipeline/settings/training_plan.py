@@ -166,6 +166,12 @@ class TrainingPlan(Described):
         )
 
     @property
+    def is_scored_by_its_pass(self) -> bool:
+        """Whether the losses of rows before they are learnt from choose among several lam."""
+        held_out = self.held_out or (self.source is not None and self.source.test_fraction)
+        return len(self.lam.factors) > 1 and not held_out
+
+    @property
     def budget(self) -> Budget:
         """Who may take what of the memory."""
         return Budget.of(self.memory)

@@ -162,13 +162,17 @@ class TrainedModels:
         return choose_lam(models, lams, certified, training.executor)
 
     def _by_progressive_loss(self) -> Choice:
-        """Choose by the losses of rows before they were learnt from, at the end of the pass."""
+        """Choose by the losses of rows before they were learnt from, at the end of the pass.
+
+        Of a lam that has left the pass to another one no loss is known.
+        """
         lams, read = self._lams, self._sweeps.solver.before_steps
         losses = np.array(self._sweeps.ask("losses", read, self._sweeps.heads[0]))
         if len(losses) < len(lams):
             return Choice(lams[0])
         means = losses.reshape(len(lams), -1).mean(axis=1).tolist()
-        return best_of([Candidate(*pair, None) for pair in zip(lams, means, strict=True)])
+        each = [Candidate(*pair, None) for pair in zip(lams, means, strict=True)]
+        return best_of([one for one in each if np.isfinite(one.loss)] or each)
 
     def _scores(
         self, weights: Weights, certified: Certificate | None, held_out: Dataset | None

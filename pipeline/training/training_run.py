@@ -333,6 +333,7 @@ class TrainingRun:
             **zeros_of(self.problem, saved),
             classes=self._engine.classes,
             candidates=[each._asdict() for each in choice.candidates] if choice else [],
+            lam_tried=len(self.plan.lam.factors),
             lam_origin=self.lam_origin.as_facts() if self.lam_origin else None,
             calibration=saved.calibration._asdict() if saved.calibration else None,
             stopped_early=seen and seen.is_over(self.plan.n_iter_no_change),

@@ -33,7 +33,16 @@ from fewpass.solvers.needs import Needs
 from fewpass.solvers.onepass.adagrad import ETAS, G_START, INVERSE_SHARE, RECORD, G, W
 from fewpass.solvers.onepass.column_scales import begun, scales, write_moments
 from fewpass.solvers.onepass.joining import join
-from fewpass.solvers.onepass.leaving import clear_left, looked, rows_to_look
+from fewpass.solvers.onepass.leaving import (
+    clear_left,
+    has_left,
+    has_many_columns,
+    least_late_loss,
+    left,
+    looked,
+    rows_to_lam,
+    rows_to_look,
+)
 from fewpass.solvers.onepass.onepass_interleaved import (
     EMPTY,
     fill_lanes,
@@ -77,6 +86,7 @@ from fewpass.solvers.protocol import (
     Interleaved,
     Method,
     ProblemStats,
+    Rivalry,
     Walk,
     Weights,
     as_sides,
@@ -208,6 +218,7 @@ class Onepass(Method):
                 interleaved=Interleaved(
                     fit_together, self.step_interleaved, numbers_of, with_numbers_of, alone=4
                 ),
+                rivalry=Rivalry(rows_to_lam, has_many_columns, least_late_loss, left, has_left),
             ),
         )
 
@@ -226,7 +237,9 @@ class Onepass(Method):
         return (float(late_losses(state)[state.chosen]),)
 
     def learners(self, state: OnepassState) -> tuple[ChosenLearner, ...]:
-        """Return the best output, and its lead over the next one."""
+        """Return the best output, and its lead over the next one; none after it has left."""
+        if has_left(state):
+            return ()
         lead = state.lead
         learner = ChosenLearner(NAMES[state.chosen], lead.objective, NAMES[lead.runner_up], lead.by)
         return (learner,)

@@ -8,7 +8,7 @@ from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.packing import from_named_fields, named_fields
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.multi_model import MultiModel
-from fewpass.solvers.onepass import onepass
+from fewpass.solvers.onepass import leaving, onepass
 from fewpass.solvers.onepass.leaving import FIRST_LOOK, GRAIN, LOOKS, NEWTON_GRAIN, rows_to_look
 from fewpass.solvers.onepass.onepass import Onepass
 from fewpass.solvers.onepass.onepass_state import NEWTON
@@ -18,6 +18,7 @@ from fewpass.solvers.tasks import Task
 from testing.oracles import block, dense_rows, problem_of, rows_of, sparse_rows, stats
 
 N = LOOKS * GRAIN + 333
+LAM = 2 * NEWTON_GRAIN  # rows until the best lam goes on alone
 WITHOUT_NEWTON = Onepass(newton_columns=0)
 
 
@@ -30,12 +31,12 @@ def uneven():
     return X, y, weight
 
 
-def passed(rows, problem, solver=WITHOUT_NEWTON, kind=SparseRows, cuts=(), **known):
+def passed(rows, problem, solver=WITHOUT_NEWTON, kind=SparseRows, cuts=(), stop=N, **known):
     X, y, weight = rows
     own = stats(X, kind, weight, y)._replace(**known)
     seen = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
     state = solver.init(problem, own)
-    for order in np.split(np.arange(len(y)), cuts):
+    for order in np.split(np.arange(min(stop, len(y))), cuts):
         state = from_named_fields(type(state), dict(named_fields(copy_state(state))))
         state = solver.step(problem, own, state, block(seen, y, weight, order))
     return state
@@ -86,6 +87,52 @@ def test_models_side_by_side_are_each_alone(uneven):
     for task, model in zip(tasks, models, strict=True):
         same_bits(passed(uneven, task.problem(problem), cuts=[6938, 13_876]), model)
     assert any(model.sgd.monitor.diverged for model in models)
+
+
+def models_of_lam(rows, kind, cuts, *, rivals=True):
+    """A grid of lam after a pass, left and entered anew at every cut: models, tasks, solver."""
+    X, y, weight = rows
+    tasks = tuple(Task(lam=lam) for lam in (1e-4, 1e-2, 1.0))
+    problem, known = problem_of("logistic", 1.0, "free"), stats(X, kind, weight, y)
+    solver = MultiModel(WITHOUT_NEWTON, tasks, rivals=rivals)
+    (walk,) = solver.program(0)
+    seen = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    state = solver.init(problem, known)
+    for order in np.split(np.arange(N), cuts):
+        window = block(seen, y, weight, order)._replace(row_state=np.empty(0))
+        state = walk.step(problem, known, walk.enter(state), window)
+        state = walk.leave(state)
+    return state, tasks, solver
+
+
+@pytest.mark.parametrize("kind", [DenseRows, SparseRows])
+@pytest.mark.parametrize("more", [[], [LAM - 1, LAM, LAM + 1], [5000, 17_001]])
+def test_from_a_tenth_of_the_pass_on_the_best_lam_goes_on_alone(uneven, kind, more, monkeypatch):
+    """It has the bits of a model of that lam alone; of the others no loss is known."""
+    monkeypatch.setattr(leaving, "LAM_ROWS", N)
+    state, tasks, solver = models_of_lam(uneven, kind, [1200, *more])
+    (best,) = np.flatnonzero(np.isfinite(solver.before_steps(state)))
+    problem = tasks[best].problem(problem_of("logistic", 1.0, "free"))
+    same_bits(passed(uneven, problem, kind=kind, cuts=[1200, LAM]), state.models[best])
+    assert len(solver.learners(state)) == 1
+    assert {model.t for model in state.models} == {LAM, N}
+    early = [passed(uneven, task.problem(problem_of("logistic", 1.0, "free")), kind=kind,
+                    cuts=[1200, LAM], stop=LAM) for task in tasks]  # fmt: skip
+    losses = [leaving.least_late_loss(one) for one in early]
+    assert best == np.argmin(losses)
+
+
+@pytest.mark.parametrize(
+    ("asked", "rivals"), [({"MANY_COLUMNS": 0}, True), ({"LAM_ROWS": N + 1}, True), ({}, False)]
+)
+def test_all_lam_stay_where_a_tenth_of_the_rows_does_not_tell(uneven, asked, rivals, monkeypatch):
+    for name, value in ({"LAM_ROWS": N} | asked).items():
+        monkeypatch.setattr(leaving, name, value)
+    state, tasks, solver = models_of_lam(uneven, SparseRows, [1200], rivals=rivals)
+    assert np.isfinite(solver.before_steps(state)).all()
+    for task, model in zip(tasks, state.models, strict=True):
+        problem = task.problem(problem_of("logistic", 1.0, "free"))
+        same_bits(passed(uneven, problem, cuts=[1200]), model)
 
 
 def test_adagrad_leaves_where_averaged_sgd_is_far_ahead(monkeypatch):

@@ -171,7 +171,7 @@ def rows_to_lam(stats: ProblemStats, state: OnepassState) -> int:
 
 
 def has_many_columns(state: OnepassState) -> bool:
-    """Whether rows so far have had so many columns that a tenth of them does not tell the lam."""
+    """Whether rows had more columns so far than a tenth of them can tell the lam by."""
     seen = np.count_nonzero(state.columns[:-1, W])
     return bool(seen > MANY_COLUMNS * (state.t - state.rows_before))
 

@@ -40,7 +40,7 @@ from fewpass.solvers.registry import METHODS, method_class
 
 TRAINED = {
     "run", "snapshot", "solver", "loss", "lam", "classes", "calibration", "stopped_early", "passes_of_model",
-    "candidates", "passes", "rows_seen", "objective", "penalty", "nonzeros", "proven_zeros",
+    "candidates", "lam_tried", "passes", "rows_seen", "objective", "penalty", "nonzeros", "proven_zeros",
     "lam_origin", "certificate", "hinge_certificate", "tol", "relative_gap", "converged", "left_passes", "weights_sha256", "seconds", "bytes_read", "peak_memory_bytes",
     "encoded", "notes", "features",
 }  # fmt: skip

@@ -2,16 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import json
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fewpass.pipeline.rows.scaling import Scaler
-from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.frequency_order import orders_as_state, orders_from_state
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
-from fewpass.pipeline.tables.ingest.piece_map import ReadCounts
+from fewpass.pipeline.tables.ingest.piece_map import Natural, ReadCounts
 from fewpass.pipeline.tables.ingest.row_parts import RowParts
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.folder import Folder
+
+Pair = tuple[Natural, Natural]  # of training and test rows
+Moments = Annotated[list[float], Field(min_length=3, max_length=5)]
+
+
+class _Record(BaseModel):
+    """A part of the record of rows in files, with nothing in it but what it names."""
+
+    model_config = ConfigDict(defer_build=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class _Counts(_Record):
+    are_words: bool
+    labels: list[tuple[str | float, Pair]] | None
+    whole: bool
+    moments: tuple[Moments, Moments]
+
+
+class _Parts(_Record):
+    kind: tuple[
+        Literal["dense", "sparse"], Literal["float32", "float64"], Natural | None, bool, bool,
+        Natural, bool,
+    ]  # fmt: skip
+    n_buckets: Annotated[int, Field(ge=1, le=1 << 16)]
+    n_groups: Annotated[int, Field(ge=1, le=2)]
+    rows: list[Natural]
+    values: list[Natural]
+    part_ends: list[tuple[list[Natural], list[Natural]]]
+    parts: list[tuple[str, list[str | float] | None]]
+
+
+class _Scaler(_Record):
+    kind: ScalingKind
+    scale: str | None
+    shift: str | None
+
+
+class _Mapped(_Record):
+    n_features: Natural
+    counts: _Counts
+    scaler: _Scaler | None
+    parts: _Parts
+    read: ReadCounts
+    orders: list[tuple[str, str] | None]
+    threshold: float | None
 
 
 class MappedSource(NamedTuple):
@@ -43,7 +91,8 @@ class MappedSource(NamedTuple):
     def from_state(
         cls, plan: IngestPlan, folder: Folder, identity: str, state: dict[str, Any]
     ) -> MappedSource:
-        """Inverse of `state`."""
+        """Inverse of `state`; ValueError says which member is none that it writes."""
+        _require_record(state, 2 if plan.test_fraction else 1)
         return cls(
             state["n_features"],
             LabelCounts.from_state(plan.task, state["counts"]),
@@ -53,3 +102,20 @@ class MappedSource(NamedTuple):
             orders_from_state(state["orders"]),
             state["threshold"],
         )
+
+
+def _require_record(state: dict[str, Any], groups: int) -> None:
+    try:
+        _Mapped.model_validate_json(json.dumps(state))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    parts = state["parts"]
+    for name, has, expected in (
+        ("parts.n_groups", parts["n_groups"], groups),
+        ("orders", len(state["orders"]), groups),
+        ("parts.rows", len(parts["rows"]), groups * parts["n_buckets"]),
+        ("parts.values", len(parts["values"]), groups * parts["n_buckets"]),
+    ):
+        if has != expected:
+            raise ValueError(f"{name}: it has {has}, where {expected} were expected")

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -23,6 +24,7 @@ from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import INSIDE
+from fewpass.storage.new_file import PARTIAL
 from fewpass.storage.part_files import READ_AGAIN, DamagedPart
 from fewpass.storage.seal import seal, unseal
 
@@ -30,6 +32,9 @@ from fewpass.storage.seal import seal, unseal
 MAPPED = "mapped"
 #: The folder of parts that tasks have made of spans, and of their records.
 SPANS = "spans"
+_OURS = re.compile(
+    rf"\.?(lock|{MAPPED}\.json|{SPANS}|part-\d+|chunks-\w+\.jsonl)(\.[0-9a-f]{{12}}\{PARTIAL})?"
+)
 #: The lease in a store.
 OWNER = "owner.json"
 
@@ -180,10 +185,11 @@ class WorkDir:
                 "may not be ours. Remove it, or name a folder of your own as `spill`."
             )
 
-        if not (self.path / "lock").exists() and any(self.path.iterdir()):
+        others = [one.name for one in self.path.iterdir() if not _OURS.fullmatch(one.name)]
+        if others and not (self.path / "lock").exists():  # which a power cut may have taken
             raise BadInput(
-                f"{self.path} is for unfinished work, and holds other files, which are not ours. "
-                "Move them, or remove them."
+                f"{self.path} is for unfinished work, and holds {others[0]}, which is not ours. "
+                "Move it, or remove it."
             )
 
     def _is_current(self, lock: int) -> bool:

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest import mapping, phases, row_parts
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.part_files import DamagedPart
+from fewpass.storage.seal import seal, unseal
 from fewpass.storage.writer import DatasetWriter
 
 ROWS, COLUMNS = 400, 12
@@ -97,6 +99,31 @@ def test_damage_between_mapping_and_writing_is_named_and_healed(
         killed_after_mapping(plan.model_copy(update={"overwrite": True}), monkeypatch)
 
 
+def another_scaling(state):
+    state["scaler"]["kind"] = "../outside"
+
+
+def no_buckets_of_test_rows(state):
+    state["parts"]["rows"] = state["parts"]["rows"][:256]
+
+
+@pytest.mark.parametrize("lie", [another_scaling, no_buckets_of_test_rows])
+def test_a_record_that_lies_is_named_and_all_is_read_anew(tmp_path, small, monkeypatch, lie):
+    source = rows(tmp_path / "rows.svm")
+    how = {"scale": "maxabs", "test_fraction": 0.2}
+    quiet = ingest(plan_of(source, tmp_path / "quiet").model_copy(update=how))
+    plan = plan_of(source, tmp_path / "set").model_copy(update=how)
+    files = killed_after_mapping(plan, monkeypatch)
+    (record,) = [path for path in files if path.name == "mapped.json"]
+    document = unseal(record.read_bytes())
+    del document["fingerprint"]
+    lie(document["mapped"])
+    record.write_bytes(seal(document))
+    result = ingest(plan)
+    assert result.fingerprint == quiet.fingerprint
+    assert str(record) in result.partitioned_again
+
+
 def test_exchanged_and_older_parts_are_read_anew(tmp_path, small, monkeypatch):
     source = rows(tmp_path / "rows.svm")
     quiet = ingest(plan_of(source, tmp_path / "quiet"))
@@ -169,3 +196,17 @@ def test_rows_skipped_before_a_kill_are_told_after_it(moment, tmp_path, small, m
         assert found.skipped_rows == whole.skipped_rows
         assert len(found.skipped_rows) == 20
     assert again.fingerprint == whole.fingerprint
+
+
+def test_work_whose_lock_was_lost_is_gone_on_with(tmp_path, small, monkeypatch):
+    """A power cut may take the lock alone; what others have put there is refused by name."""
+    plan = plan_of(rows(tmp_path / "rows.svm"), tmp_path / "set")
+    quiet = ingest(plan.model_copy(update={"dataset": str(tmp_path / "quiet")}))
+    killed_after_mapping(plan, monkeypatch)
+    work = tmp_path / "set" / ".ingest"
+    (work / "lock").unlink()
+    (work / "notes.txt").write_text("of somebody")
+    with pytest.raises(BadInput, match=r"notes\.txt, which is not ours"):
+        ingest(plan)
+    (work / "notes.txt").unlink()
+    assert ingest(plan).fingerprint == quiet.fingerprint

@@ -47,16 +47,17 @@ class ReadPieces:
 
     def __init__(self, source: Source, span: SourceSpan, piece_bytes: int) -> None:
         self._source, self._span, self._piece_bytes = source, span, piece_bytes
-        self.extent, self._ahead = ReadExtent(), deque[Piece]()
+        self.extent = ReadExtent()
+        self._ahead: deque[Piece] | None = None  # None: not read yet
 
     def read(self) -> ReadPieces:
         """Read all pieces now, to be had once."""
-        self._ahead.extend(self)
+        self._ahead = deque(self)
         return self
 
     def __iter__(self) -> Iterator[Piece]:
         """Yield the pieces, in their order."""
-        if self._ahead:
+        if self._ahead is not None:
             while self._ahead:
                 yield self._ahead.popleft()
             return

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +16,27 @@ from fewpass.storage.dataset_columns import DatasetColumns
 from fewpass.storage.dataset_objects import faults_of
 from fewpass.storage.folder import Damaged
 from fewpass.storage.manifest import RETAINED_BYTES
-from fewpass.storage.objects import StoredObject, get_chunk
+from fewpass.storage.objects import NEVER, StoredObject, get_chunk
 from fewpass.storage.row_expansion import RowExpansion
 from fewpass.storage.table import DenseTable
 from fewpass.storage.table_buffer import Arrays, ChunkBuffer
 
+NO_OBJECT = -1  # as a version: there is none, and none is read
 #: By the template of their keys; None: the chunk has no values.
 Objects = Mapping[str, StoredObject | None]
+
+
+class KnownObjects(NamedTuple):
+    """What this process knows of the files of a data set's chunks from reading them."""
+
+    versions: NDArray[np.int64]  # (n_chunks, parts) verified last, or NEVER
+    cached: NDArray[np.bool_]  # (n_chunks,): the system had the bytes in memory when last asked
+
+
+@lru_cache(maxsize=256)
+def known_objects(_url: str, _fingerprint: str, n_chunks: int, parts: int) -> KnownObjects:
+    """Return this process's record of a data set; at first nothing is known."""
+    return KnownObjects(np.full((n_chunks, parts), NEVER), np.zeros(n_chunks, np.bool_))
 
 
 class ChunkObjects:
@@ -32,6 +48,8 @@ class ChunkObjects:
         form = self.manifest.layout, self.manifest.row_parts
         #: Templates of the keys of what a chunk's rows consist of, by name.
         self.parts = chunk_parts(*form, coded=self.manifest.coded)
+        shape = self.manifest.n_chunks, len(self.parts)
+        self._known = known_objects(self.folder.url, self.manifest.fingerprint, *shape)
 
     def faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
         """Read every object of a chunk and yield a sentence for each damaged one."""
@@ -44,31 +62,39 @@ class ChunkObjects:
         arrays = buffer.allocate(record.rows, record.nnz)
         if manifest.codes is not None:
             arrays = arrays | {"codes": np.empty((manifest.codes, manifest.chunk_rows))}
-        n_bytes = self._decode(k, record.objects, arrays, buffer)
+        fetched = blocks_fetched()
+        n_bytes, versions = self._decode(k, record.objects, arrays, buffer)
+        is_known = (versions != NEVER).all() and (versions == self._known.versions[k]).all()
         chunk = f"Chunk {k} of {self._columns.folder.url}"
         if manifest.coded:
             expand(self._columns.expansion, record, arrays, chunk)
-        if manifest.layout == "sparse":
+        if manifest.layout == "sparse" and not is_known:
             require_inside(arrays, manifest.n_features, chunk)
+        self._known.versions[k] = versions
+        self._known.cached[k] &= blocks_fetched() == fetched
         buffer.commit(record.rows, record.nnz)
         return n_bytes
 
-    def _decode(self, k: int, objects: Objects, arrays: Arrays, buffer: ChunkBuffer) -> int:
-        """Decode the rows of chunk `k` into arrays; return the bytes that were read.
+    def _decode(
+        self, k: int, objects: Objects, arrays: Arrays, buffer: ChunkBuffer
+    ) -> tuple[int, NDArray[np.int64]]:
+        """Decode the rows of chunk `k` into arrays, verified unless these versions were before.
 
-        The buffer lends memory for encoded bytes.
+        The buffer lends memory for encoded bytes.  Returns the bytes that were read, and versions.
         """
-        n_bytes = 0
-        for name, key in self.parts.items():
+        n_bytes, versions = 0, self._known.versions[k].copy()
+        for part, (name, key) in enumerate(self.parts.items()):
             stored = objects[key]
             if stored is None:
+                versions[part] = NO_OBJECT
                 continue
             fits = name in SPARSE_PARTS or name in CODE_PARTS
             padded = 0 if fits else self._full_size(arrays[name])
             at = self.manifest.key_of(k, key)
-            get_chunk(self.folder, at, stored, arrays[name], buffer.scratch, padded)
+            out, known = arrays[name], int(versions[part])
+            versions[part] = get_chunk(self.folder, at, stored, out, buffer.scratch, padded, known)
             n_bytes += stored.length
-        return n_bytes
+        return n_bytes, versions
 
     def retained(self, k: int) -> NDArray[np.uint8]:
         """Return the kept columns of chunk `k` as (rows, bytes), of a set that keeps some."""
@@ -100,15 +126,23 @@ class ChunkObjects:
         return DenseTable(X, parts["target"], parts.get("weight"), parts.get("offset"))
 
     def prefetch(self, k: int) -> None:
-        """Announce that chunk `k` will be read."""
-        objects = self.manifest.chunks.record(k).objects
+        """Announce that chunk `k` will be read, unless the system had it in memory last time."""
+        if self._known.cached[k]:
+            return
+        objects, before = self.manifest.chunks.record(k).objects, blocks_fetched()
         for key in self.parts.values():
             if objects[key] is not None:
                 self.folder.prefetch(self.manifest.key_of(k, key))
+        self._known.cached[k] = blocks_fetched() == before
 
     def _full_size(self, out: NDArray[Any]) -> int:
         """Return the items of a chunk as Zarr stores it: the last one is padded."""
         return self.manifest.chunk_rows * (out.shape[1] if out.ndim == 2 else 1)
+
+
+def blocks_fetched() -> int:
+    """Return how many blocks disks have fetched for this thread."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock
 
 
 def expand(expansion: RowExpansion, record: ChunkRecord, arrays: Arrays, chunk: str) -> None:

@@ -10,6 +10,7 @@ them detects that two chunks were exchanged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -149,27 +150,42 @@ def plain_parts(
     return np.empty(HEADER_BYTES, np.uint8), items, np.empty(TRAILER_BYTES, np.uint8)
 
 
-def check_plain(
-    parts: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]], expected: int
-) -> None:
-    """Verify an uncompressed chunk that was read into its parts; ValueError as in `decode_into`."""
-    header, items, trailer = parts
-    actual = checksum(items, checksum(header))
-    for wanted in (int.from_bytes(trailer.tobytes(), "little"), expected):
+def verify(pieces: Sequence[Bytes], expected: int | None = None) -> None:
+    """Verify a chunk's bytes, in one piece or several, of which the last has its checksum whole.
+
+    Parameters
+    ----------
+    pieces
+        The chunk, whole.
+    expected
+        The recorded checksum; the one in the chunk itself is always verified.
+
+    Raises
+    ------
+    ValueError
+        One of them is not that of the bytes; with both.
+    """
+    size, actual = sum(map(len, pieces)), 0
+    if size < HEADER_BYTES + TRAILER_BYTES:
+        raise ValueError(f"it has {size} bytes, fewer than any chunk")
+    last = memoryview(pieces[-1])
+    for piece in (*pieces[:-1], last[:-TRAILER_BYTES]):
+        actual = checksum(piece, actual)
+    stored = own_checksum(last)
+    for wanted in (stored, stored if expected is None else expected):
         if actual != wanted:
             raise ValueError(f"its checksum is {actual:08x}, where {wanted:08x} was expected")
+
+
+def require_plain(header: NDArray[np.uint8], items: NDArray[np.uint8]) -> None:
+    """Refuse, by a ValueError, an uncompressed chunk whose header says that it is another one."""
     decoded = int.from_bytes(header[4:8].tobytes(), "little")
     if decoded != items.size or not header[2] & PLAIN:
         raise ValueError(f"it holds {decoded} bytes, where {items.size} plain ones were expected")
 
 
-def decode_into(
-    raw: Bytes,
-    out: NDArray[Any],
-    padded: int = 0,
-    expected: int | None = None,
-) -> None:
-    """Verify a chunk and decompress it directly into `out`.
+def decode_into(raw: Bytes, out: NDArray[Any], padded: int = 0) -> None:
+    """Decompress a verified chunk directly into `out`.
 
     Parameters
     ----------
@@ -180,16 +196,13 @@ def decode_into(
     padded
         Number of items in the chunk, if more than fit into `out` (the last chunk along an axis);
         the chunk is then decoded into a copy first.
-    expected
-        The recorded checksum; the one in the chunk itself is always verified.
 
     Raises
     ------
     ValueError
         The bytes are not such a chunk; with the actual and the expected numbers.
     """
-    bytes_ = np.frombuffer(raw, np.uint8)
-    body = _checked_body(bytes_, expected)
+    body = np.frombuffer(raw, np.uint8)[:-TRAILER_BYTES]
     size = max(padded, out.size) * out.itemsize
     decoded = int.from_bytes(body[4:8].tobytes(), "little")
     encoded = int.from_bytes(body[12:16].tobytes(), "little")
@@ -204,15 +217,3 @@ def decode_into(
         raise ValueError(f"it cannot be decompressed ({error})") from error
     if whole is not out:
         out.reshape(-1)[:] = whole[: out.size]
-
-
-def _checked_body(raw: NDArray[np.uint8], expected: int | None) -> NDArray[np.uint8]:
-    if raw.size < HEADER_BYTES + TRAILER_BYTES:
-        raise ValueError(f"it has {raw.size} bytes, fewer than any chunk")
-    body = raw[:-TRAILER_BYTES]
-    actual = checksum(body)
-    stored = own_checksum(raw.data)
-    for wanted in (stored, stored if expected is None else expected):
-        if actual != wanted:
-            raise ValueError(f"its checksum is {actual:08x}, where {wanted:08x} was expected")
-    return body

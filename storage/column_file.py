@@ -142,7 +142,8 @@ def read_column(
     for part, frame in zip(_parts(n_features), record.frames, strict=True):
         try:
             raw = folder.read_range(KEY, start, frame.length)
-            codec.decode_into(raw, column[part.start : part.stop], 0, frame.crc32c)
+            codec.verify([raw], frame.crc32c)
+            codec.decode_into(raw, column[part.start : part.stop])
         except FileNotFoundError as error:
             raise missing(folder, KEY) from error
         except ValueError as error:

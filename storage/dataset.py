@@ -1,4 +1,4 @@
-"""Data sets on disk: opening one and reading its chunks, every byte verified."""
+"""Data sets on disk: opening one and reading its chunks, every file verified once."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def head_of(folder: Folder, key: str) -> str:
     """Return how an object begins; nothing where there is none, or it may not be read."""
     buffer = bytearray(_HEAD_BYTES)
     try:
-        size = folder.read_into(key, memoryview(buffer))
+        size = folder.read_into(key, memoryview(buffer)).size
     except (FileNotFoundError, PermissionError, Damaged):
         return ""
     return buffer[:size].decode("latin-1")

@@ -15,16 +15,26 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it from Python 3.12
+from fewpass.storage.aligned_memory import aligned_empty
 from fewpass.storage.new_file import PARTIAL, NewFile, sync_folder
 
 #: For reading an object: without following links or waiting for the writer of a pipe.
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _MOST_BUFFERS = 1 << 10  # that the system fills at once
 _MOST_REMEMBERED = 1 << 16  # directories, some megabytes of names
+
+
+class Reading(NamedTuple):
+    """What was read of an object."""
+
+    size: int  # bytes of the object, which may be more or fewer than were asked for
+    version: int = 0  # another one once the file has been written to; 0: a store that tells none
 
 
 class LinkInPath(ValueError):  # noqa: N818  users read the message, not the name
@@ -73,34 +83,31 @@ class LocalFiles:
             with FileIO(file, closefd=False) as stream:
                 return stream.readall()
 
-    def read_into(self, key: str, *buffers: memoryview) -> int:
-        """Fill the buffers from the file, one after the other; return the file's size."""
+    def read_into(self, key: str, *buffers: memoryview) -> Reading:
+        """Fill the buffers from the file, one after the other."""
         with self._opened(key) as file:
-            wanted, done = sum(map(len, buffers)), 0
-            left = [
-                *buffers,
-                memoryview(bytearray(1)),
-            ]  # a file that fills the last byte is too long
-            while got := os.readv(file, left):
-                done, left = done + got, _after(left, got)
-                if done >= wanted:
-                    break
-            return done if done <= wanted else os.fstat(file).st_size
+            status = self._status(key, file)
+            done = _fill(file, 0, buffers)
+            size = done if done < sum(map(len, buffers)) else status.st_size
+            return Reading(size, hash((status.st_ino, status.st_mtime_ns, status.st_ctime_ns)))
 
     def read_range_into(self, key: str, start: int, *buffers: memoryview) -> int:
         """Fill the buffers from byte `start` of the file on; return how many bytes came."""
         with self._opened(key) as file:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise NoFile(self.address(key))
-            done, left = 0, _after(list(buffers), 0)
-            while left and (got := os.preadv(file, left[:_MOST_BUFFERS], start + done)):
-                done, left = done + got, _after(left, got)
-            return done
+            self._status(key, file)
+            return _fill(file, start, buffers)
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Return a part of a file; fewer bytes where it ends before."""
-        data = memoryview(bytearray(length))
-        return bytes(data[: self.read_range_into(key, start, data)])
+        data = aligned_empty(length, np.uint8)
+        return data[: self.read_range_into(key, start, data.data)].tobytes()
+
+    def _status(self, key: str, file: int) -> os.stat_result:
+        """Return the status of an open file; NoFile for a pipe, a directory or a device."""
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise NoFile(self.address(key))
+        return status
 
     def prefetch(self, key: str) -> None:
         """Ask the system to read the file ahead, as a hint."""
@@ -264,6 +271,14 @@ class LocalFiles:
         for where, _, names in os.walk(top, onerror=_raise_unless_absent):
             inside = "/".join(filter(None, (prefix.strip("/"), where[len(top) :].strip("/"))))
             yield from (f"{inside}/{name}" if inside else name for name in names)
+
+
+def _fill(file: int, start: int, buffers: Iterable[memoryview]) -> int:
+    """Fill buffers from byte `start` of an open file on; return how many bytes came."""
+    done, left = 0, _after(list(buffers), 0)
+    while left and (got := os.preadv(file, left[:_MOST_BUFFERS], start + done)):
+        done, left = done + got, _after(left, got)
+    return done
 
 
 def _after(buffers: list[memoryview], filled: int) -> list[memoryview]:

@@ -15,6 +15,7 @@ from fewpass.storage.folder import Damaged, Folder
 
 MOST_ITEMS = 1 << 48
 WHOLE = (".json", ".bin")  # ends of keys of objects that end in no checksum
+NEVER = 0  # as a version of a file: one that was not verified
 RESTORE = "Restore it from a copy, or make it again from its source."
 
 Length = Annotated[int, Field(ge=0)]
@@ -79,7 +80,8 @@ def get_chunk(
     out: NDArray[Any],
     scratch: NDArray[np.uint8],
     padded: int = 0,
-) -> None:
+    verified: int = NEVER,
+) -> int:
     """Read one chunk of an array into `out`.
 
     Parameters
@@ -90,6 +92,13 @@ def get_chunk(
         As in `codec.decode_into`.
     scratch
         Memory for the encoded bytes, at least the recorded length.
+    verified
+        The version of the file whose checksum this process has verified, which it does once.
+
+    Returns
+    -------
+    int
+        The version of the file that was read; NEVER if its store tells none.
 
     Raises
     ------
@@ -98,18 +107,28 @@ def get_chunk(
     """
     parts = codec.plain_parts(out, stored.length, padded)
     raw = scratch[: stored.length]
-    buffers = [part.data for part in parts or (raw,)]
-    _require_length_of(lambda: folder.read_into(key, *buffers), folder, key, stored)
+    pieces = parts or (raw,)
+    version = NEVER
+
+    def read() -> int:
+        nonlocal version
+        size, version = folder.read_into(key, *(piece.data for piece in pieces))
+        return size
+
+    _require_length_of(read, folder, key, stored)
     try:
+        if version == NEVER or version != verified:
+            codec.verify(pieces, stored.crc32c)
         if parts:
-            codec.check_plain(parts, stored.crc32c)
+            codec.require_plain(*parts[:2])
         else:
-            codec.decode_into(raw, out, padded, stored.crc32c)
+            codec.decode_into(raw, out, padded)
     except ValueError as error:
         raise Damaged(
             f"{folder.address(key)} is damaged: {error}, by what {folder.address('manifest.json')} "
             f"has on record. {RESTORE}"
         ) from error
+    return version
 
 
 def get(folder: Folder, key: str, stored: StoredObject) -> bytes:

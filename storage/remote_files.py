@@ -10,6 +10,7 @@ from threading import Lock
 from typing import IO, TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import open_store, protocol_of, require_writable
+from fewpass.storage.local_files import Reading
 from fewpass.storage.source_file import is_page
 
 if TYPE_CHECKING:
@@ -95,12 +96,12 @@ class RemoteFiles:
             return self._whole(key)
         return data
 
-    def read_into(self, key: str, *buffers: memoryview) -> int:
-        """Fill the buffers from the object, one after the other; return the object's size."""
+    def read_into(self, key: str, *buffers: memoryview) -> Reading:
+        """Fill the buffers from the object, one after the other."""
         wanted = sum(map(len, buffers))
         data = self.read(key, wanted)
         _copy(data, buffers)
-        return len(data) if len(data) <= wanted else self.size(key)
+        return Reading(len(data) if len(data) <= wanted else self.size(key))
 
     def read_range_into(self, key: str, start: int, *buffers: memoryview) -> int:
         """Fill the buffers from byte `start` on, in one request; return how many bytes came."""
@@ -132,7 +133,7 @@ class RemoteFiles:
 
     def read_part(self, key: str, start: int, out: memoryview) -> int:
         """Fill `out` from the object of the part; return how many bytes came."""
-        return self.read_into(f"{key}/{start:012d}", out)
+        return self.read_into(f"{key}/{start:012d}", out).size
 
     def create(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  likewise
         """Put an object unless it exists; with two concurrent writers the store decides."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.storage.aligned_memory import aligned_empty
 from fewpass.storage.array_layout import FLOAT64, INDPTR, chunk_parts
 from fewpass.storage.manifest import Manifest
 from fewpass.storage.table import DenseTable, SparseTable, Table
@@ -50,7 +51,7 @@ class TableBuffer:
         self.sparse = manifest.layout == "sparse"
         self.most_rows, self.most_nnz = rows, nnz
         self._arrays = empty_arrays(manifest, rows, nnz)
-        self.scratch = np.empty(largest_object(manifest), np.uint8)
+        self.scratch = aligned_empty(largest_object(manifest), np.uint8)
         self.clear()
 
     def clear(self) -> None:
@@ -102,11 +103,11 @@ def empty_arrays(manifest: Manifest, rows: int, nnz: int) -> Arrays:
     dtype = np.dtype(manifest.dtype)
     arrays: Arrays = {"target": np.empty(rows, FLOAT64)}
     if manifest.layout == "sparse":
-        arrays["data"] = np.empty(nnz, dtype)
-        arrays["indices"] = np.empty(nnz, manifest.index_dtype)
+        arrays["data"] = aligned_empty(nnz, dtype)
+        arrays["indices"] = aligned_empty(nnz, manifest.index_dtype)
         arrays["indptr"] = np.zeros(rows + 1, INDPTR)
     else:
-        arrays["X"] = np.empty((rows, manifest.n_features), dtype)
+        arrays["X"] = aligned_empty((rows, manifest.n_features), dtype)
     if manifest.has_weight:
         arrays["weight"] = np.empty(rows, FLOAT64)
     if manifest.has_offset:

@@ -6,6 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from fewpass.storage.aligned_memory import aligned_empty
 from fewpass.storage.manifest import Manifest
 from fewpass.storage.table import Table
 from fewpass.storage.table_buffer import Arrays, as_table, empty_arrays, largest_object
@@ -57,7 +58,7 @@ class ChunkSlot:
     def __init__(self, parts: Arrays, first_value: int, scratch: int) -> None:
         self._parts, self._first_value = parts, first_value
         self._ends = np.empty_like(parts.get("indptr", np.empty(0)))
-        self.scratch = np.empty(scratch, np.uint8)
+        self.scratch = aligned_empty(scratch, np.uint8)
 
     def allocate(self, _rows: int, _nnz: int) -> Arrays:
         """Return the chunk's arrays; its row ends count from its own first value."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import mmap
 import pickle
 import struct
 import threading
@@ -17,6 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numcodecs import blosc
 
+from fewpass.storage import chunk_objects, codec
+from fewpass.storage.aligned_memory import aligned_empty
 from fewpass.storage.chunk_records import measured_record
 from fewpass.storage.chunk_table import ChunkRecord, record_type
 from fewpass.storage.codec import HEADER_BYTES, TRAILER_BYTES, decode_into, encode
@@ -260,6 +263,61 @@ def test_several_threads_read_at_once(tmp_path):
     assert len(tables) == 3
     for found in tables.values():
         same(found, table)
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize("place", ["local", "memory"])
+def test_a_process_verifies_a_file_once_and_again_once_it_was_written_to(
+    tmp_path, place, layout, monkeypatch
+):
+    folder = Folder(str(tmp_path) if place == "local" else f"memory://{tmp_path.name}")
+    table = random_table(np.random.default_rng(6), layout, 700, 5)
+    manifest = write(folder, table, 300)
+    verified, inside = [], []
+    monkeypatch.setattr(codec, "verify", counted(codec.verify, verified))
+    monkeypatch.setattr(
+        chunk_objects, "require_inside", counted(chunk_objects.require_inside, inside)
+    )
+    parts, is_local = {"dense": 3, "sparse": 5}[layout], place == "local"
+    for passes in range(1, 4):
+        buffer, dataset = TableBuffer(manifest, 700, table.nnz), Dataset.open(folder)
+        for k in range(3):
+            dataset.read_into(k, buffer)
+        same(buffer.table(), table)
+        times = 1 if is_local else passes
+        assert len(verified) == 3 * parts * times
+        assert len(inside) == 3 * times * (layout == "sparse")
+    if is_local:
+        verified.clear()
+        key = manifest.key_of(1, dataset._chunks.parts["X" if layout == "dense" else "data"])
+        with folder.local_path(key).open("r+b") as file:  # same inode, same length
+            file.seek(100)
+            byte = file.read(1)
+            file.seek(100)
+            file.write(bytes([byte[0] ^ 1]))
+        with pytest.raises(Damaged, match="checksum"):
+            Dataset.open(folder).read_into(1, TableBuffer(manifest, 300, table.nnz))
+        assert len(verified) == 1
+
+
+def counted(function, calls):
+    """Note every call of a function."""
+
+    def noting(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    return noting
+
+
+def test_arrays_that_files_are_read_into_begin_with_a_page():
+    for shape, dtype in ((0, "u1"), (1, "f4"), ((3, 5), "f8"), ((1000, 7), "i4"), (1 << 20, "u1")):
+        array = aligned_empty(shape, dtype)
+        assert array.shape == (shape if isinstance(shape, tuple) else (shape,))
+        assert array.dtype == np.dtype(dtype)
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+        assert not array.size or array.ctypes.data % mmap.PAGESIZE == 0
 
 
 def changes(data):

@@ -14,7 +14,7 @@ from fewpass.pipeline.rows.column_statistics import MOST_ROWS
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import Floats
 from fewpass.storage.array_text import as_text, from_text
-from fewpass.storage.codec import decode_into, encode
+from fewpass.storage.codec import decode_into, encode, verify
 from fewpass.storage.column_order import ColumnOrder, by_frequency
 from fewpass.storage.table import Integers, SparseTable, Table
 
@@ -63,6 +63,7 @@ class ColumnCounts:
         dtype, size, raw, self._rows = state
         self._counts, self._lock = np.zeros(size, dtype), Lock()
         if size:
+            verify([raw])
             decode_into(raw, self._counts)
 
     def state(self) -> list[Any]:

@@ -40,6 +40,7 @@ from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, refuse_begun
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
+from fewpass.storage.aligned_memory import aligned_empty
 
 #: Text decompressed to learn how far a file expands, and what its rows look like.
 SAMPLE_BYTES = 1 << 20
@@ -117,7 +118,8 @@ def read_lines(stream: BinaryIO, n_bytes: int, longest: int, quotes: Quotes = NO
     QuoteLeftOpen
         When the text ends inside of quotes.
     """
-    buffer = np.empty(n_bytes + n_bytes // 8 + 1024, np.uint8)  # most rows end within the slack
+    slack = n_bytes // 8 + 1024  # most rows end within it
+    buffer = aligned_empty(n_bytes + slack, np.uint8)
     filled = _fill(stream, buffer.data[:n_bytes])
     state = quotes.state_behind(buffer[:filled], OUTSIDE)
     is_whole = not filled or (buffer[filled - 1] == NEWLINE and state != INSIDE)

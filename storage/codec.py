@@ -168,10 +168,10 @@ def verify(pieces: Sequence[Bytes], expected: int | None = None) -> None:
     size, actual = sum(map(len, pieces)), 0
     if size < HEADER_BYTES + TRAILER_BYTES:
         raise ValueError(f"it has {size} bytes, fewer than any chunk")
-    last = memoryview(pieces[-1])
+    last = np.frombuffer(pieces[-1], np.uint8)
     for piece in (*pieces[:-1], last[:-TRAILER_BYTES]):
         actual = checksum(piece, actual)
-    stored = own_checksum(last)
+    stored = own_checksum(last.data)
     for wanted in (stored, stored if expected is None else expected):
         if actual != wanted:
             raise ValueError(f"its checksum is {actual:08x}, where {wanted:08x} was expected")

@@ -26,17 +26,17 @@ NO_OBJECT = -1  # as a version: there is none, and none is read
 Objects = Mapping[str, StoredObject | None]
 
 
-class KnownObjects(NamedTuple):
-    """What this process knows of the files of a data set's chunks from reading them."""
+class VerifiedFiles(NamedTuple):
+    """The files of a data set's chunks as this process has read them."""
 
     versions: NDArray[np.int64]  # (n_chunks, parts) verified last, or NEVER
     cached: NDArray[np.bool_]  # (n_chunks,): the system had the bytes in memory when last asked
 
 
 @lru_cache(maxsize=256)
-def known_objects(_url: str, _fingerprint: str, n_chunks: int, parts: int) -> KnownObjects:
-    """Return this process's record of a data set; at first nothing is known."""
-    return KnownObjects(np.full((n_chunks, parts), NEVER), np.zeros(n_chunks, np.bool_))
+def verified_files(_url: str, _fingerprint: str, n_chunks: int, parts: int) -> VerifiedFiles:
+    """Return this process's record of a data set; at first no file is verified."""
+    return VerifiedFiles(np.full((n_chunks, parts), NEVER), np.zeros(n_chunks, np.bool_))
 
 
 class ChunkObjects:
@@ -49,7 +49,7 @@ class ChunkObjects:
         #: Templates of the keys of what a chunk's rows consist of, by name.
         self.parts = chunk_parts(*form, coded=self.manifest.coded)
         shape = self.manifest.n_chunks, len(self.parts)
-        self._known = known_objects(self.folder.url, self.manifest.fingerprint, *shape)
+        self._files_of_chunks = verified_files(self.folder.url, self.manifest.fingerprint, *shape)
 
     def faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
         """Read every object of a chunk and yield a sentence for each damaged one."""
@@ -64,14 +64,16 @@ class ChunkObjects:
             arrays = arrays | {"codes": np.empty((manifest.codes, manifest.chunk_rows))}
         fetched = blocks_fetched()
         n_bytes, versions = self._decode(k, record.objects, arrays, buffer)
-        is_known = (versions != NEVER).all() and (versions == self._known.versions[k]).all()
+        is_verified = (versions != NEVER).all() and (
+            versions == self._files_of_chunks.versions[k]
+        ).all()
         chunk = f"Chunk {k} of {self._columns.folder.url}"
         if manifest.coded:
             expand(self._columns.expansion, record, arrays, chunk)
-        if manifest.layout == "sparse" and not is_known:
+        if manifest.layout == "sparse" and not is_verified:
             require_inside(arrays, manifest.n_features, chunk)
-        self._known.versions[k] = versions
-        self._known.cached[k] &= blocks_fetched() == fetched
+        self._files_of_chunks.versions[k] = versions
+        self._files_of_chunks.cached[k] &= blocks_fetched() == fetched
         buffer.commit(record.rows, record.nnz)
         return n_bytes
 
@@ -82,7 +84,7 @@ class ChunkObjects:
 
         The buffer lends memory for encoded bytes.  Returns the bytes that were read, and versions.
         """
-        n_bytes, versions = 0, self._known.versions[k].copy()
+        n_bytes, versions = 0, self._files_of_chunks.versions[k].copy()
         for part, (name, key) in enumerate(self.parts.items()):
             stored = objects[key]
             if stored is None:
@@ -91,8 +93,8 @@ class ChunkObjects:
             fits = name in SPARSE_PARTS or name in CODE_PARTS
             padded = 0 if fits else self._full_size(arrays[name])
             at = self.manifest.key_of(k, key)
-            out, known = arrays[name], int(versions[part])
-            versions[part] = get_chunk(self.folder, at, stored, out, buffer.scratch, padded, known)
+            out, before = arrays[name], int(versions[part])
+            versions[part] = get_chunk(self.folder, at, stored, out, buffer.scratch, padded, before)
             n_bytes += stored.length
         return n_bytes, versions
 
@@ -127,13 +129,13 @@ class ChunkObjects:
 
     def prefetch(self, k: int) -> None:
         """Announce that chunk `k` will be read, unless the system had it in memory last time."""
-        if self._known.cached[k]:
+        if self._files_of_chunks.cached[k]:
             return
         objects, before = self.manifest.chunks.record(k).objects, blocks_fetched()
         for key in self.parts.values():
             if objects[key] is not None:
                 self.folder.prefetch(self.manifest.key_of(k, key))
-        self._known.cached[k] = blocks_fetched() == before
+        self._files_of_chunks.cached[k] = blocks_fetched() == before
 
     def _full_size(self, out: NDArray[Any]) -> int:
         """Return the items of a chunk as Zarr stores it: the last one is padded."""

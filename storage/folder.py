@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import local_path, require_no_secrets
-from fewpass.storage.local_files import LinkInPath, LocalFiles, NoFile, Reading
+from fewpass.storage.local_files import LinkInPath, LocalFiles, NoFile, ReadObject
 from fewpass.storage.os_errors import described
 from fewpass.storage.redaction import without_secrets
 from fewpass.storage.remote_files import RemoteFiles
@@ -126,7 +126,7 @@ class Folder:
         with self.naming_errors(key):
             return self._files.read(_checked(key), expected)
 
-    def read_into(self, key: str, *buffers: memoryview) -> Reading:
+    def read_into(self, key: str, *buffers: memoryview) -> ReadObject:
         """Copy an object's first bytes into buffers, one after the other."""
         with self.naming_errors(key):
             return self._files.read_into(_checked(key), *buffers)

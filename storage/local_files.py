@@ -30,7 +30,7 @@ _MOST_BUFFERS = 1 << 10  # that the system fills at once
 _MOST_REMEMBERED = 1 << 16  # directories, some megabytes of names
 
 
-class Reading(NamedTuple):
+class ReadObject(NamedTuple):
     """What was read of an object."""
 
     size: int  # bytes of the object, which may be more or fewer than were asked for
@@ -83,13 +83,13 @@ class LocalFiles:
             with FileIO(file, closefd=False) as stream:
                 return stream.readall()
 
-    def read_into(self, key: str, *buffers: memoryview) -> Reading:
+    def read_into(self, key: str, *buffers: memoryview) -> ReadObject:
         """Fill the buffers from the file, one after the other."""
         with self._opened(key) as file:
             status = self._status(key, file)
             done = _fill(file, 0, buffers)
             size = done if done < sum(map(len, buffers)) else status.st_size
-            return Reading(size, hash((status.st_ino, status.st_mtime_ns, status.st_ctime_ns)))
+            return ReadObject(size, hash((status.st_ino, status.st_mtime_ns, status.st_ctime_ns)))
 
     def read_range_into(self, key: str, start: int, *buffers: memoryview) -> int:
         """Fill the buffers from byte `start` of the file on; return how many bytes came."""

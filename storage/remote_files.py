@@ -10,7 +10,7 @@ from threading import Lock
 from typing import IO, TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import open_store, protocol_of, require_writable
-from fewpass.storage.local_files import Reading
+from fewpass.storage.local_files import ReadObject
 from fewpass.storage.source_file import is_page
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ class RemoteFiles:
             return self._whole(key)
         return data
 
-    def read_into(self, key: str, *buffers: memoryview) -> Reading:
+    def read_into(self, key: str, *buffers: memoryview) -> ReadObject:
         """Fill the buffers from the object, one after the other."""
         wanted = sum(map(len, buffers))
         data = self.read(key, wanted)
         _copy(data, buffers)
-        return Reading(len(data) if len(data) <= wanted else self.size(key))
+        return ReadObject(len(data) if len(data) <= wanted else self.size(key))
 
     def read_range_into(self, key: str, start: int, *buffers: memoryview) -> int:
         """Fill the buffers from byte `start` on, in one request; return how many bytes came."""

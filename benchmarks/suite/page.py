@@ -19,7 +19,9 @@ from benchmarks.suite.latency import ACCURACY
 from benchmarks.suite.words import (
     CHAIN,
     COPIES,
+    IN_SHORT,
     LINES,
+    MADE_OF,
     PROFILES,
     RANDOM,
     REASONS,
@@ -89,7 +91,22 @@ def page(held: list[Held]) -> str:
     """Put the page together."""
     parts = [part for part in SECTIONS if any(part_of(h) == part for h in held)]
     sections = [section(part, [h for h in held if part_of(h) == part]) for part in parts]
-    return "\n\n".join([TITLE + "\n" + about(held), "## Targets", targets(held), *sections]) + "\n"
+    made = MADE_OF + "\n" + about(held)
+    first = [TITLE, in_short(held), made, "## Targets", targets(held)]
+    return "\n\n".join([*first, *sections]) + "\n"
+
+
+def in_short(held: list[Held]) -> str:
+    """Tabulate a dozen tasks in plain words, with those in which a peer is faster."""
+    by_contest, rows = {h["contest"]: h for h in held}, []
+    for what, contest, ours, peer, measure in IN_SHORT:
+        if contest in by_contest:
+            each = contestants(by_contest[contest])
+            own, other = (each[name][measure]["median"] for name in (ours, peer))
+            seconds = (f"{digits(own)} s", f"{digits(other)} s", MEASURES[measure])
+            rows.append([what, peer, *seconds, f"{other / own:.1f}"])
+    head = ("task", "peer", "fewpass", "the peer", "measure", "times as fast")
+    return table(head, rows, ("task", "peer", "measure"))
 
 
 def about(held: list[Held]) -> str:

@@ -177,9 +177,8 @@ TARGETS_ARE = """Ratios: theirs over ours, so that more is better; of several co
 to most. A target that compares two of ours, or memory, says how much may be lost: 0.91
 out of core is a pass 1.1 times as long as in memory."""
 
-TITLE = """# Performance
-
-Made of `docs/performance.jsonl`, which is written by
+TITLE = "# Performance"
+MADE_OF = """Made of `docs/performance.jsonl`, which is written by
 
     make bench
 
@@ -189,6 +188,88 @@ file has every figure: least and median of several turns, wall and CPU seconds, 
 - All contestants of a table do the same work in turns, each in a process of its own; medians of
   several turns. CPU seconds are those of all threads of the process.
 - In italics: a limit, the same bytes read from memory or from files and nothing done with them."""
+STRAIGHT, FREQUENT = "fewpass train, straight from the file", "fewpass, columns by frequency"
+#: A dozen tasks in plain words: each with its contest, our entrant, the peer, and the measure.
+IN_SHORT = (
+    (
+        "a click log of 6 GB to a model",
+        "file-to-model clicks 6000 MB",
+        STRAIGHT,
+        "Vowpal Wabbit",
+        "wall_s",
+    ),
+    (
+        "a click log of 60 MB to a model",
+        "file-to-model clicks 60 MB",
+        STRAIGHT,
+        "Vowpal Wabbit",
+        "wall_s",
+    ),
+    (
+        "CSV of 5.5 GB to a model",
+        "file-to-model CSV 6000 MB",
+        STRAIGHT,
+        "polars, SGDClassifier",
+        "wall_s",
+    ),
+    (
+        "Parquet of 3.5 GB to a model",
+        "file-to-model Parquet 6000 MB",
+        STRAIGHT,
+        "dask-ml Incremental",
+        "wall_s",
+    ),
+    (
+        "one pass over 100,000 rows of 2,000 numbers",
+        "one-pass D2 logistic",
+        "fewpass",
+        "scikit-learn, averaged",
+        "cpu_s",
+    ),
+    (
+        "one pass over 700,000 rows of words",
+        "one-pass S1 logistic",
+        FREQUENT,
+        "scikit-learn, averaged",
+        "cpu_s",
+    ),
+    (
+        "one pass from disk, more rows than memory",
+        "streaming D2 cold",
+        "fewpass",
+        "dask-ml Incremental",
+        "wall_s",
+    ),
+    ("reading 700,000 rows of LIBSVM text", "reading LIBSVM", "fewpass", "scikit-learn", "cpu_s"),
+    (
+        "105 classes of text, one against the rest",
+        "classes sector",
+        "fewpass, sdca",
+        "LIBLINEAR (LinearSVC)",
+        "cpu_s",
+    ),
+    (
+        "all 10 classes of mnist at once, certified",
+        "softmax mnist 0.0001",
+        "fewpass, psdca",
+        "scikit-learn lbfgs",
+        "cpu_s",
+    ),
+    (
+        "an l1 penalty on text, certified",
+        "l1 imdb-raw 0.01 0.0001",
+        "fewpass, newton",
+        "LIBLINEAR -s 6",
+        "cpu_s",
+    ),
+    (
+        "an l1 penalty on 300 columns, certified",
+        "l1 w8a 0.01 0.0001",
+        "fewpass, newton",
+        "LIBLINEAR -s 6",
+        "cpu_s",
+    ),
+)
 CHAIN = (
     "at d = 54 a step is a chain: the dot product, the slope (for the logistic loss an exponential "
     "and a division), the weights, each waiting for the one before. The same 64 rows again and "

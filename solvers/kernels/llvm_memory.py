@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fewpass.solvers.kernels.llvm import Lanes
+from fewpass.solvers.kernels.llvm import Lanes, lanes_of
 
 ir = cgutils.ir
 
@@ -21,9 +21,10 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: A
     return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
 
 
-def _vector_of(context: Any, V: Any, kind: Lanes) -> Any:
-    """Return the vector type with the element type of an array."""
-    return ir.VectorType(context.get_value_type(V.dtype), kind.width)
+def _vector_of(context: Any, V: Any, kind: Any) -> Any:
+    """Return the vector type with the element type of an array, or that type for one number."""
+    element = context.get_value_type(V.dtype)
+    return ir.VectorType(element, kind.width) if isinstance(kind, Lanes) else element
 
 
 def _as_float64(builder: Any, vector: Any, to: Any) -> Any:
@@ -33,7 +34,7 @@ def _as_float64(builder: Any, vector: Any, to: Any) -> Any:
 @intrinsic  # type: ignore[untyped-decorator]
 def load(_typing: Any, V: Any, place: Any, how: Any) -> Any:
     """Return V[place:] as lanes; V may be of float32."""
-    kind = Lanes(how.instance_class._field_defaults["width"])
+    kind = lanes_of(how)
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         vector = _vector_of(context, V, kind)

@@ -26,8 +26,6 @@ section 3a.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import FUSED, by_type, part_of_kernels
@@ -52,18 +50,11 @@ G_START = 1e-3  # times the mean square of a first slope
 #: interleaved models (interleaved.py) there is one of each number per model.
 RECORD = 8
 W, U, G, INVERSE_SHARE, INVERSE_SCALE = 0, 2, 4, 6, 7
+COLUMNS = RECORD + 2  # with averaged SGD's two, of several models side by side
 SCRATCH = 4  # scratch numbers per value between the two visits of a step: D e x and e of both
 MOST_G = 1e300  # beyond it steps are negligible; an infinite G would give NaN
 
 Records = Vector  # all columns' numbers end to end, the constant column's last
-
-
-class RecordLayout(NamedTuple):
-    """Positions of records."""
-
-    first: int  # of the first column
-    step: int  # distance of columns
-    constant: int  # of the constant column
 
 
 @by_type
@@ -73,22 +64,22 @@ def longest(rows: Rows, order: Order) -> int:  # type: ignore[empty-body]
 
 @by_type
 def predict(  # type: ignore[empty-body]
-    rows: Rows, i: int, V: Records, place: RecordLayout, how: LaneWidth
+    rows: Rows, i: int, V: Records, step: int, how: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
-    """Return x_i . w and x_i . u of both learners."""
+    """Return x_i . w and x_i . u of both learners; records lie `step` numbers apart."""
 
 
 @by_type
 def count_slopes(  # type: ignore[empty-body]
     rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number, V: Records,
-    place: RecordLayout, scratch: Vector, how: LaneWidth,
+    step: int, scratch: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     """Add the row's squared slopes to G; return a and q, and store D e x and e of each value."""
 
 
 @by_type
 def move(
-    rows: Rows, i: int, g: LaneVector, mass: float, V: Records, place: RecordLayout,
+    rows: Rows, i: int, g: LaneVector, mass: float, V: Records, step: int,
     scratch: Vector, how: LaneWidth,
 ) -> None:  # fmt: skip
     """Take the step of row i."""
@@ -146,12 +137,12 @@ def _(rows: SparseRows, order: Order) -> int:
 
 @predict.register(DenseRows, fastmath=FUSED)
 def _(
-    rows: DenseRows, i: int, V: Records, place: RecordLayout, how: LaneWidth
+    rows: DenseRows, i: int, V: Records, step: int, how: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
     L = half(how)
     last, average = broadcast(0.0, how), broadcast(0.0, how)
     for j in range(rows.X.shape[1]):
-        x, at = np.float64(rows.X[i, j]), place.first + place.step * j
+        x, at = np.float64(rows.X[i, j]), step * j
         last = fma(x, load(V, at + W * L, how), last)
         average = fma(x, load(V, at + U * L, how), average)
     return last, average
@@ -159,12 +150,12 @@ def _(
 
 @predict.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: SparseRows, i: int, V: Records, place: RecordLayout, how: LaneWidth
+    rows: SparseRows, i: int, V: Records, step: int, how: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
     L = half(how)
     last, average = broadcast(0.0, how), broadcast(0.0, how)
     for n in positions(rows, i):
-        x, at = np.float64(rows.data[n]), place.first + place.step * np.int64(rows.indices[n])
+        x, at = np.float64(rows.data[n]), step * np.int64(rows.indices[n])
         last = fma(x, load(V, at + W * L, how), last)
         average = fma(x, load(V, at + U * L, how), average)
     return last, average
@@ -176,15 +167,13 @@ def _(
 @count_slopes.register(DenseRows, fastmath=FUSED)
 def _(
     rows: DenseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
-    V: Records, place: RecordLayout, scratch: Vector, how: LaneWidth,
+    V: Records, step: int, scratch: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
     for j in range(rows.X.shape[1]):
         x = np.float64(rows.X[i, j])
         if x != 0.0:
-            da, dq = count_slope(
-                x, g0, eta, root_n, lam, V, place.first + place.step * j, scratch, j, how
-            )
+            da, dq = count_slope(x, g0, eta, root_n, lam, V, step * j, scratch, j, how)
             a, q = a + da, q + dq
     return a, q
 
@@ -192,12 +181,12 @@ def _(
 @count_slopes.register(SparseRows, fastmath=FUSED)
 def _(
     rows: SparseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
-    V: Records, place: RecordLayout, scratch: Vector, how: LaneWidth,
+    V: Records, step: int, scratch: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
     first = rows.indptr[i]
     for n in positions(rows, i):
-        x, at = np.float64(rows.data[n]), place.first + place.step * np.int64(rows.indices[n])
+        x, at = np.float64(rows.data[n]), step * np.int64(rows.indices[n])
         if x != 0.0:
             da, dq = count_slope(x, g0, eta, root_n, lam, V, at, scratch, np.int64(n) - first, how)
             a, q = a + da, q + dq
@@ -206,21 +195,21 @@ def _(
 
 @move.register(DenseRows, fastmath=FUSED)
 def _(
-    rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, place: RecordLayout,
+    rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, step: int,
     scratch: Vector, how: LaneWidth,
 ) -> None:  # fmt: skip
     for j in range(rows.X.shape[1]):
         if rows.X[i, j] != 0.0:
-            move_at(g, mass, V, place.first + place.step * j, scratch, j, how)
+            move_at(g, mass, V, step * j, scratch, j, how)
 
 
 @move.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, place: RecordLayout,
+    rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, step: int,
     scratch: Vector, how: LaneWidth,
 ) -> None:  # fmt: skip
     first = rows.indptr[i]
     for n in positions(rows, i):
         if rows.data[n] != 0.0:
-            at = place.first + place.step * np.int64(rows.indices[n])
+            at = step * np.int64(rows.indices[n])
             move_at(g, mass, V, at, scratch, np.int64(n) - first, how)

@@ -44,7 +44,6 @@ from fewpass.solvers.onepass.leaving import (
     rows_to_look,
 )
 from fewpass.solvers.onepass.onepass_interleaved import (
-    EMPTY,
     fill_lanes,
     fit_together,
     looking_at,
@@ -63,7 +62,6 @@ from fewpass.solvers.onepass.onepass_state import (
     leading_output,
     output_weights,
     pace_of,
-    squares_of_weights,
     with_choice,
 )
 from fewpass.solvers.onepass.streaming_newton import (
@@ -94,6 +92,7 @@ from fewpass.solvers.protocol import (
 )
 from fewpass.solvers.sgd.averaged_sgd import Asgd, loss_of_zero
 from fewpass.solvers.sgd.averaged_state import SgdState, scale_intercept
+from fewpass.solvers.tasks import EMPTY
 
 SGD = Asgd()
 PIECE = 2048  # rows between changes of the output whose losses are reported
@@ -249,23 +248,8 @@ class Onepass(Method):
         report: ReportLosses = ignore_losses,
     ) -> OnepassState:  # fmt: skip
         """Visit the rows of a block, and update the choice of the output."""
-        problem, block = from_level(problem, block)
-        if state.values_per_row == 0.0:
-            state = begun(problem, stats, state, block)
-        own, state, length = prepared(problem, stats, state, block)
-        for part in sections(stats.stream_rows, len(block.order)):
-            end = part.start
-            while end < part.stop:
-                piece, looks = next_piece(end, part.stop, rows_to_look(stats, state))
-                end, rows = piece.stop, block._replace(order=block.order[piece])
-                state = visited(problem, own, stats, state, rows)
-                if looks:
-                    shown, squares = as_shown(state, length), squares_of_weights(state)
-                    state = looked(problem, stats, state, shown, squares)
-                elif end % PIECE == 0:
-                    state = state._replace(chosen=leading_output(state))
-            report(part.stop, state.progressive.reported)
-        return with_choice(problem, as_shown(state, length))
+        (moved,) = stepped([problem], stats, [state], EMPTY, block, [-1], report)
+        return moved
 
     def step_interleaved(
         self,
@@ -280,36 +264,50 @@ class Onepass(Method):
     ) -> list[OnepassState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         L = lanes_for(len(models)).width
-        moved = [from_level(problem, block) for problem in problems]
-        problems, block = [one[0] for one in moved], moved[0][1]  # of numbers one level
-        seen = [block._replace(y=as_sides(block.y, label)) for label in labels]
         states = [looking_at(state, W, k, L) for k, state in enumerate(models)]
-        if states[0].values_per_row == 0.0:
-            new = zip(problems, states, seen, strict=True)
-            states = [begun(problem, stats, state, own) for problem, state, own in new]
-            fill_lanes(W, len(models), L)
-        going = zip(problems, states, seen, strict=True)
-        ready = [prepared(problem, stats, state, own) for problem, state, own in going]
-        owns, states, lengths = (list(each) for each in zip(*ready, strict=True))
-        for part in sections(stats.stream_rows, len(block.order)):  # rounds as one model does
-            end = part.start
-            while end < part.stop:
-                look = min(rows_to_look(stats, state) for state in states)
-                piece, looks = next_piece(end, part.stop, look)
-                end, rows = piece.stop, block._replace(order=block.order[piece])
-                states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
-                if looks:
-                    states = looked_each(problems, stats, states, lengths, W)
-                elif end % PIECE == 0:
-                    states = [state._replace(chosen=leading_output(state)) for state in states]
-            report(part.stop, reported_together(states))
+        moved = stepped(problems, stats, states, W, block, labels, report)
+        return [with_numbers_of(state, EMPTY) for state in moved]
+
+
+def stepped(
+    problems: list[Problem], stats: ProblemStats, states: list[OnepassState],
+    W: NDArray[np.float64], block: Block, labels: list[int], report: ReportLosses,
+) -> list[OnepassState]:  # fmt: skip
+    """Visit the rows of a block with models interleaved in W, or with one; choose their outputs."""
+    moved = [from_level(problem, block) for problem in problems]
+    problems, block = [one[0] for one in moved], moved[0][1]  # of numbers one level
+    seen = [block._replace(y=as_sides(block.y, label)) for label in labels]
+    if states[0].values_per_row == 0.0:
+        new = zip(problems, states, seen, strict=True)
+        states = [begun(problem, stats, state, own) for problem, state, own in new]
+        fill_lanes(W, len(states), lanes_for(len(states)).width)
+    going = zip(problems, states, seen, strict=True)
+    ready = [prepared(problem, stats, state, own) for problem, state, own in going]
+    owns, states, lengths = (list(each) for each in zip(*ready, strict=True))
+    for part in sections(stats.stream_rows, len(block.order)):
+        end = part.start
+        while end < part.stop:
+            look = min(rows_to_look(stats, state) for state in states)
+            piece, looks = next_piece(end, part.stop, look)
+            end, rows = piece.stop, block._replace(order=block.order[piece])
+            states = (
+                visited_interleaved(problems, owns, stats, states, W, labels, rows)
+                if len(W)
+                else [visited(problems[0], owns[0], stats, states[0], rows)]
+            )
+            if looks:
+                states = looked_each(problems, stats, states, lengths, W)
+            elif end % PIECE == 0:
+                states = [state._replace(chosen=leading_output(state)) for state in states]
+        report(part.stop, reported_together(states))
+    if len(states) > 1:
         for state in states:
             clear_left(state)
-        each = zip(problems, states, lengths, squares_of_each(states, W), strict=True)
-        return [
-            with_numbers_of(with_choice(problem, as_shown(state, length), squares), EMPTY)
-            for problem, state, length, squares in each
-        ]
+    each = zip(problems, states, lengths, squares_of_each(states, W), strict=True)
+    return [
+        with_choice(problem, as_shown(state, length), squares)
+        for problem, state, length, squares in each
+    ]
 
 
 def as_shown(state: OnepassState, length: float) -> OnepassState:

@@ -7,7 +7,15 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.rows import Rows, lies_for_sparse_rows, prefetch_row
-from fewpass.solvers.kernels.shapes import Order, PerRow, Truth, Vector
+from fewpass.solvers.kernels.shapes import (
+    LaneVector,
+    Number,
+    Order,
+    PerRow,
+    SideBySide,
+    Truth,
+    Vector,
+)
 from fewpass.solvers.kernels.simd.interleaved import (
     AllGroups,
     EndToEnd,
@@ -28,13 +36,13 @@ from fewpass.solvers.kernels.simd.lanes import (
     Two,
     any_lane,
     broadcast,
+    half,
     load,
     store,
     where,
 )
-from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Loss, Problem, from_level, value
-from fewpass.solvers.onepass.adagrad import ETAS, RECORD, SCRATCH, RecordLayout, longest
+from fewpass.solvers.onepass.adagrad import COLUMNS, ETAS, RECORD, SCRATCH, longest
 from fewpass.solvers.onepass.adagrad import U as AVERAGES
 from fewpass.solvers.onepass.adagrad import W as LAST_WEIGHTS
 from fewpass.solvers.onepass.onepass_state import (
@@ -42,6 +50,7 @@ from fewpass.solvers.onepass.onepass_state import (
     WeightSquares,
     inverse_mass,
     sgd_factors,
+    squares_of_weights,
 )
 from fewpass.solvers.onepass.visit import (
     ASGD,
@@ -57,38 +66,31 @@ from fewpass.solvers.onepass.visit import (
 )
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block
-from fewpass.solvers.sgd.averaged_state import SOUGHT, Average, Iterate, SgdState
-from fewpass.solvers.sgd.interleaved_steps import (
-    DIVERGED,
-    NUMBERS,
-    SCALARS,
-    as_scalars,
-    flush_lanes,
-    load_scalars,
-    problem_and_step,
-    sgd_numbers,
-    store_scalars,
-    with_scalars,
-)
-from fewpass.solvers.sgd.schedule import Schedule
+from fewpass.solvers.sgd.averaged_state import SOUGHT, SgdState
+from fewpass.solvers.sgd.schedule import Schedule, step_size
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,
-    StepScalars,
+    InCommon,
+    SgdModel,
+    as_scalars,
     average,
+    fixed_numbers,
+    of_those,
+    read_numbers,
+    read_scalars,
     row_step,
+    settle,
     square_of,
+    with_scalars,
+    write_scalars,
 )
 
-COLUMNS = RECORD + 2  # numbers of a column: AdaGrad's record, and averaged SGD's two
-#: Numbers of each model in `about`, two for its two AdaGrad learners; see interleaved_steps.py.
-ABOUT = 10
 SQUARES = 2 * ASGD + 1
 TWICE: dict[type[LaneWidth], LaneWidth] = {Two: Four(), Four: Eight(), Eight: Sixteen()}
 #: Largest memory of interleaved models: beyond it, what every column costs at each look, and when
 #: models are interleaved and unpacked, is more than their steps side by side save.
 MOST_BYTES = 48 << 20
-LAM, LAM_B, STEP, LABEL, LEVEL = range(0, ABOUT, 2)
 
 
 def fit_together(states: list[OnepassState]) -> bool:
@@ -110,9 +112,6 @@ def with_numbers_of(state: OnepassState, W: NDArray[np.float64]) -> OnepassState
     """Return the state with these numbers per column."""
     columns, both = np.ascontiguousarray(W[:, :RECORD]), np.ascontiguousarray(W[:-1, RECORD:])
     return state._replace(columns=columns, sgd=state.sgd._replace(W=both))
-
-
-EMPTY = np.empty((0, 0))
 
 
 def looking_at(state: OnepassState, W: NDArray[np.float64], k: int, L: int) -> OnepassState:
@@ -146,103 +145,130 @@ def walk_interleaved(
     losses and the state of averaged SGD.
     """
     first, how = states[0], lanes_for(len(states))
-    twice = TWICE[type(how)]
-    about = [
-        (
-            *(p.lam, p.lam, p.lam_b, p.lam_b),
-            *(s.unit * eta for eta in ETAS),
-            *(label, label, s.level, s.level),
-        )
-        for p, s, label in zip(problems, states, labels, strict=True)
+    models = [
+        SgdModel(own, schedule, state.sgd, label)
+        for own, schedule, state, label in zip(owns, schedules, states, labels, strict=True)
     ]
-    of_sgd = sgd_numbers(owns, schedules, [s.sgd for s in states])
-    losses = in_lanes([s.progressive.sums.reshape(-1).tolist() for s in states], how)
-    scalars = in_lanes([as_scalars(s.sgd) for s in states], how)
-    t, mass = visit_interleaved(
-        W, losses, scalars, Clock(first.t, first.mass), pace, problems[0].loss,
-        problems[0].intercept, in_lanes(about, how), in_lanes(of_sgd, how), first.sgd.t0,
-        schedules[0].c, least, how, twice, *block[:4],
-    )  # fmt: skip
+    common = InCommon(problems[0].loss, schedules[0].c, least, first.sgd.t0)
+    numbers, losses, scalars = (
+        in_lanes(each, how).reshape(len(W), -1)
+        for each in (
+            [adagrad_numbers(*own) for own in zip(problems, states, models, strict=True)],
+            [state.progressive.sums.reshape(-1).tolist() for state in states],
+            [as_scalars(state.sgd) for state in states],
+        )
+    )
+    for g, own in enumerate(W):
+        t, mass = visit_interleaved(
+            own, losses[g], scalars[g], numbers[g], problems[0].intercept,
+            Clock(first.t, first.mass), pace, common, how, TWICE[type(how)], *block[:4],
+        )  # fmt: skip
     sums = [np.reshape(each, (2, OUTPUTS)) for each in out_of_lanes(losses, len(states), how)]
     moved = out_of_lanes(scalars, len(states), how)
     sgd = [with_scalars(state.sgd, t, q) for state, q in zip(states, moved, strict=True)]
     return Clock(t, mass), sums, sgd
 
 
+def adagrad_numbers(problem: Problem, state: OnepassState, model: SgdModel) -> list[float]:
+    """Return the numbers of a model that stay, as visit_interleaved takes them."""
+    pairs = problem.lam, problem.lam_b, model.label, state.level
+    lam, lam_b, label, level = ((number, number) for number in pairs)
+    steps = (state.unit * eta for eta in ETAS)
+    return [*lam, *lam_b, *steps, *label, *level, *fixed_numbers(model)]
+
+
+@part_of_kernels
+def read_adagrad(
+    V: Vector, loss: Loss, intercept: float, how: LaneWidth
+) -> tuple[Problem, LaneVector, LaneVector]:
+    """Return problem, steps and labels of both AdaGrad learners of a group's models."""
+    L = half(how)
+    moved = from_level(loss, load(V, 8 * L, how))
+    problem = Problem(moved, L2(load(V, 0, how)), intercept, load(V, 2 * L, how), 0.0)
+    return problem, load(V, 4 * L, how), load(V, 6 * L, how)
+
+
 @kernel
 def visit_interleaved(
-    W: AllGroups, losses: EndToEnd, scalars: EndToEnd, clock: Clock, pace: StepConstants,
-    loss: Loss, intercept: float, about: EndToEnd, of_sgd: EndToEnd, t0: int, c: float,
-    least: float, how: LaneWidth, twice: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
+    W: SideBySide, losses: Vector,
+    scalars: Vector, numbers: Vector, intercept: float, clock: Clock, pace: StepConstants,
+    common: InCommon, how: LaneWidth, twice: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
     order: Order,
 ) -> tuple[int, float]:  # fmt: skip
-    """visit_rows for models in lanes, all at one row; W, losses and scalars change in place.
+    """visit_rows for a group of models in lanes, all at one row; returns t and mass.
 
-    For every model W has ten numbers per column, `losses` the ten of visit_rows, `scalars` the
-    scalars of averaged SGD, `about` lam, lam_b, step, label and level of both AdaGrad learners, and
-    `of_sgd` the `numbers` of visit_interleaved in sgd/.  Returns t and mass.
+    Parameters
+    ----------
+    W
+        The columns' records, then averaged SGD's vectors, (d + 1, 10 lanes), changed in place.
+    losses
+        Of each model the late-weighted sums of the outputs' losses before the steps, then the plain
+        ones, changed in place.  AdaGrad rests where they are `LEFT`.
+    scalars
+        Of averaged SGD, see steps.py, changed in place; a model stops after divergence.
+    numbers
+        Of each model lam, lam_b, step, label and level of both AdaGrad learners, then those of
+        averaged SGD, see steps.py.
+    common
+        Of averaged SGD.
+    how, twice
+        Lanes of the group, and twice as many.
     """
-    (t, mass), (horizon, root_n) = clock, pace
-    L, V, last = how.width, W.reshape(-1), order.shape[0] - 1
-    groups, columns, width = W.shape
-    most = longest(rows, order)
+    (t, mass), (horizon, root_n), (loss, c, least, t0) = clock, pace, common
+    L, last, V = how.width, order.shape[0] - 1, W.reshape(-1)
+    step, place = W.shape[1], RECORD * L
+    adagrad, most = any_lane(load(losses, LAST * L, how) < LEFT), longest(rows, order)
     scratch = np.empty(SCRATCH * L * (most + 1))
+    of_adagrad, etas, labels = read_adagrad(numbers, loss, intercept, twice)
+    loss_of_one = from_level(loss, load(numbers, 8 * L, how))
+    problem, schedule, gamma0, label = read_numbers(numbers[10 * L :], loss_of_one, c, how)
+    at = read_scalars(scalars, how)
     for r in range(last + 1):
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
         t += 1
-        share, square = late_weight(t, horizon), square_of(loss, rows, i)
-        for g in range(groups):
-            start = g * columns * width
-            mine = ABOUT * L * g
-            lam, lam_b = load(about, mine + LAM * L, twice), load(about, mine + LAM_B * L, twice)
-            of_adagrad = from_level(loss, load(about, mine + LEVEL * L, twice))
-            of_average = from_level(loss, load(about, mine + LEVEL * L, how))
-            if any_lane(load(losses, (2 * OUTPUTS * g + LAST) * L, how) < LEFT):
-                learn(
-                    rows, i, targets_of(load(about, mine + LABEL * L, twice), y[i]), weight[i],
-                    share, Problem(of_adagrad, L2(lam), intercept, lam_b, 0.0),
-                    load(about, mine + STEP * L, twice), root_n, mass, V,
-                    RecordLayout(start, width, start + width * (columns - 1)), losses,
-                    2 * OUTPUTS * L * g, scratch, most, twice,
-                )  # fmt: skip
-
-            problem, gamma = problem_and_step(of_sgd, NUMBERS * L * g, of_average, c, t, how)
-            target, first = targets_of(load(about, mine + LABEL * L, how), y[i]), SCALARS * L * g
-            place = start + RECORD * L
-            at = load_scalars(scalars, first, how)
-            alive = at.monitor.diverged <= 0.0
-            if not any_lane(alive):
-                continue
-            s, s_bar = dot_both_lanes(rows, i, V, width, place, how)
-            p = sgd_prediction(at, problem, t, t0, s, s_bar)
-            monitor_alive(
-                losses, (2 * OUTPUTS * g + ASGD) * L, alive, weight[i], share,
-                value(of_average, p, target), how,
+        share = late_weight(t, horizon)
+        if adagrad:
+            learn(
+                rows, i, targets_of(labels, y[i]), weight[i], share, of_adagrad, etas, root_n, mass,
+                V, step, losses, scratch, most, twice,
             )  # fmt: skip
-            moved, k = row_step(at, problem, least, gamma, t, target, weight[i], s, square)
-            at = of_those(alive, moved, at)
-            alive = at.monitor.diverged <= 0.0
-            k = where(alive, k, 0.0)
-            if t <= t0 + 1:
-                add_lanes(rows, i, -k, V, width, place, (next_row, place), how)
-            else:
-                both = where(alive, at.bar.tau * k, 0.0)
-                add_both_lanes(rows, i, -k, both, V, width, place, (next_row, place), how)
-            at = of_those(alive, average(at, t, t0), at)
-            store_scalars(scalars, first, L, at)
-            if t == t0 + 1:  # bar <- theta
-                for lane in range(L):
-                    if scalars[first + DIVERGED * L + lane] == 0.0:
-                        W[g, :, (COLUMNS - 1) * L + lane] = 0.0
-            if any_lane(at.theta.alpha > FLUSH_ABOVE) or any_lane(at.bar.beta > FLUSH_BETA_ABOVE):
-                flush_lanes(W[g, :, RECORD * L :], L, scalars, first)
         mass += share
+
+        alive = at.monitor.diverged <= 0.0
+        if not any_lane(alive):
+            continue
+        s, s_bar = dot_both_lanes(rows, i, V, step, place, how)
+        target, square, gamma = (
+            targets_of(label, y[i]), square_of(loss, rows, i), step_size(schedule, gamma0, t),
+        )  # fmt: skip
+        p = sgd_prediction(at, problem, t, t0, s, s_bar)
+        count_alive(losses, alive, weight[i], share, value(loss_of_one, p, target), how)
+        moved, k = row_step(at, problem, least, gamma, t, target, weight[i], s, square)
+        at = of_those(alive, moved, at)
+        alive = at.monitor.diverged <= 0.0
+        if not any_lane(alive):
+            continue
+        k = where(alive, k, 0.0)
+        if t <= t0 + 1:
+            add_lanes(rows, i, -k, V, step, place, (next_row, place), how)
+        else:
+            later = where(alive, at.bar.tau * k, 0.0)
+            add_both_lanes(rows, i, -k, later, V, step, place, (next_row, place), how)
+        at = of_those(alive, average(at, t, t0), at)
+        flushes = any_lane(at.theta.alpha > FLUSH_ABOVE) or any_lane(at.bar.beta > FLUSH_BETA_ABOVE)
+        if flushes or t == t0 + 1:
+            write_scalars(scalars, at, how)
+            settle(W, place, scalars, L, t == t0 + 1)
+            at = read_scalars(scalars, how)
+    write_scalars(scalars, at, how)
     return t, mass
 
 
 def squares_of_each(states: list[OnepassState], W: NDArray[np.float64]) -> list[WeightSquares]:
-    """Return the squares of every model's weights, which are interleaved in W."""
+    """Return the squares of every model's weights, which are interleaved in W; or of one's."""
+    if len(W) == 0:
+        return [squares_of_weights(state) for state in states]
     how, per_mass = lanes_for(len(states)), inverse_mass(states[0])
     factors = in_lanes([sgd_factors(state.sgd) for state in states], how)
     sums = squares_in_lanes(W, per_mass, factors, how, TWICE[type(how)])
@@ -284,32 +310,11 @@ def squares_in_lanes(
 
 
 @part_of_kernels
-def monitor_alive(
-    losses: Vector, first: int, alive: Truth, c: float, share: float, loss: Vector, how: LaneWidth
+def count_alive(
+    losses: Vector, alive: Truth, c: float, share: float, loss: Number, how: LaneWidth
 ) -> None:
-    """Add the losses of an output, for models whose averaged SGD has not diverged."""
+    """Add averaged SGD's losses of models that have not diverged."""
     loss, L = bounded_loss(c, loss), how.width
-    before, plain = load(losses, first, how), load(losses, first + OUTPUTS * L, how)
-    store(losses, first, where(alive, before + share * loss, before))
-    store(losses, first + OUTPUTS * L, where(alive, plain + loss, plain))
-
-
-@part_of_kernels
-def of_those(alive: Truth, new: StepScalars, old: StepScalars) -> StepScalars:
-    """Return the new scalars of models that are alive, the old ones of others."""
-    theta = Iterate(
-        where(alive, new.theta.b, old.theta.b), where(alive, new.theta.alpha, old.theta.alpha)
-    )
-    bar = Average(
-        where(alive, new.bar.b, old.bar.b),
-        where(alive, new.bar.tau, old.bar.tau),
-        where(alive, new.bar.beta, old.bar.beta),
-    )
-    monitor = LossMonitor(
-        where(alive, new.monitor.n_monitored, old.monitor.n_monitored),
-        where(alive, new.monitor.loss_sum, old.monitor.loss_sum),
-        where(alive, new.monitor.loss, old.monitor.loss),
-        where(alive, new.monitor.reference_loss, old.monitor.reference_loss),
-        where(alive, new.monitor.diverged, old.monitor.diverged),
-    )
-    return StepScalars(theta, where(alive, new.inverse, old.inverse), bar, monitor)
+    late, plain = load(losses, ASGD * L, how), load(losses, (OUTPUTS + ASGD) * L, how)
+    store(losses, ASGD * L, where(alive, late + share * loss, late))
+    store(losses, (OUTPUTS + ASGD) * L, where(alive, plain + loss, plain))

@@ -27,7 +27,6 @@ from fewpass.solvers.losses import Problem, counted_slope, value
 from fewpass.solvers.onepass.adagrad import (
     RECORD,
     SCRATCH,
-    RecordLayout,
     U,
     W,
     count_slope,
@@ -105,12 +104,11 @@ def count_loss(losses: Vector, output: int, c: float, share: float, loss: float)
 
 @part_of_kernels
 def monitor_both(
-    losses: Vector, first: int, output: int, c: float, share: float, loss: LaneVector,
-    how: LaneWidth,
-) -> None:  # fmt: skip
-    """Add the losses of two adjacent outputs; `first` is the start of their models' sums."""
+    losses: Vector, output: int, c: float, share: float, loss: LaneVector, how: LaneWidth
+) -> None:
+    """Add the losses of two adjacent outputs, late-weighted and plain."""
     loss, L = bounded_loss(c, loss), half(how)
-    late_at, at = first + output * L, first + (OUTPUTS + output) * L
+    late_at, at = output * L, (OUTPUTS + output) * L
     store(losses, late_at, fma(share, loss, load(losses, late_at, how)))
     store(losses, at, loss + load(losses, at, how))
 
@@ -118,8 +116,8 @@ def monitor_both(
 @part_of_kernels
 def learn(
     rows: Rows, i: int, target: Number, c: float, share: float, problem: Problem, etas: LaneVector,
-    root_n: float, mass: float, V: Vector, place: RecordLayout, losses: Vector, first: int,
-    scratch: Vector, most: int, how: LaneWidth,
+    root_n: float, mass: float, V: Vector, step: int, losses: Vector, scratch: Vector,
+    most: int, how: LaneWidth,
 ) -> None:  # fmt: skip
     """Predict row i by both AdaGrad learners, of all models, and take their steps.
 
@@ -127,29 +125,29 @@ def learn(
     """
     loss, lam = problem.loss, strength(problem.penalty)
     intercept, lam_b = problem.intercept, problem.lam_b
-    L, constant = half(how), place.constant
-    p, average_u = predict(rows, i, V, place, how)
+    L, constant = half(how), V.shape[0] - step
+    p, average_u = predict(rows, i, V, step, how)
     p += intercept * load(V, constant + W * L, how)
     average_u += intercept * load(V, constant + U * L, how)
     p_bar = p + average_u * (1.0 / mass if mass > 0.0 else 0.0)
-    monitor_both(losses, first, LAST, c, share, value(loss, p, target), how)
-    monitor_both(losses, first, POLY, c, share, value(loss, p_bar, target), how)
+    monitor_both(losses, LAST, c, share, value(loss, p, target), how)
+    monitor_both(losses, POLY, c, share, value(loss, p_bar, target), how)
 
     g0 = c * counted_slope(loss, p, target)
-    a, q = count_slopes(rows, i, g0, etas, root_n, lam, V, place, scratch, how)
+    a, q = count_slopes(rows, i, g0, etas, root_n, lam, V, step, scratch, how)
     if intercept != 0.0:
         da, dq = count_slope(intercept, g0, etas, root_n, lam_b, V, constant, scratch, most, how)
         a, q = a + da, q + dq
     g = implicit_slope(loss, c, a, q, target)
-    move(rows, i, g, mass, V, place, scratch, how)
+    move(rows, i, g, mass, V, step, scratch, how)
     if intercept != 0.0:
         move_at(g, mass, V, constant, scratch, most, how)
 
 
 @part_of_kernels
 def sgd_prediction(
-    at: StepScalars, problem: Problem, t: int, t0: int, s: float, s_bar: float
-) -> float:
+    at: StepScalars, problem: Problem, t: int, t0: int, s: Number, s_bar: Number
+) -> Number:
     """Return the prediction of averaged SGD for row t: bar . x, or theta . x before averaging."""
     b, tau, beta = at.bar
     if t - 1 > t0:
@@ -173,8 +171,7 @@ def visit_rows(
     """
     loss, adagrad = problem.loss, losses[LAST] < LEFT
     (t, mass), (horizon, root_n) = clock, pace
-    place, last = RecordLayout(0, RECORD, V.shape[0] - RECORD), order.shape[0] - 1
-    most = longest(rows, order)
+    most, last = longest(rows, order), order.shape[0] - 1
     scratch, etas = np.empty(SCRATCH * (most + 1)), load(eta, 0, how)
     at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, with_float_counts(sgd.monitor))
     for r in range(last + 1):
@@ -185,8 +182,8 @@ def visit_rows(
         if adagrad:
             prefetch_columns(rows, next_row, V, RECORD)
             learn(
-                rows, i, target, c, share, problem, etas, root_n, mass, V, place, losses, 0,
-                scratch, most, how,
+                rows, i, target, c, share, problem, etas, root_n, mass, V, RECORD, losses, scratch,
+                most, how,
             )  # fmt: skip
         mass += share
 

@@ -65,9 +65,8 @@ from fewpass.solvers.sgd.averaged_state import (
 )
 from fewpass.solvers.sgd.averaging_start import SOONEST, seek_start
 from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS, calibrate
-from fewpass.solvers.sgd.interleaved_steps import at_one_row, walk_interleaved
 from fewpass.solvers.sgd.schedule import Schedule
-from fewpass.solvers.sgd.steps import visit_rows
+from fewpass.solvers.sgd.steps import SgdModel, visit_rows
 
 
 class Sgd(Method):
@@ -161,7 +160,8 @@ class Sgd(Method):
         if state.t0 == SOUGHT:
             latest = max(SOONEST, stats.stream_rows // 2)
             state, start = seek_start(state, schedule, problem, least, latest, block, ends, report)
-        state = visit_rows(state, schedule, problem, least, start, block, ends, report)
+        model = SgdModel(problem, schedule, state)
+        (state,) = visit_rows([model], [state.W], least, start, block, ends, report)
         return scale_intercept(state, length)
 
     def step_interleaved(
@@ -180,15 +180,15 @@ class Sgd(Method):
             self.prepared(problem, stats, state, block._replace(y=as_sides(block.y, label)))
             for problem, state, label in zip(problems, models, labels, strict=True)
         ]
-        own, states, lengths = zip(*ready, strict=True)
-        schedules = [self.schedule(problem) for problem in problems]
+        own = [
+            SgdModel(problem, self.schedule(problem), state, label)
+            for (problem, state, _), label in zip(ready, labels, strict=True)
+        ]
         least = loss_of_zero(problems[0], stats)
         ends = ends_of(stats.stream_rows, len(block.order), report)
-        stepped = walk_interleaved(
-            list(own), schedules, list(states), labels, least, W, block, ends, report
-        )
-        each = zip(stepped, lengths, strict=True)
-        return [scale_intercept(state, length) for state, length in each]
+        stepped = visit_rows(own, W, least, 0, block, ends, report)
+        each = zip(stepped, ready, strict=True)
+        return [scale_intercept(state, length) for state, (_, _, length) in each]
 
     def prepared(
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
@@ -273,6 +273,12 @@ class Asgd(Sgd):
             return self.average_from
         is_finite = stats.stream_rows != ENDLESS
         return int(float(self.average_from) * stats.stream_rows) if is_finite else TRIAL_ROWS
+
+
+def at_one_row(states: list[SgdState]) -> bool:
+    """Whether models can be interleaved: at the same row, and averaging from the same row."""
+    moments = {(state.t, state.t0) for state in states}
+    return len(moments) == 1 and states[0].t0 != SOUGHT
 
 
 def loss_of_zero(problem: Problem, stats: ProblemStats) -> float:

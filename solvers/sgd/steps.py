@@ -1,23 +1,26 @@
-"""The steps of averaged SGD for one model; interleaved_steps.py has several.
+"""The steps of averaged SGD (averaged_sgd.py): one text for one model and for several side by side.
 
-`row_step` and `average` are the algorithm (averaged_sgd.py), shared by both and by
-averaging_start.py; only the access to rows and weights differs.
+`how` says how many: One() steps a model, Eight() a group of eight, whose numbers and weights lie in
+lanes (interleaved.py).  Groups are stepped one after the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import (
-    Matrix,
     Number,
     Order,
     PerRow,
     SideBySide,
+    Truth,
+    Vector,
     WholeNumbers,
 )
 from fewpass.solvers.kernels.simd.fused_step import (
@@ -27,7 +30,15 @@ from fewpass.solvers.kernels.simd.fused_step import (
     put_back,
     skipping_pays,
 )
-from fewpass.solvers.kernels.simd.lanes import fma
+from fewpass.solvers.kernels.simd.interleaved import in_lanes, lanes_for, out_of_lanes, targets_of
+from fewpass.solvers.kernels.simd.lanes import (
+    LaneWidth,
+    any_lane,
+    fma,
+    load,
+    store,
+    where,
+)
 from fewpass.solvers.loss_monitor import (
     LISTEN_EVERY,
     LossMonitor,
@@ -39,13 +50,16 @@ from fewpass.solvers.loss_monitor import (
     with_integer_counts,
 )
 from fewpass.solvers.losses import Loss, Problem, sgd_slope, steps_exactly, value
-from fewpass.solvers.penalties import strength
+from fewpass.solvers.penalties import L2, strength
 from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.averaged_state import Average, Iterate, SgdState
 from fewpass.solvers.sgd.schedule import Schedule, step_size
 
 FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
 FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
+
+
+Curve = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]  # (ends, 2, lanes)
 
 
 class StepScalars(NamedTuple):
@@ -57,72 +71,200 @@ class StepScalars(NamedTuple):
     monitor: LossMonitor
 
 
-def visit_rows(
-    state: SgdState, schedule: Schedule, problem: Problem, least: float, start: int,
-    block: Block, ends: WholeNumbers, report: ReportLosses,
-) -> SgdState:  # fmt: skip
-    """Algorithm 1 over rows order[start:]; t0 is known, `least` is the mean loss of zero weights.
+class SgdModel(NamedTuple):
+    """A model to step; several at once are at the same row, and average from the same one."""
 
-    `report` is called with the losses after `ends` rows, those beyond `start`.
+    problem: Problem
+    schedule: Schedule
+    state: SgdState
+    label: int = -1  # the class that counts as +1, all others as -1; -1: targets unchanged
+
+
+class InCommon(NamedTuple):
+    """What models that are stepped at once share."""
+
+    loss: Loss
+    c: float  # power of the decay of steps
+    least: float  # mean loss of zero weights
+    t0: int  # averaging starts after it; not SOUGHT
+
+
+def visit_rows(
+    models: Sequence[SgdModel], W: Sequence[NDArray[np.float64]] | NDArray[np.float64],
+    least: float, start: int, block: Block, ends: WholeNumbers, report: ReportLosses,
+) -> list[SgdState]:  # fmt: skip
+    """Algorithm 1 over rows order[start:]; `least` is the mean loss of zero weights.
+
+    W are the weights of each group, (d, 2 lanes), which change in place.  `report` is called with
+    the losses of all models after `ends` rows, those beyond `start`.
     """
-    ends = ends[ends > start]
-    curve = np.zeros((len(ends), 2))
-    theta, bar, monitor, t = step_rows(
-        state.W, state.theta, state.bar, state.monitor, state.t, state.t0, state.gamma0, schedule,
-        problem, least, start, ends, curve, *block[:4],
-    )  # fmt: skip
-    for end, (seen, lost) in zip(ends.tolist(), curve.tolist(), strict=True):
-        if seen:
-            report(end, (seen, lost))
+    rows, y, weight, order = block[:4]
+    how, ends = lanes_for(len(models)), ends[ends > start]
+    first = models[0]
+    common = InCommon(first.problem.loss, first.schedule.c, least, first.state.t0)
+    scalars = in_lanes([as_scalars(model.state) for model in models], how).reshape(len(W), -1)
+    numbers = in_lanes([fixed_numbers(model) for model in models], how).reshape(len(W), -1)
+    curve, t = np.zeros((len(W), len(ends), 2, how.width)), [first.state.t] * len(W)
+    for g, own in enumerate(W):
+        t[g] = step_rows(
+            own, scalars[g], numbers[g], common, t[g], how, ends - start, curve[g],
+            rows, y, weight, order[start:],
+        )  # fmt: skip
+    curves = curve.transpose(1, 2, 0, 3).reshape(len(ends), 2, len(W) * how.width)
+    for end, (seen, lost) in zip(ends.tolist(), curves[:, :, : len(models)], strict=True):
+        if np.all(seen > 0.0):
+            report(end, (float(seen.sum()), float(lost.sum())))
+    moved = zip(models, out_of_lanes(scalars, len(models), how), strict=True)
+    return [
+        with_scalars(model.state, t[k // how.width], own) for k, (model, own) in enumerate(moved)
+    ]
+
+
+def as_scalars(state: SgdState) -> list[float]:
+    """Return the numbers of a model that steps change, as `read_scalars` takes them."""
+    return [*state.theta, 1.0 / state.theta.alpha, *state.bar, *with_float_counts(state.monitor)]
+
+
+def with_scalars(state: SgdState, t: int, numbers: Sequence[float]) -> SgdState:
+    """Return the state at row t with these numbers."""
+    theta, bar = Iterate(*numbers[:2]), Average(*numbers[3:6])
+    monitor = with_integer_counts(LossMonitor(*numbers[6:]))  # type: ignore[arg-type]
     return state._replace(theta=theta, bar=bar, monitor=monitor, t=t)
+
+
+def fixed_numbers(model: SgdModel) -> list[float]:
+    """Return the numbers of a model that stay, as `read_numbers` takes them."""
+    problem, schedule, state, label = model
+    return [problem.lam, *problem[2:], schedule.a, state.gamma0, label]
 
 
 @kernel
 def step_rows(
-    W: SideBySide, theta: Iterate, bar: Average, monitor: LossMonitor, t: int, t0: int,
-    gamma0: float, schedule: Schedule, problem: Problem, least: float, start: int,
-    ends: WholeNumbers, curve: Matrix, rows: Rows, y: PerRow, weight: PerRow, order: Order,
-) -> tuple[Iterate, Average, LossMonitor, int]:  # fmt: skip
-    """Take the steps; W changes in place.  Returns (theta, bar, monitor, t).
+    W: SideBySide, scalars: Vector, numbers: Vector, common: InCommon, t: int, how: LaneWidth,
+    ends: WholeNumbers, curve: Curve, rows: Rows, y: PerRow, weight: PerRow, order: Order,
+) -> int:  # fmt: skip
+    """Take the steps of a group's models, all at row t; W and scalars change.  Returns t.
 
-    After `ends` rows (ascending), `curve` gets the number of rows monitored and their loss sum.
+    After `ends` rows (ascending), `curve` (len(ends), 2, lanes) gets the number of rows monitored
+    and their loss sum.
     """
-    at = StepScalars(theta, 1.0 / theta.alpha, bar, with_float_counts(monitor))
-    V, last, skips = at_hand(rows, W), order.shape[0] - 1, skipping_pays(rows)
-    noted, end = 0, end_of(ends, 0)
+    loss, c, least, t0 = common
+    L, last, skips = how.width, order.shape[0] - 1, skipping_pays(rows)
+    problem, schedule, gamma0, label = read_numbers(numbers, loss, c, how)
+    V, at, noted, end = at_hand(rows, W), read_scalars(scalars, how), 0, end_of(ends, 0)
     upcoming = step_size(schedule, gamma0, t + 1)  # computed a row ahead, as much depends on it
-    s = move_then_dot(rows, 0, None, None, V, order[start]) if start <= last else 0.0
-    for r in range(start, last + 1):
+    s = move_then_dot(rows, 0, None, None, V, order[0] if last >= 0 else 0, how)
+    for r in range(last + 1):
         i, after = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
         t += 1
         gamma, upcoming = upcoming, step_size(schedule, gamma0, t + 1)
-        square = square_of(problem.loss, rows, i)
-        at, k = row_step(at, problem, least, gamma, t, y[i], weight[i], s, square)
-        if at.monitor.diverged > 0.0:
+        target, square = targets_of(label, y[i]), square_of(loss, rows, i)
+        at, k = row_step(at, problem, least, gamma, t, target, weight[i], s, square)
+        if any_lane(at.monitor.diverged > 0.0):
             break
-        if skips and k == 0.0:
-            s = move_then_dot(rows, i, None, None, V, after)
+        if skips and not any_lane(abs(k) > 0.0):
+            s = move_then_dot(rows, i, None, None, V, after, how)
         elif t <= t0 + 1:
-            s = move_then_dot(rows, i, -k, None, V, after)
+            s = move_then_dot(rows, i, -k, None, V, after, how)
         else:
-            s = move_then_dot(rows, i, -k, at.bar.tau * k, V, after)
+            s = move_then_dot(rows, i, -k, at.bar.tau * k, V, after, how)
         at = average(at, t, t0)
-        flushes = at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE
+        flushes = any_lane(at.theta.alpha > FLUSH_ABOVE) or any_lane(at.bar.beta > FLUSH_BETA_ABOVE)
         if flushes or t == t0 + 1:
             put_back(rows, V, W)
-            if t == t0 + 1:  # bar <- theta
-                W[:, 1] = 0.0
-            if flushes:
-                flush(W, at.theta.alpha, at.bar.tau, at.bar.beta)
-                at = flushed(at)
+            write_scalars(scalars, at, how)
+            settle(W, 0, scalars, L, t == t0 + 1)
+            at = read_scalars(scalars, how)
             fetch(rows, V, W)
-            s = move_then_dot(rows, 0, None, None, V, after)
+            s = move_then_dot(rows, 0, None, None, V, after, how)
         if r + 1 == end:
-            curve[noted, 0], curve[noted, 1] = at.monitor.n_monitored, at.monitor.loss_sum
+            store(curve, 2 * L * noted, at.monitor.n_monitored)
+            store(curve, 2 * L * noted + L, at.monitor.loss_sum)
             noted, end = noted + 1, end_of(ends, noted + 1)
     put_back(rows, V, W)
-    return at.theta, at.bar, with_integer_counts(at.monitor), t
+    write_scalars(scalars, at, how)
+    return t
+
+
+@part_of_kernels
+def read_numbers(
+    V: Vector, loss: Loss, c: float, how: LaneWidth
+) -> tuple[Problem, Schedule, Number, Number]:
+    """Return problem, schedule, first step and label of a group's models."""
+    L = how.width
+    lam, intercept, lam_b = load(V, 0, how), load(V, L, how), load(V, 2 * L, how)
+    problem = Problem(loss, L2(lam), intercept, lam_b, load(V, 3 * L, how))
+    return problem, Schedule(load(V, 4 * L, how), c), load(V, 5 * L, how), load(V, 6 * L, how)
+
+
+@part_of_kernels
+def read_scalars(V: Vector, how: LaneWidth) -> StepScalars:
+    """Read the numbers of a group's models that steps change."""
+    L = how.width
+    theta = Iterate(load(V, 0, how), load(V, L, how))
+    bar = Average(load(V, 3 * L, how), load(V, 4 * L, how), load(V, 5 * L, how))
+    monitor = LossMonitor(
+        load(V, 6 * L, how), load(V, 7 * L, how), load(V, 8 * L, how), load(V, 9 * L, how),
+        load(V, 10 * L, how),
+    )  # fmt: skip
+    return StepScalars(theta, load(V, 2 * L, how), bar, monitor)
+
+
+@part_of_kernels
+def write_scalars(V: Vector, at: StepScalars, how: LaneWidth) -> None:
+    """Write them."""
+    L, (b, alpha), bar, monitor = how.width, at.theta, at.bar, at.monitor
+    store(V, 0, b)
+    store(V, L, alpha)
+    store(V, 2 * L, at.inverse)
+    store(V, 3 * L, bar.b)
+    store(V, 4 * L, bar.tau)
+    store(V, 5 * L, bar.beta)
+    store(V, 6 * L, monitor.n_monitored)
+    store(V, 7 * L, monitor.loss_sum)
+    store(V, 8 * L, monitor.loss)
+    store(V, 9 * L, monitor.reference_loss)
+    store(V, 10 * L, monitor.diverged)
+
+
+@part_of_kernels
+def of_those(alive: Truth, new: StepScalars, old: StepScalars) -> StepScalars:
+    """Return the new scalars of models that are alive, the old ones of others."""
+    theta = Iterate(
+        where(alive, new.theta.b, old.theta.b), where(alive, new.theta.alpha, old.theta.alpha)
+    )
+    bar = Average(
+        where(alive, new.bar.b, old.bar.b),
+        where(alive, new.bar.tau, old.bar.tau),
+        where(alive, new.bar.beta, old.bar.beta),
+    )
+    monitor = LossMonitor(
+        where(alive, new.monitor.n_monitored, old.monitor.n_monitored),
+        where(alive, new.monitor.loss_sum, old.monitor.loss_sum),
+        where(alive, new.monitor.loss, old.monitor.loss),
+        where(alive, new.monitor.reference_loss, old.monitor.reference_loss),
+        where(alive, new.monitor.diverged, old.monitor.diverged),
+    )
+    return StepScalars(theta, where(alive, new.inverse, old.inverse), bar, monitor)
+
+
+@kernel
+def settle(W: SideBySide, first: int, scalars: Vector, L: int, begins: bool) -> None:
+    """Begin the averages of a group's models, or flush those that are due; not after divergence.
+
+    Vectors are the columns of W from `first` on.
+    """
+    for k in range(L):
+        alpha, tau, beta = scalars[L + k], scalars[4 * L + k], scalars[5 * L + k]
+        if scalars[10 * L + k] > 0.0:
+            continue
+        if begins:  # bar <- theta
+            W[:, first + L + k] = 0.0
+        if alpha > FLUSH_ABOVE or beta > FLUSH_BETA_ABOVE:
+            flush(W[:, first + k :: L], alpha, tau, beta)
+            scalars[L + k] = scalars[2 * L + k] = scalars[5 * L + k] = 1.0
+            scalars[4 * L + k] = 0.0
 
 
 @part_of_kernels

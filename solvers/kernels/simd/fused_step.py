@@ -12,10 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import by_type, part_of_kernels
-from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows, add, add_both, dot
-from fewpass.solvers.kernels.shapes import LaneVector, Matrix, SideBySide, Vector
+from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
+from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide, Vector
+from fewpass.solvers.kernels.simd.interleaved import add_both_lanes, add_lanes, dot_lanes
 from fewpass.solvers.kernels.simd.lanes import (
     Eight,
+    LaneWidth,
     broadcast,
     fma,
     load,
@@ -24,7 +26,7 @@ from fewpass.solvers.kernels.simd.lanes import (
     sum_lanes,
 )
 
-AtHand = Matrix | Vector  # sparse rows: W itself; dense: its columns end to end, (2 length,)
+AtHand = Vector  # sparse rows: W itself, end to end; dense: its columns end to end, (2 length,)
 WIDTH = 8  # lanes
 SHORT = 256  # values; adding so few costs less than a mispredicted branch
 _LINE = 64  # bytes
@@ -32,7 +34,10 @@ _LINE = 64  # bytes
 
 @by_type
 def at_hand(rows: Rows, W: SideBySide) -> AtHand:
-    """Return weights W (d, 2) in the layout of `move_then_dot`: a copy, or W itself."""
+    """Return weights W in the layout of `move_then_dot`: a copy, or a view.
+
+    W is (d, 2), or (d, 2 lanes) of a group of models on sparse rows, as in interleaved.py.
+    """
 
 
 @by_type
@@ -47,9 +52,9 @@ def put_back(rows: Rows, V: AtHand, W: SideBySide) -> None:
 
 @by_type
 def move_then_dot(
-    rows: Rows, i: int, a: float | None, b: float | None, V: AtHand, to: int
-) -> float:
-    """W[:, 0] += a x_i and W[:, 1] += b x_i, unless None; returns x_to . W[:, 0]."""
+    rows: Rows, i: int, a: Number | None, b: Number | None, V: AtHand, to: int, how: LaneWidth
+) -> Number:
+    """W[:, 0] += a x_i and W[:, 1] += b x_i, unless None; returns x_to . W[:, 0], of every lane."""
 
 
 @by_type
@@ -69,7 +74,7 @@ def _(rows: DenseRows) -> bool:
 
 @at_hand.register(SparseRows, arrays=True)
 def _(rows: SparseRows, W: SideBySide) -> AtHand:
-    return W
+    return W.reshape(-1)
 
 
 @fetch.register(SparseRows)
@@ -83,13 +88,16 @@ def _(rows: SparseRows, V: AtHand, W: SideBySide) -> None:
 
 
 @move_then_dot.register(SparseRows)
-def _(rows: SparseRows, i: int, a: float | None, b: float | None, V: AtHand, to: int) -> float:
+def _(
+    rows: SparseRows, i: int, a: Number | None, b: Number | None, V: AtHand, to: int, how: LaneWidth
+) -> Number:
+    width = 2 * how.width
     if a is not None:
         if b is not None:
-            add_both(rows, i, a, b, V)
+            add_both_lanes(rows, i, a, b, V, width, 0, (to, 0), how)
         else:
-            add(rows, i, a, V)
-    return dot(rows, to, V)  # type: ignore[no-any-return]
+            add_lanes(rows, i, a, V, width, 0, (to, 0), how)
+    return dot_lanes(rows, to, V, width, 0, how)
 
 
 @at_hand.register(DenseRows, arrays=True)
@@ -117,23 +125,25 @@ def _(rows: DenseRows, V: AtHand, W: SideBySide) -> None:
 
 
 @move_then_dot.register(DenseRows)
-def _(rows: DenseRows, i: int, a: float | None, b: float | None, V: AtHand, to: int) -> float:
-    X, d, how = rows.X, rows.X.shape[1], Eight()
+def _(
+    rows: DenseRows, i: int, a: Number | None, b: Number | None, V: AtHand, to: int, how: LaneWidth
+) -> Number:
+    X, d, eight = rows.X, rows.X.shape[1], Eight()
     at, next_at, whole = i * d, to * d, d - d % WIDTH
-    first, second = broadcast(0.0, how), broadcast(0.0, how)
+    first, second = broadcast(0.0, eight), broadcast(0.0, eight)
     for j in range(0, whole - WIDTH, 2 * WIDTH):
         k = j + WIDTH
-        u = moved(load(X, at + j, how), a, b, V, j)
-        first = fma(load(X, next_at + j, how), u, first)
-        u = moved(load(X, at + k, how), a, b, V, k)
-        second = fma(load(X, next_at + k, how), u, second)
+        u = moved(load(X, at + j, eight), a, b, V, j)
+        first = fma(load(X, next_at + j, eight), u, first)
+        u = moved(load(X, at + k, eight), a, b, V, k)
+        second = fma(load(X, next_at + k, eight), u, second)
     if whole % (2 * WIDTH) != 0:
         j = whole - WIDTH
-        u = moved(load(X, at + j, how), a, b, V, j)
-        first = fma(load(X, next_at + j, how), u, first)
+        u = moved(load(X, at + j, eight), a, b, V, j)
+        first = fma(load(X, next_at + j, eight), u, first)
     if whole < d:
-        u = moved(load_first(X, at + whole, d - whole, how), a, b, V, whole)
-        second = fma(load_first(X, next_at + whole, d - whole, how), u, second)
+        u = moved(load_first(X, at + whole, d - whole, eight), a, b, V, whole)
+        second = fma(load_first(X, next_at + whole, d - whole, eight), u, second)
     return sum_lanes(first + second)
 
 

@@ -1,6 +1,6 @@
 """Operations on several interleaved models: a cache line has the weights of eight of them.
 
-Models are in groups of lanes (lanes.py), eight or, for few models, four or two; the last group is
+Models are in groups of lanes (lanes.py), eight or, for few models, four, two or one; the last is
 padded with copies of the last model.  W has shape (groups, d, C lanes): for each feature, column 0
 of all models of a group, then column 1, ... .  It begins at a cache line boundary, so that a row's
 value touches one line per group and column.  Each model's sums have the same order, and the same
@@ -18,7 +18,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import FUSED, by_type, kernel, part_of_kernels
+from fewpass.solvers.kernels.dispatch import (
+    FUSED,
+    by_type,
+    kernel,
+    part_of_kernels,
+)
 from fewpass.solvers.kernels.prefetch import LINE, prefetch_line
 from fewpass.solvers.kernels.rows import Rows, SparseRows, positions
 from fewpass.solvers.kernels.shapes import Index, LaneVector, Matrix, SideBySide, Vector
@@ -26,6 +31,7 @@ from fewpass.solvers.kernels.simd.lanes import (
     Eight,
     Four,
     LaneWidth,
+    One,
     Two,
     broadcast,
     fma,
@@ -41,7 +47,7 @@ EndToEnd = Vector  # AllGroups as one vector, or the result of `in_lanes`
 
 def lanes_for(models: int) -> LaneWidth:
     """Return the number of lanes of a group."""
-    return next((how for how in (Two(), Four()) if models <= how.width), Eight())
+    return next((how for how in (One(), Two(), Four()) if models <= how.width), Eight())
 
 
 def lanes_taken(models: int) -> int:
@@ -211,7 +217,7 @@ def _(
 ) -> None:  # fmt: skip
     ahead, last = pairs_of(rows, upcoming[0])
     for n in positions(rows, i):
-        prefetch_both(V, np.int64(rows.indices[ahead]) * width + upcoming[1], how)
+        prefetch_both(how, V, np.int64(rows.indices[ahead]) * width + upcoming[1])
         ahead = min(ahead + 1, last)
         at = np.int64(rows.indices[n]) * width + place
         store(V, at, fma(np.float64(rows.data[n]), a, load(V, at, how)))
@@ -225,7 +231,7 @@ def _(
     L = how.width
     ahead, last = pairs_of(rows, upcoming[0])
     for n in positions(rows, i):
-        prefetch_both(V, np.int64(rows.indices[ahead]) * width + upcoming[1], how)
+        prefetch_both(how, V, np.int64(rows.indices[ahead]) * width + upcoming[1])
         ahead = min(ahead + 1, last)
         at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
         store(V, at, fma(x, a, load(V, at, how)))
@@ -239,8 +245,20 @@ def pairs_of(rows: SparseRows, i: int) -> tuple[int, int]:
     return min(rows.indptr[i], last), last
 
 
-@part_of_kernels
-def prefetch_both(V: EndToEnd, at: Index, how: LaneWidth) -> None:
+@by_type
+def prefetch_both(how: LaneWidth, V: EndToEnd, at: Index) -> None:
     """Prefetch a feature's two columns."""
+
+
+def _prefetch_lines(how: LaneWidth, V: EndToEnd, at: Index) -> None:
     prefetch_line(V, at)
     prefetch_line(V, at + how.width)
+
+
+def _prefetch_nothing(how: LaneWidth, V: EndToEnd, at: Index) -> None:
+    pass  # the row is read next, and is short of nothing
+
+
+for _how in (Two, Four, Eight):
+    prefetch_both.register(_how)(_prefetch_lines)
+prefetch_both.register(One)(_prefetch_nothing)

@@ -29,6 +29,12 @@ LEAST_MANTISSA = math.sqrt(0.5)
 MAGIC = 1.5 * 2.0**52  # added to a small number, the lowest bits are the nearest integer
 
 
+class One(NamedTuple):
+    """One number at a time, a float in place of lanes."""
+
+    width: int = 1
+
+
 class Two(NamedTuple):
     """Two lanes at a time."""
 
@@ -53,7 +59,7 @@ class Sixteen(NamedTuple):
     width: int = 16
 
 
-LaneWidth = Two | Four | Eight | Sixteen  # number of lanes
+LaneWidth = One | Two | Four | Eight | Sixteen  # number of lanes
 
 
 _compiled = partial(overload, strict=False, jit_options=PART | {"_nrt": False})
@@ -97,7 +103,8 @@ def _(how: Any) -> Any:
 
 def load(V: Floats, place: Index, how: LaneWidth) -> LaneVector:
     """Return V[place : place + how.width] as lanes; V is float32 or float64, indexed as flat."""
-    return V.reshape(-1)[int(place) : int(place) + how.width].astype(np.float64)
+    lanes = V.reshape(-1)[int(place) : int(place) + how.width].astype(np.float64)
+    return lanes if how.width > 1 else float(lanes[0])
 
 
 emitted(load, _ANY[:3], memory.load)
@@ -115,7 +122,7 @@ emitted(load_first, _ANY[:4], memory.load_first)
 
 def store(V: Floats, place: Index, v: LaneVector) -> None:
     """V[place : place + width] = v, V indexed as flat."""
-    V.reshape(-1)[int(place) : int(place) + len(v)] = v
+    V.reshape(-1)[int(place) : int(place) + np.size(v)] = v
 
 
 emitted(store, _ANY[:3], memory.store)
@@ -131,7 +138,7 @@ emitted(store_first, _ANY[:4], memory.store_first)
 
 def broadcast(x: float, how: LaneWidth) -> LaneVector:
     """Return x in every lane."""
-    return np.full(how.width, float(x))
+    return np.full(how.width, float(x)) if how.width > 1 else float(x)
 
 
 emitted(broadcast, _ANY[:2], vectors.broadcast_number)

@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows, add, add_both, dot, paired_zeros
 from fewpass.solvers.kernels.simd.fused_step import at_hand, fetch, move_then_dot, put_back
+from fewpass.solvers.kernels.simd.lanes import One
 from testing.oracles import dense_rows, sparse_rows
 from tests.conftest import ROUNDING
 
@@ -17,15 +18,15 @@ from tests.conftest import ROUNDING
 def in_turn(rows, order, a, b, W, found):
     """Move by a and b, by a alone, by nothing; every dot product but the first as it falls out."""
     V = at_hand(rows, W)
-    found[0] = move_then_dot(rows, 0, None, None, V, order[0])
+    found[0] = move_then_dot(rows, 0, None, None, V, order[0], One(1))
     for r in range(order.shape[0]):
         i, after = order[r], order[min(r + 1, order.shape[0] - 1)]
         if r % 3 == 0:
-            found[r + 1] = move_then_dot(rows, i, a[r], b[r], V, after)
+            found[r + 1] = move_then_dot(rows, i, a[r], b[r], V, after, One(1))
         elif r % 3 == 1:
-            found[r + 1] = move_then_dot(rows, i, a[r], None, V, after)
+            found[r + 1] = move_then_dot(rows, i, a[r], None, V, after, One(1))
         else:
-            found[r + 1] = move_then_dot(rows, i, None, None, V, after)
+            found[r + 1] = move_then_dot(rows, i, None, None, V, after, One(1))
     put_back(rows, V, W)
 
 
@@ -75,8 +76,8 @@ def dots(rows, W, nothing, moved):
     """Every dot product by itself, and as it falls out of adding nothing."""
     V = at_hand(rows, W)
     for i in range(nothing.shape[0]):
-        nothing[i] = move_then_dot(rows, 0, None, None, V, i)
-        moved[i] = move_then_dot(rows, 0, 0.0, 0.0, V, i)
+        nothing[i] = move_then_dot(rows, 0, None, None, V, i, One(1))
+        moved[i] = move_then_dot(rows, 0, 0.0, 0.0, V, i, One(1))
     fetch(rows, V, W)
 
 

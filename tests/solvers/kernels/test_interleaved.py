@@ -16,7 +16,7 @@ from fewpass.solvers.onepass import onepass_interleaved
 from fewpass.solvers.onepass.onepass import Onepass
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
-from fewpass.solvers.sgd.interleaved_steps import visit_interleaved
+from fewpass.solvers.sgd.steps import step_rows
 from fewpass.solvers.tasks import Task
 from fewpass.solvers.walk_each_model import enter_each, filled
 from testing.oracles import block, problem_of, rows_of, sparse_rows, stats
@@ -88,9 +88,7 @@ def test_models_are_flushed_when_each_is_due():
 def test_plain_python_agrees(monkeypatch, solver):
     views = [Task(lam=0.1 * 0.6**k) for k in range(5)]
     (fast, _), _ = ends(solver, views, "logistic")
-    monkeypatch.setattr(
-        "fewpass.solvers.sgd.interleaved_steps.visit_interleaved", visit_interleaved.py_func
-    )
+    monkeypatch.setattr("fewpass.solvers.sgd.steps.step_rows", step_rows.py_func)
     monkeypatch.setattr(
         "fewpass.solvers.dual.sdca_interleaved.visit_interleaved", sdca_interleaved.py_func
     )

@@ -14,7 +14,7 @@ from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from fewpass.solvers.sgd.averaged_state import SgdState, join_streams, read_out
 from fewpass.solvers.sgd.schedule import Schedule, step_size
-from fewpass.solvers.sgd.steps import FLUSH_ABOVE, step_rows
+from fewpass.solvers.sgd.steps import FLUSH_ABOVE, SgdModel, step_rows, visit_rows
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,
@@ -137,12 +137,13 @@ def test_dense_sparse_and_python_agree(seed, density, t0, loss):
     for kind, mine in [(DenseRows, dense), (SparseRows, sparse)]:
         rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
         start = solver.init(problem, stats(X, kind, weight, y))
-        theta, bar, monitor, t = step_rows.py_func(
-            start.W, start.theta, start.bar, start.monitor, start.t, start.t0, start.gamma0,
-            solver.schedule(problem), problem, 1.0, 0, np.empty(0, np.int64), np.empty((0, 2)), *block(rows, y, weight)[:4],
-        )  # fmt: skip
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("fewpass.solvers.sgd.steps.step_rows", step_rows.py_func)
+            model = SgdModel(problem, solver.schedule(problem), start)
+            ends = np.empty(0, np.int64)
+            (slow,) = visit_rows([model], [start.W], 1.0, 0, block(rows, y, weight), ends, None)
         np.testing.assert_allclose(start.W, mine.W, rtol=1e-11, atol=ROUNDING)
-        slow, fast = (*theta, *bar, *monitor, t), (*mine.theta, *mine.bar, *mine.monitor, mine.t)
+        slow, fast = ((*s.theta, *s.bar, *s.monitor, s.t) for s in (slow, mine))
         np.testing.assert_allclose(slow, fast, rtol=1e-11, atol=ROUNDING)
 
 

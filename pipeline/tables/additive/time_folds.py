@@ -9,9 +9,11 @@ Rows of one period are correlated, so periods, not rows, are the sample.  The fo
 losses of the folds are lower by more than a standard error of the five, and if it surely loses more
 in none, row by row.
 
-Later rows may be of months that no row is of.  So where dates are not of all twelve, month and day
-of the year have neither curves nor pairs, and the last fifth chooses the form in place of rows
-drawn at random.
+Later rows may be of months that no row is of.  So where dates are not of all twelve, months and
+days, of the year and since the first, have neither curves nor pairs, and the last fifth chooses the
+form in place of rows drawn at random.
+
+None of this is asked where rows are held out at random: what is predicted is of the same days.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.variables import Variable
 
 FOLDS_IN_TIME = 5
-PARTS_OF_YEARS: tuple[Part, ...] = ("month", "day of the year")
+PARTS_OF_YEARS: tuple[Part, ...] = ("days", "month", "day of the year")
 
 
 class RowsInTime(NamedTuple):
@@ -74,7 +76,7 @@ class RowsInTime(NamedTuple):
 
 
 def partial_year_parts(recipe: Recipe, cells: Sequence[Any]) -> list[Variable]:
-    """Return month and day of the year of the dates that are not of all of a year's months."""
+    """Return the parts that later rows go beyond, of dates not of all of a year's months."""
     each = RowsInTime.by_each(recipe, cells)
     short = [one.by for one in each if not one.are_of_whole_years]
     return [Variable(name, part) for name in short for part in PARTS_OF_YEARS]

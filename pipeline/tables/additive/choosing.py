@@ -64,6 +64,11 @@ from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
+#: Text, several scores and five folds in time took 48 s for 25, and no table of two had curves.
+TOO_MUCH = (
+    "next to text and dates, and for more than two labels, they are tried where rows are held out "
+    "at random (`test_fraction=0.2`)"
+)
 ALL_COLUMNS = "all columns"  # the best form with them, where some were left out
 
 #: Rows below which each part is held out in turn; of several scores, which take longer, fewer.
@@ -140,6 +145,8 @@ def _compared(whole: FormSample, targets: SampleTargets, asked: AskedForm, seed:
         whole = replace(whole, rules=rules._replace(pairs=0))
     sample = whole.some(rows)
     in_time = None if asked.at_random else RowsInTime.of(linear_recipe, sample.cells)
+    if in_time is not None and asked.unasked and whole.has_text and scores > 1:
+        return Formed(linear_recipe, None, why_linear=TOO_MUCH)
     by_any = asked.unasked and (in_time is None or in_time.are_of_whole_years)
     later = None if by_any else in_time
     sample = replace(

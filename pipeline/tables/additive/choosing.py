@@ -38,7 +38,7 @@ from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, progressi
 from fewpass.pipeline.tables.additive.time_folds import (
     RowsInTime,
     is_better_at_all_times,
-    partial_year_parts,
+    parts_gone_beyond,
 )
 from fewpass.pipeline.tables.additive.trials import (
     FORMS,
@@ -124,7 +124,7 @@ def with_form(
         whole = FormSample.of(linear_recipe, cells, rules)
         pairs = named_pairs(asked.pairs, whole.numbers, whole.categories)
         return _finished(whole, [whole.table(pair) for pair in pairs], None)
-    left_out = [] if asked.at_random else partial_year_parts(linear_recipe, cells)
+    left_out = [] if asked.at_random else parts_gone_beyond(linear_recipe, cells)
     whole = FormSample.of(linear_recipe, cells, rules, left_out)
     if asked.unasked and not (whole.splines or len(whole.categories) > 1):
         return Formed(linear_recipe, None, why_linear="no column is a number that differs")

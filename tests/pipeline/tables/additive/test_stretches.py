@@ -76,7 +76,7 @@ def parts_of(folder, name, rows, **how):
 def test_days_have_a_curve_that_ends_with_the_rows(tmp_path):
     """Of some years; nothing is paired with days, and later ones have the last value."""
     rows = rows_of_waves(1100)
-    parts, made = parts_of(tmp_path, "years", rows)
+    parts, made = parts_of(tmp_path, "years", rows, test_fraction=0.2)
     assert "days" in parts
     own = recipe_in(Dataset.open(made.dataset).schema).additive
     assert all("days" not in {pair.a.part, pair.b.part} for pair in own.pairs)
@@ -92,14 +92,3 @@ def test_rows_held_out_at_random_say_that_days_come_again(tmp_path):
     assert "days" in parts_of(tmp_path, "random", rows, test_fraction=0.2)[0]
     for name, how in (("any", {}), ("later", {"test_fraction": 0.2, "test_by": "on"})):
         assert "days" not in (parts_of(tmp_path, name, rows, **how)[0] or {})
-
-
-def test_days_have_one_function_of_line_and_curve():
-    rows = rows_of_waves(1100)
-    X, y = rows.drop(columns="y"), rows["y"]
-    model = LinearRegressor(encode="auto", tol=1e-3).fit(X, y)
-    assert "days" in {one.part for one in model.encoder_.recipe_.additive.splines}
-    names = [*model.shapes().to_pandas()["name"]]
-    assert len(names) == len({*names})
-    days = model.shapes()["on days"]
-    assert max(days.contributions[:-1]) - min(days.contributions[:-1]) > 1.5

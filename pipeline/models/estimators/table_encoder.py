@@ -174,8 +174,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )  # fmt: skip
         sample = sample.drop_columns([*self.left_out_])
         self.recipe_: Recipe = fitted(sample, rules)
-        held = [one.kind for one in self.recipe_.columns]
-        may = not unasked or not against_curves(held, n_rows)
+        column_types = [one.kind for one in self.recipe_.columns]
+        may = not unasked or not against_curves(column_types, n_rows)
         if asked is not None and may:
             asked = asked._replace(wanted=tuple(kinds))
             form = formed(self.recipe_, sample, own, asked, seed, task)

@@ -10,6 +10,7 @@ from rich.table import Table
 from fewpass.flows.display.console import (
     as_fixed,
     columns_table,
+    decimals_of,
     facts_table,
     format_seconds,
     or_dash,
@@ -42,12 +43,15 @@ def origin_table(origin: dict[str, Any], metric: str) -> Table:
     costs = any(each.get("cost") is not None for each in origin["candidates"])
     for name in ("lam", "loss", "above the best", "error", *([metric] if costs else [])):
         table.add_column(name, justify="right", no_wrap=True)
-    least = min(each["loss"] for each in origin["candidates"])
+    losses = [each["loss"] for each in origin["candidates"]]
+    least, decimals = min(losses), decimals_of(losses)
     for each in origin["candidates"]:
         above = f"{each['loss'] - least:.2g} +- {each['standard_error']:.1g}"
         error = or_dash(each["error"], ".2%")
         figures = [_figure(each["cost"], metric)] if costs else []
-        table.add_row(f"{each['lam']:.6g}", as_fixed(each["loss"], 6), above, error, *figures)
+        table.add_row(
+            f"{each['lam']:.6g}", as_fixed(each["loss"], decimals), above, error, *figures
+        )
     return table
 
 
@@ -70,13 +74,14 @@ def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
     asked = (plan.metric,) if costs else ()
     for name in ("lam", "loss", *counted, *asked, "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
-    least = min(candidate["loss"] for candidate in result.candidates)
+    losses = [candidate["loss"] for candidate in result.candidates]
+    least, decimals = min(losses), decimals_of(losses)
     lams = [candidate["lam"] for candidate in result.candidates]
     chosen = "chosen" + ", the smallest" * (len(lams) > 1 and result.lam == min(lams))
     for candidate in result.candidates:
         table.add_row(
             f"{candidate['lam']:.6g}",
-            as_fixed(candidate["loss"], 6),
+            as_fixed(candidate["loss"], decimals),
             *_counted(candidate, least),
             *(_figure(candidate["cost"], plan.metric) for _ in asked),
             *(or_dash(candidate[name], style) for name, style in CANDIDATE_STYLES.items()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -161,6 +162,17 @@ def as_fixed(number: float | None, decimals: int) -> str:
     """Write a number with fixed decimals, a large one with eight digits; a dash for none."""
     large = number is not None and abs(number) >= LARGE
     return or_dash(number, ".8g" if large else f".{decimals}f")
+
+
+def decimals_of(numbers: Iterable[float]) -> int:
+    """Return the decimals of losses: 6, or more where the least has fewer than six digits by them.
+
+    Losses of counts for a unit of exposure may be far below 1.
+    """
+    least = min(
+        (abs(number) for number in numbers if number and math.isfinite(number)), default=1.0
+    )
+    return max(6, 5 - math.floor(math.log10(least)))
 
 
 def or_dash(number: float | None, style: str) -> str:

@@ -11,8 +11,8 @@ The training learns from all rows.
         a thousandth
 
 The standard error is that of the mean difference from the best, row by row.  With a penalty of
-sizes, shares of the largest lam take the place of c, and the largest within one standard error is
-taken, which leaves the fewest columns.
+sizes, shares of the largest lam take the place of c, smaller ones while the last is the best, and
+the largest within one standard error is taken, which leaves the fewest columns.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from fewpass.storage.manifest import Values
 MULTIPLES = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)  # of 1/n
 LARGEST = 1e7  # of them: where the first is the best, ten times as much is tried
 SHARES = (0.5, 0.2, 0.1, 0.03, 0.01, 0.003)  # of the largest lam, with a penalty of sizes
+MORE_SHARES = (0.001, 0.0003, 0.0001, 3e-5, 1e-5)  # one by one, while the last is the best
 
 
 def with_chosen_lam(
@@ -89,6 +90,11 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
     while unit == "/n" and numbers[0] < LARGEST and not np.argmin(losses.criterion()):
         numbers = [10.0 * numbers[0], *numbers]
         losses = compared.losses(_with_lams(plan, unit, numbers[:1])).with_models(losses)
+    for share in MORE_SHARES if unit == "max" else ():
+        if np.argmin(losses.criterion()) < len(numbers) - 1:
+            break
+        numbers.append(share)
+        losses = losses.with_models(compared.losses(_with_lams(plan, unit, numbers[-1:])))
     numbers = [*numbers, between_best(numbers, losses.criterion())]
     losses = losses.with_models(compared.losses(_with_lams(plan, unit, numbers[-1:])))
     lams = with_largest_lam(_with_lams(plan, unit, numbers), dataset).lam.values(dataset.n_rows)

@@ -11,7 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.frames import arrow_of, as_table, require_readable
 from fewpass.pipeline.models.estimators.table_encoder import TableEncoder
 from fewpass.pipeline.settings.encoding import ADDITIVE
-from fewpass.pipeline.tables.additive.rules import may_curve
+from fewpass.pipeline.tables.additive.rules import against_curves
 from fewpass.pipeline.tables.encoding.cells import is_span
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.encoding.schema import recipe_in
@@ -72,9 +72,8 @@ def fitted_encoder(
 
 def _may_bend(X: Any, y: Any) -> bool:
     """Say whether curves are tried on plain numbers that nobody asked them for."""
-    return (
-        y is not None and hasattr(X, "columns") and may_curve(["number"] * len(X.columns), len(X))
-    )
+    named = y is not None and hasattr(X, "columns")
+    return named and not against_curves(["number"] * len(X.columns), len(X))
 
 
 def refuse_cells(X: Any, because: Exception) -> None:

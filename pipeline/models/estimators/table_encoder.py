@@ -30,7 +30,7 @@ from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.meanings import seed_of
 from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS, column_kinds
 from fewpass.pipeline.tables.additive.noise_columns import NEEDLESS
-from fewpass.pipeline.tables.additive.rules import AskedForm, may_curve
+from fewpass.pipeline.tables.additive.rules import AskedForm, against_curves
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.cells import table_without_nulls
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, as_sample, fitted
@@ -174,7 +174,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )  # fmt: skip
         sample = sample.drop_columns([*self.left_out_])
         self.recipe_: Recipe = fitted(sample, rules)
-        may = not unasked or may_curve([one.kind for one in self.recipe_.columns], n_rows)
+        column_types = [one.kind for one in self.recipe_.columns]
+        may = not unasked or not against_curves(column_types, n_rows)
         if asked is not None and may:
             asked = asked._replace(wanted=tuple(kinds))
             form = formed(self.recipe_, sample, own, asked, seed, task)

@@ -7,7 +7,9 @@
                         splines or, where these were surely better, upon names: what loses less
     second round        and of more pairs, given the first ones, or of these in finer cells
 
-and all of these once more without columns of words that say nothing (noise_columns.py).
+and all of these once more without columns of words that say nothing (noise_columns.py).  Next to
+text, whose thousands of words are fitted each time, a fifth of the rows is held out once, neither
+names nor fewer columns are tried, and pairs for a single score alone.
 The form of the least loss at its best lam, the simpler one of equal ones.  Which rows are held out:
 trials.py.  Where curves are tried unasked, or rows are too few for pairs, another form than
 linear must be better by more than a standard error of the difference, row by row (by one and a
@@ -36,7 +38,7 @@ from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, progressi
 from fewpass.pipeline.tables.additive.time_folds import (
     RowsInTime,
     is_better_at_all_times,
-    partial_year_parts,
+    parts_gone_beyond,
 )
 from fewpass.pipeline.tables.additive.trials import (
     FORMS,
@@ -62,6 +64,11 @@ from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
+#: Text, several scores and five folds in time took 48 s for 25, and no table of two had curves.
+TOO_MUCH = (
+    "next to text and dates, and for more than two labels, they are tried where rows are held out "
+    "at random (`test_fraction=0.2`)"
+)
 ALL_COLUMNS = "all columns"  # the best form with them, where some were left out
 
 #: Rows below which each part is held out in turn; of several scores, which take longer, fewer.
@@ -76,6 +83,8 @@ class Formed(NamedTuple):
     chosen: ChosenForm | None  # None: it was asked for, or there was nothing to choose
     left_out: tuple[str, ...] = ()  # columns that rows are better predicted without
     row_losses: Floats = np.zeros(0)  # of held-out rows
+    refuted_by: str | None = None  # a column of dates by which the chosen form is not better
+    why_linear: str = ""  # where no form was compared
 
     def agreed_by(self, date: str) -> Formed:
         """Return the same, with the column by whose every fifth it is better than linear."""
@@ -105,15 +114,20 @@ def with_form(
     """
     rules = FormRules.of(len(cells[0]), len(linear_recipe.columns), asked)
     if asked.unasked and targets is None:
-        return Formed(linear_recipe, None)  # nothing says whether curves are better
+        return Formed(
+            linear_recipe, None, why_linear="targets are of one value, or too many labels"
+        )
     explicit = asked.form == SPLINES or asked.knots is not None or asked.pairs is not None
     if not rules.levels or (len(linear_recipe.columns) > MOST_COLUMNS and not explicit):
-        return Formed(linear_recipe, None)
+        return Formed(linear_recipe, None, why_linear="there are too few rows, or too many columns")
     if asked.pairs is not None and not isinstance(asked.pairs, int):
         whole = FormSample.of(linear_recipe, cells, rules)
         pairs = named_pairs(asked.pairs, whole.numbers, whole.categories)
         return _finished(whole, [whole.table(pair) for pair in pairs], None)
-    whole = FormSample.of(linear_recipe, cells, rules, partial_year_parts(linear_recipe, cells))
+    left_out = [] if asked.at_random else parts_gone_beyond(linear_recipe, cells)
+    whole = FormSample.of(linear_recipe, cells, rules, left_out)
+    if asked.unasked and not (whole.splines or len(whole.categories) > 1):
+        return Formed(linear_recipe, None, why_linear="no column is a number that differs")
     if targets is None or asked.form == SPLINES:
         return _finished(whole, [], None)
     return _compared(whole, targets, asked, seed)
@@ -126,20 +140,34 @@ def _compared(whole: FormSample, targets: SampleTargets, asked: AskedForm, seed:
     rows = drawn_rows(whole.n_rows, asked.most_rows(entries), seed)
     few = FEW_ROWS if targets.classes <= 2 else FEW_OF_CLASSES
     scores = targets.classes if targets.classes > 2 else 1
-    few = few if entries * len(rows) * scores <= MOST_IN_TURN else 0
+    few = few if entries * len(rows) * scores <= MOST_IN_TURN and not whole.has_text else 0
+    if whole.has_text and scores > 1:
+        whole = replace(whole, rules=rules._replace(pairs=0))
     sample = whole.some(rows)
-    in_time = RowsInTime.of(linear_recipe, sample.cells)
-    at_random = asked.unasked and (in_time is None or in_time.are_of_whole_years)
-    later = None if at_random else in_time
+    in_time = None if asked.at_random else RowsInTime.of(linear_recipe, sample.cells)
+    if in_time is not None and asked.unasked and whole.has_text and scores > 1:
+        return Formed(linear_recipe, None, why_linear=TOO_MUCH)
+    by_any = asked.unasked and (in_time is None or in_time.are_of_whole_years)
+    later = None if by_any else in_time
     sample = replace(
         sample, given=targets.of(rows), held_out_by=later and later.by,
         parts=held_out_parts(len(rows), seed, few, later and later.last),
     )  # fmt: skip
-    formed = _best_of_columns(sample, asked)
-    if in_time is None or not asked.unasked or formed.recipe.additive is None:
-        return formed
-    agree = is_better_at_all_times(formed.recipe, sample, in_time)
-    return formed.agreed_by(in_time.by) if agree else Formed(linear_recipe, None)
+    if in_time is None or not asked.unasked:
+        return _best_of_columns(sample, asked)
+    return _best_at_all_times(sample, asked, in_time)
+
+
+def _best_at_all_times(sample: FormSample, asked: AskedForm, in_time: RowsInTime) -> Formed:
+    """Return the best form that is better than linear at all times, with pairs or without."""
+    curves = replace(sample, rules=sample.rules._replace(pairs=0))
+    for tried in (sample, curves):
+        formed = _best_of_columns(tried, asked)
+        if formed.recipe.additive is None:
+            return formed
+        if is_better_at_all_times(formed.recipe, sample, in_time):
+            return formed.agreed_by(in_time.by)
+    return Formed(sample.linear_recipe, formed.chosen, refuted_by=in_time.by)
 
 
 def _best_of_columns(sample: FormSample, asked: AskedForm) -> Formed:
@@ -166,6 +194,8 @@ def _simple_forms(sample: FormSample, asked: AskedForm) -> list[FormTrial]:
 def _noise(splines: FormTrial, asked: AskedForm) -> list[str]:
     """Return columns of words without whose weights held-out rows do not surely lose more."""
     sample, with_all = splines.sample, splines.row_losses
+    if sample.has_text:
+        return []
     return [
         name
         for name, own in wide_columns(sample.recipe(), asked.wanted)
@@ -176,7 +206,7 @@ def _noise(splines: FormTrial, asked: AskedForm) -> list[str]:
 def _best_form(simple: list[FormTrial], asked: AskedForm) -> Formed:
     """Return the best form of columns: with pairs upon curves, or upon names if these pay."""
     splines = simple[-1]
-    names = names_of_things(splines, asked.wanted)
+    names = [] if splines.sample.has_text else names_of_things(splines, asked.wanted)
     if not names:
         return _best_with_pairs(splines, simple, asked)
     named = splines.sample.with_names(names)

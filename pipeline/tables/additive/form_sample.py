@@ -108,6 +108,11 @@ class FormSample:
         return self.variables.n_rows
 
     @property
+    def has_text(self) -> bool:
+        """Return whether a column is text, whose words are thousands of features."""
+        return any(column.kind == "text" for column in self.linear_recipe.columns)
+
+    @property
     def targets(self) -> SampleTargets:
         """Return those that forms are compared by."""
         assert self.given is not None, "forms are compared by targets"

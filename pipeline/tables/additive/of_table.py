@@ -15,6 +15,7 @@ from fewpass.pipeline.tables.additive.choosing import Formed
 from fewpass.pipeline.tables.additive.rules import AskedForm
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.additive.trials import SPLINES
+from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers, words_of
 from fewpass.pipeline.tables.encoding.labels_or_amounts import are_few_labels
 
@@ -96,30 +97,40 @@ def _of_labels(labels: Any) -> SampleTargets | None:
 
 def notes_on(formed: Formed, dates: Sequence[str], *, unasked: bool = False) -> Iterator[str]:
     """Yield sentences on the form that was chosen, and on dates that it may not hold beyond."""
-    recipe, chosen = formed.recipe, formed.chosen
-    own = recipe.additive
-    if unasked and own is None:
-        return
-    if chosen is not None and chosen.candidates:
-        each = ", ".join(f"{one.form} {one.loss:.4g}" for one in chosen.candidates)
-        once = ", ".join(
-            f"{one.form} {one.progressive:.4g}"
-            for one in chosen.candidates if one.progressive is not None
-        )  # fmt: skip
-        if once:
-            each += (
-                "; in one pass, before rows were learnt from (of three classes and more the sum "
-                f"over each against the rest): {once}"
-            )
-        without = " `encode=linear` leaves curves and pairs out." if unasked else ""
-        yield f"The form was chosen by the {chosen.figure}: {chosen.form} ({each}).{without}"
-    if own is None:
-        if chosen is None:
-            yield "The columns have no curves: there are too few rows, or too many columns."
-        return
-    if dates:
+    own, chosen = formed.recipe.additive, formed.chosen
+    if formed.why_linear:
+        yield f"The columns have no curves: {formed.why_linear}."
+    elif formed.refuted_by is not None and chosen is not None:
+        yield (
+            f"The model is linear: by the {chosen.figure} {chosen.form} would be taken "
+            f"({_losses(chosen)}), but not surely for other days, by fifths of the rows in the "
+            f"order of {shown_name(formed.refuted_by)}. If rows of the same days are to be "
+            "predicted, hold out some at random (`test_fraction=0.2`), which says so."
+        )
+    elif chosen is not None and chosen.candidates:
+        without = " `encode=linear` leaves curves and pairs out." if unasked and own else ""
+        yield (
+            f"The form was chosen by the {chosen.figure}: {chosen.form} ({_losses(chosen)})."
+            f"{without}"
+        )
+    if own is not None and dates:
         yield (
             f"Column {shown_name(dates[0])} holds dates, and curves and pairs are fitted to the "
             "rows of these dates: on later rows they may be worse than straight lines. Hold out "
             f"the last rows to see (`test_by={dates[0]}`)."
         )
+
+
+def _losses(chosen: ChosenForm) -> str:
+    """Return the losses of all forms in words, and those of one pass where these were measured."""
+    each = ", ".join(f"{one.form} {one.loss:.4g}" for one in chosen.candidates)
+    once = ", ".join(
+        f"{one.form} {one.progressive:.4g}"
+        for one in chosen.candidates if one.progressive is not None
+    )  # fmt: skip
+    if not once:
+        return each
+    return (
+        f"{each}; in one pass, before rows were learnt from (of three classes and more the sum "
+        f"over each against the rest): {once}"
+    )

@@ -21,8 +21,8 @@ from fewpass.pipeline.tables.encoding.pair_tables import (
 from fewpass.pipeline.tables.encoding.variables import Variable
 from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
-#: Parts of dates that repeat another part in smaller steps: they are in no pairs.
-_COARSE = ("hour",)
+#: Parts of dates in no pairs: hours repeat the time of day, and days do not come again.
+_UNPAIRED = ("hour", "days")
 #: Parts of one date in no pair with each other: a day of the year is of one month.
 _OF_YEARS = {"month", "day of the year"}
 #: Pairs that are looked at, at most: of more columns the most important ones.
@@ -33,7 +33,7 @@ def pairs_of(
     numbers: Sequence[Variable], categories: Sequence[Variable]
 ) -> list[tuple[Variable, Variable]]:
     """Return all pairs of variables that do not imply each other."""
-    every = [variable for variable in (*numbers, *categories) if variable.part not in _COARSE]
+    every = [variable for variable in (*numbers, *categories) if variable.part not in _UNPAIRED]
     return [(a, b) for a, b in combinations(every, 2) if _differ(a, b)]
 
 
@@ -51,7 +51,9 @@ def named_pairs(
     for pair in names:
         own = []
         for name in pair:
-            variables = [t for t in every if name in (t.column, t.title) and t.part not in _COARSE]
+            variables = [
+                t for t in every if name in (t.column, t.title) and t.part not in _UNPAIRED
+            ]
             if not variables:
                 raise BadInput(
                     f"There is no column {name!r} to pair: pairs are of numbers, of words of at "

@@ -23,18 +23,33 @@ MOST_ENTRIES, BYTES_OF_ENTRY = 5_000_000, 160
 LEAST_ROWS = 1_000  # where they fit
 
 
-#: Rows of a table without text up to which curves are tried unasked, from those that
-#: have any: of more a pass takes much longer.
+#: Rows of a table up to which curves are tried unasked, from those that have any: of more a pass
+#: takes much longer.
 LEAST_UNASKED, MOST_UNASKED = SPLINES, 500_000
 #: Standard errors by which these are to be better, where rows are fewer than FINE.
 ERRORS_OF_FEW = 1.5
-_NOT_UNASKED = ("text", "vector", "tags", "map", "bins")  # kinds of columns
+_SIZES = f"{LEAST_UNASKED} to {MOST_UNASKED:,}"
+_NOT_UNASKED = {
+    "vector": "lists of numbers", "tags": "lists of words", "map": "names with numbers",
+    "bins": "bins",
+}  # fmt: skip
 
 
-def may_curve(kinds: Sequence[str], n_rows: int | None) -> bool:
-    """Return whether curves are tried unasked for a table of columns of these kinds."""
-    few = len(kinds) <= MANY_COLUMNS and not set(kinds) & set(_NOT_UNASKED)
-    return few and n_rows is not None and LEAST_UNASKED <= n_rows <= MOST_UNASKED
+def against_curves(kinds: Sequence[str], n_rows: int | None) -> str:
+    """Return why curves are not tried unasked for a table of columns of these kinds; "": they are.
+
+    `n_rows`: None where rows are not counted before they are read.
+    """
+    if len(kinds) > MANY_COLUMNS:
+        return f"there are {len(kinds):,} columns, and curves are tried for {MANY_COLUMNS} at most"
+    others = [kind for kind in kinds if kind in _NOT_UNASKED]
+    if others:
+        return f"a column holds {_NOT_UNASKED[others[0]]}"
+    if n_rows is None:
+        return "rows are more than a sample, or not counted before they are read"
+    if not LEAST_UNASKED <= n_rows <= MOST_UNASKED:
+        return f"there are about {n_rows:,} rows, and curves are tried for {_SIZES}"
+    return ""
 
 
 class AskedForm(NamedTuple):
@@ -46,6 +61,7 @@ class AskedForm(NamedTuple):
     pair_bins: int | None = None
     memory: int = AMPLE_MEMORY
     unasked: bool = False  # curves are to be sure of themselves
+    at_random: bool = False  # rows to predict are of the days of those that are learnt from
     plain: bool = False  # without curves numbers are left as they are
     one_pass: bool = False  # rows are learnt from once, as they are read
     wanted: tuple[str, ...] = ()  # columns whose kind settings name

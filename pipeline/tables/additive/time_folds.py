@@ -9,9 +9,11 @@ Rows of one period are correlated, so periods, not rows, are the sample.  The fo
 losses of the folds are lower by more than a standard error of the five, and if it surely loses more
 in none, row by row.
 
-Later rows may be of months that no row is of.  So where dates are not of all twelve, month and day
-of the year have neither curves nor pairs, and the last fifth chooses the form in place of rows
-drawn at random.
+Later rows are of days that no row is of, so days since the first have no curve; and may be of other
+months.  So where dates are not of all twelve, month and day of the year have neither curves nor
+pairs, and the last fifth chooses the form in place of rows drawn at random.
+
+None of this is asked where rows are held out at random: what is predicted is of the same days.
 """
 
 from __future__ import annotations
@@ -73,11 +75,12 @@ class RowsInTime(NamedTuple):
         return [np.sort(part) for part in np.array_split(self.order, FOLDS_IN_TIME)[::-1]]
 
 
-def partial_year_parts(recipe: Recipe, cells: Sequence[Any]) -> list[Variable]:
-    """Return month and day of the year of the dates that are not of all of a year's months."""
-    each = RowsInTime.by_each(recipe, cells)
+def parts_gone_beyond(recipe: Recipe, cells: Sequence[Any]) -> list[Variable]:
+    """Return days, and month and day of the year of dates not of all of a year's months."""
+    each = [*RowsInTime.by_each(recipe, cells)]
     short = [one.by for one in each if not one.are_of_whole_years]
-    return [Variable(name, part) for name in short for part in PARTS_OF_YEARS]
+    days = [Variable(one.by, "days") for one in each]
+    return [*days, *(Variable(name, part) for name in short for part in PARTS_OF_YEARS)]
 
 
 def is_better_at_all_times(recipe: Recipe, sample: FormSample, rows: RowsInTime) -> bool:

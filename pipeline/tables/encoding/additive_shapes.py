@@ -105,11 +105,13 @@ def shape_variables(recipe: Recipe) -> Iterator[tuple[Variable, bool]]:
         if isinstance(column, Number | Category):
             yield Variable(column.name), isinstance(column, Number)
         elif isinstance(column, Date):
-            yield Variable(column.name, "days"), True
+            days = Variable(column.name, "days")
+            yield days, True
             for part in column.part_names:
                 yield Variable(column.name, part), False
             for spline in _splines_of(recipe, column.name):
-                yield spline.variable, True
+                if spline.variable != days:
+                    yield spline.variable, True
 
 
 def _splines_of(recipe: Recipe, name: str) -> list[Spline]:

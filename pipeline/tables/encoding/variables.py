@@ -39,7 +39,8 @@ def variables_of(columns: Sequence[Any]) -> tuple[list[Variable], list[Variable]
             categories.append(Variable(column.name))
         elif isinstance(column, Date):
             hours: list[Part] = ["time of day"] if column.has_hours else []
-            numbers += [Variable(column.name, part) for part in ("day of the year", *hours)]
+            of_date: list[Part] = ["days", "day of the year", *hours]
+            numbers += [Variable(column.name, part) for part in of_date]
             days = (part for part in column.part_names if part != "hour")
             categories += [Variable(column.name, part) for part in days]
     return numbers, categories

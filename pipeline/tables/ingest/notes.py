@@ -14,7 +14,7 @@ from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text, similar_label
 from fewpass.pipeline.rows.units import MOST_COLUMNS, advised_scaling, unlike_columns
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.encoding.labels_or_amounts import FEW_LABELS
+from fewpass.pipeline.tables.encoding.labels_or_amounts import FEW_LABELS, look_ordered
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
@@ -47,6 +47,7 @@ def notes_on(
     if isinstance(targets, Labels) and len(targets.labels) <= FEW_LABELS:
         yield from _of_one_row(targets) if whole else ()
         yield from _written_twice(targets)
+        yield from _in_order(targets) if guessed and whole else ()
     if not guessed or not isinstance(targets, Labels) or len(targets.labels) <= FEW_LABELS:
         return
     n = len(targets.labels)
@@ -64,6 +65,20 @@ def notes_on(
         yield (
             f"The labels are {n} different words, most of them of a single row. "
             "Check `label`, and the delimiter of a CSV file (`delimiter`)."
+        )
+
+
+def _in_order(targets: Labels) -> Iterator[str]:
+    """Yield a sentence where numbers that were taken for labels come as often as grades do."""
+    if not isinstance(targets.labels[0], float):
+        return
+    counts = dict(zip(targets.labels, targets.counts, strict=True))
+    ascending = sorted(counts)
+    if look_ordered([counts[label] for label in ascending]):
+        yield (
+            f"The targets are {len(counts)} whole numbers, {ascending[0]:g} to {ascending[-1]:g}, "
+            "each taken for a label of its own. If they are grades or counts, whose order says "
+            "something, say `task=regression`, and compare the errors of both."
         )
 
 

@@ -19,7 +19,7 @@ from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.additive.noise_columns import NEEDLESS
-from fewpass.pipeline.tables.additive.rules import may_curve
+from fewpass.pipeline.tables.additive.rules import against_curves
 from fewpass.pipeline.tables.encoding.applying import columns_of
 from fewpass.pipeline.tables.encoding.cells import as_array, read_numbers, table_without_nulls
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
@@ -59,6 +59,8 @@ class FittedTable:
     recipe : Recipe
     formed : Formed or None
         How curves and pairs were chosen, where that was tried.
+    untried : str
+        Why curves and pairs were not tried, where nobody asked for any, and none were refused.
     """
 
     def __init__(self, rows: TableReader, options: SourceOptions, expected: Expected) -> None:
@@ -68,6 +70,7 @@ class FittedTable:
         self.ids: dict[str, str] = {}
         self.split: tuple[int, SplitColumn] | None = None
         self.formed: Formed | None = None
+        self.untried = ""
         self._first_used = self.columns.read
 
     def sampled(self, is_enough: Callable[[Any], bool] | None = None) -> FirstSample:
@@ -254,8 +257,11 @@ class FittedTable:
         if self.options.encode != "auto":
             return self.options.encode in ADDITIVE
         kinds = [column.kind for column in recipe.columns]
-        may = self.expected.may_curve and not recipe.crosses and self.columns.label is not None
-        return may and may_curve(kinds, n_rows)
+        if not self.expected.may_curve or self.columns.label is None:
+            return False
+        crossed = "columns are crossed" * bool(recipe.crosses)
+        self.untried = crossed or against_curves(kinds, n_rows)
+        return not self.untried
 
     def _with_form(self, recipe: Recipe, sample: FirstSample) -> Recipe:
         """Add curves and pairs, chosen by the rows of the sample that may be learnt from."""
@@ -268,6 +274,7 @@ class FittedTable:
         cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
         asked = asked_form(self.options)._replace(
             memory=expected.budget.memory, unasked=self.options.encode == "auto",
+            at_random=expected.held_out > 0.0 and expected.split is None,
             plain=self._is_plain, one_pass=expected.one_pass,
             wanted=tuple(self.options.column),
         )  # fmt: skip

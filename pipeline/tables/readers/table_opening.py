@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.settings.formats import PLAIN
 from fewpass.pipeline.settings.source_options import SourceOptions, contradiction
-from fewpass.pipeline.tables.additive.rules import LEAST_UNASKED, MANY_COLUMNS, MOST_UNASKED
+from fewpass.pipeline.tables.additive.rules import against_curves
 from fewpass.pipeline.tables.encoding.outliers import has_outliers
 from fewpass.pipeline.tables.readers.columns import LOOK_BYTES, SAMPLE_BYTES, chosen_columns
 from fewpass.pipeline.tables.readers.csv_rows import CsvRows
@@ -36,17 +36,31 @@ def open_table(
     """Open a table, encoded where that is asked for or needed, or where curves are better."""
     reader = kind(addresses, options, expected)
     use, first = asked_columns(word, reader, options, expected), None
-    curves = use != "recipe" and _may_be_curves(reader, addresses, options, expected)
-    if use == "undecided" and not curves and isinstance(reader, CsvRows):
+    curves = CurvesOfNumbers(tried=False)
+    if use != "recipe":
+        curves = _curves_of_numbers(reader, addresses, options, expected)
+    if use == "undecided" and not curves.tried and isinstance(reader, CsvRows):
         use, first = _by_first_rows(reader, options, expected)
-    if use == "numbers" and not curves:
-        return TableSource(_stored(reader), options, expected, first=first)
-    return _by_sample(reader, options, expected, use, curves=curves)
+    if use == "numbers" and not curves.tried:
+        return _plain_source(reader, options, expected, first, curves.against)
+    return _by_sample(reader, options, expected, use, curves)
+
+
+def _plain_source(
+    reader: TableReader, options: SourceOptions, expected: Expected, first: Piece | None, why: str
+) -> TableSource:
+    """Return a table of numbers that are taken as they are; `why` no curves were tried."""
+    source = TableSource(_stored(reader), options, expected, first=first)
+    if why:
+        from fewpass.pipeline.tables.readers.table_remarks import untried_form  # noqa: PLC0415 - Arrow
+
+        source.remarks = (untried_form(why),)
+    return source
 
 
 def _by_sample(
-    reader: TableReader, options: SourceOptions, expected: Expected, use: ColumnUse, *,
-    curves: bool,
+    reader: TableReader, options: SourceOptions, expected: Expected, use: ColumnUse,
+    curves: CurvesOfNumbers,
 ) -> Source:  # fmt: skip
     """Draw a sample; encode what is not numbers for sure, and numbers where they get curves."""
     from fewpass.pipeline.tables.readers.fitted_table import FittedTable  # noqa: PLC0415 - Arrow, and SciPy
@@ -61,14 +75,14 @@ def _by_sample(
         table.require_encodable()
 
     def is_enough(first: Any) -> bool:
-        return not curves and undecided and are_numbers(reader, columns, first)
+        return not curves.tried and undecided and are_numbers(reader, columns, first)
 
     drawn = table.sampled(is_enough)
     plain = use == "numbers"
     if undecided and not drawn.gaps & {*columns.feature_names}:
         plain = are_numbers(reader, columns, drawn.table)
-    if plain and not curves:
-        return TableSource(_stored(reader), options, expected, first=drawn.first)
+    if plain and not curves.tried:
+        return _plain_source(reader, options, expected, drawn.first, curves.against)
     table.require_encodable()
     with naming(table.name, table.name):
         table.fit(drawn, plain=plain)
@@ -93,34 +107,49 @@ def _stored(reader: Reader) -> Reader:
 # -- curves ----------------------------------------------------------------------------------------
 
 
-def _may_be_curves(
+class CurvesOfNumbers(NamedTuple):
+    """Whether curves are tried on a table of plain numbers."""
+
+    tried: bool
+    against: str = ""  # why not, where nobody asked for any and the rest of the table speaks for it
+
+
+def _curves_of_numbers(
     reader: TableReader, addresses: Sequence[Address], options: SourceOptions, expected: Expected
-) -> bool:
+) -> CurvesOfNumbers:
     """Say whether curves are tried on a table of plain numbers: asked for, or as `auto` means it.
 
     Unasked they are where columns have names, as those of tables do and those of matrices do not,
     and where columns and rows are neither few nor many (additive/rules.py).
     """
     if options.encode in ADDITIVE:
-        return expected.schema is None
+        return CurvesOfNumbers(expected.schema is None)
     unasked = options.encode == "auto" and expected.may_curve and expected.schema is None
-    if not unasked or reader.names is None or addresses[0].name == STANDARD_INPUT:
-        return False
+    if not unasked or reader.names is None:
+        return CurvesOfNumbers(tried=False)
     columns = chosen_columns(reader, options, expected)
-    if columns.label is None or not 0 < len(columns.features) <= MANY_COLUMNS:
-        return False
-    return LEAST_UNASKED <= _rows_about(reader, addresses, expected) <= MOST_UNASKED
+    if columns.label is None or not columns.features:
+        return CurvesOfNumbers(tried=False)
+    counted = addresses[0].name != STANDARD_INPUT
+    n_rows = _rows_about(reader, addresses, expected) if counted else None
+    against = against_curves(["number"] * len(columns.features), n_rows)
+    return CurvesOfNumbers(not against, against)
 
 
-def _rows_about(reader: TableReader, addresses: Sequence[Address], expected: Expected) -> float:
-    """Return the rows of files; of text about how many by the first lines of the first file."""
+def _rows_about(
+    reader: TableReader, addresses: Sequence[Address], expected: Expected
+) -> int | None:
+    """Return the rows of files; of text about how many by the first lines of the first file.
+
+    None of long text, whose rows are more than a sample.
+    """
     if reader.n_rows is not None:
         return reader.n_rows
     first, whole = sample_of_lines(addresses[0], expected.longest_line)
     n_bytes = whole + sum(address.size or 0 for address in addresses[1:])
     if n_bytes > SAMPLE_BYTES:
-        return float("inf")
-    return n_bytes / max(1, first.bytes.size) * first.lines
+        return None
+    return int(n_bytes / max(1, first.bytes.size) * first.lines)
 
 
 # -- plain numbers of CSV --------------------------------------------------------------------------

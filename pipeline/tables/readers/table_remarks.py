@@ -66,12 +66,19 @@ def remarks_on(table: FittedTable, sample: Any) -> Iterator[str]:
 
 
 def notes_on_form(table: FittedTable) -> Iterator[str]:
-    """Yield sentences on the form that was chosen, where one was."""
+    """Yield sentences on the form that was chosen, or why none was tried."""
+    if table.untried:
+        yield untried_form(table.untried)
     if table.formed is not None:
         from fewpass.pipeline.tables.additive.of_table import notes_on  # noqa: PLC0415 - solvers
 
         unasked = table.options.encode == "auto"
         yield from notes_on(table.formed, _dates(table), unasked=unasked)
+
+
+def untried_form(why: str) -> str:
+    """Return a sentence on a table that curves were not tried for."""
+    return f"No curves were tried: {why}. `encode=additive` asks for them."
 
 
 def _dates(table: FittedTable) -> list[str]:

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 
 from fewpass.flows.cli import main
-from fewpass.flows.display.console import Screen, as_fixed, columns_table
+from fewpass.flows.display.console import Screen, as_fixed, columns_table, decimals_of
 from fewpass.flows.display.printing import log_printable, printable, printable_errors
 from fewpass.flows.refusals import sentence
 from fewpass.pipeline.errors import BadInput
@@ -139,3 +139,10 @@ def test_a_very_long_name_leaves_room_for_what_is_said_of_the_column(width):
 )  # fmt: skip
 def test_large_objectives_have_eight_digits(number, told):
     assert as_fixed(number, 8) == told
+
+
+def test_small_losses_have_six_digits():
+    """Of counts for a unit of exposure."""
+    assert decimals_of([0.5, 2.0]) == decimals_of([0.0, 0.1]) == decimals_of([]) == 6
+    losses = [0.000204482, 0.000204173]
+    assert [as_fixed(one, decimals_of(losses)) for one in losses] == ["0.000204482", "0.000204173"]

@@ -182,7 +182,7 @@ def test_equal_targets_choose_nothing(target):
 
 
 @pytest.mark.parametrize(("l1_share", "best", "next_one"), [
-    (0.0, 0.01, "0.001/n"), (0.0, 1.0, None), (1.0, 0.003, "0.0003max"), (1.0, 0.5, None),
+    (0.0, 0.01, "0.001/n"), (0.0, 1.0, None), (1.0, 0.003, None), (1.0, 0.5, None), (1.0, 3e-5, None), (1.0, 1e-9, "1e-06max"),
 ])  # fmt: skip
 def test_a_lam_at_the_end_of_those_tried_says_so(sets, l1_share, best, next_one):
     """The losses are given: least at one of the lam."""
@@ -195,6 +195,7 @@ def test_a_lam_at_the_end_of_those_tried_says_so(sets, l1_share, best, next_one)
 
     origin = origin_on(plan_for(dataset, penalty=penalty), dataset, LamComparison(losses, 9, 9))
     assert origin.beyond == next_one
+    assert len(origin.candidates) == {0.003: 8, 3e-5: 12, 1e-9: 12}.get(best, 7)
     assert ("none beyond it was tried" in origin.sentence()) == (next_one is not None)
 
 

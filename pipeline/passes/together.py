@@ -10,7 +10,7 @@ import itertools
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -54,7 +54,8 @@ class Together:
         self._handle, self._watched = type_of_handles(), watched
         self._mark, self._numbers = mark, itertools.count()
         self.topic = f"fewpass-tasks-{uuid4().int % TOPICS}"
-        self._heard: SimpleQueue[Any] = SimpleQueue()
+        # Before Python 3.13 a SimpleQueue waits for ever if a signal outlasts the timeout.
+        self._heard: Queue[Any] = Queue()
         self._last, self._name = time.monotonic(), ""
         client.subscribe_topic(self.topic, self._take)
 
@@ -70,7 +71,7 @@ class Together:
     @contextmanager
     def listening(self, name: str) -> Iterator[None]:
         """Hear what tasks tell under a name, their messages' first item, during a `with` block."""
-        self._heard, self._name = SimpleQueue(), name
+        self._heard, self._name = Queue(), name
         try:
             yield
         finally:

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 import weakref
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from distributed import Client, LocalCluster, Security
@@ -18,6 +20,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.passes.together import Together
 from fewpass.pipeline.planning.place import place_of, rough_seconds, times_one_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
@@ -208,6 +211,27 @@ def test_a_task_that_dask_loses_is_not_waited_for_in_vain():
         with pytest.raises(ConnectionError, match="Start it again"):
             executor.result(lost)
         go_on.set()
+
+
+def test_a_signal_that_outlasts_a_wait_for_news_does_not_make_it_endless():
+    """`SimpleQueue.get` then waits for ever before Python 3.13, and with it the whole training."""
+    came = []
+    client = SimpleNamespace(subscribe_topic=lambda _topic, take: came.append(take))
+    together = Together(client, SimpleNamespace(), "mark")
+    before = signal.signal(signal.SIGUSR1, lambda *_: time.sleep(0.3))
+    strike = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+    rescue = threading.Timer(20.0, lambda: came[0]((0.0, ("name", "too late"))))
+    try:
+        with together.listening("name"):
+            strike.start()
+            rescue.start()
+            assert together.hear(0.2) is None
+            rescue.cancel()
+            came[0]((0.0, ("name", "news")))
+            assert together.hear(0.2) == ("name", "news")
+    finally:
+        rescue.cancel()
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_spans_are_tasks_of_dask_under_their_names():

@@ -33,7 +33,8 @@ from fewpass.solvers.protocol import Certificate, Outgrown, ProblemStats, Weight
 from fewpass.solvers.registry import DUAL
 from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, proven_zeros, scaled_gap
 
-LEAST_SET, PER_NONZERO, MOST_SET = 32, 2.0, 1500  # columns of W
+ALL_COLUMNS = 500  # up to here W has every column
+LEAST_SET, PER_NONZERO, MOST_SET = 64, 2.0, 1500  # columns of W
 ROUGHLY, FINELY, EXACTLY = 1e-2, 1e-3, 1e-10  # of the model's violation that is left
 NEAR = 1e-3  # relative gap, below which the model is solved finely
 SHORT = 0.25  # best step, below which the model is damped
@@ -204,7 +205,7 @@ def whole_matrix(
 
 def has_every_column(d: int) -> bool:
     """Whether W is all of d columns."""
-    return d <= LEAST_SET
+    return d <= ALL_COLUMNS
 
 
 def next_set(penalty: Penalty, w: Vector, g: Vector) -> NDArray[np.bool_]:
@@ -213,6 +214,8 @@ def next_set(penalty: Penalty, w: Vector, g: Vector) -> NDArray[np.bool_]:
     Of groups all columns: the last one may be larger than what is left, if there is room.
     """
     d, nonzero = w.shape[0], penalty.whole(w != 0.0)
+    if has_every_column(d):
+        return np.full(d, fill_value=True)
     count = int(nonzero.sum())
     size = min(d, MOST_SET, max(LEAST_SET, int(PER_NONZERO * count)))
     chosen: NDArray[np.bool_] = nonzero.copy()

@@ -371,7 +371,7 @@ def test_the_command_says_what_and_why(tmp_path, capsys):
 def test_where_newton_has_no_room_for_the_weights_dual_ascent_goes_on_from_them(
     tmp_path, monkeypatch
 ):
-    for name, number in (("MOST_SET", 5), ("LEAST_SET", 5)):
+    for name, number in (("MOST_SET", 5), ("LEAST_SET", 5), ("ALL_COLUMNS", 0)):
         monkeypatch.setattr(f"fewpass.solvers.batch.working_set.{name}", number)
     dataset = make(tmp_path / "set", n=1500)
     plan = TrainingPlan(

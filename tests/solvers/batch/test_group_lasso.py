@@ -162,6 +162,7 @@ def test_groups_of_one_column_are_the_lasso():
 
 
 def test_dense_and_sparse_rows_agree_on_working_sets_of_whole_groups(monkeypatch):
+    monkeypatch.setattr(working_set, "ALL_COLUMNS", 0)
     monkeypatch.setattr(working_set, "LEAST_SET", 5)
     monkeypatch.setattr(working_set, "PER_NONZERO", 1.2)
     X, y, weight, groups = rows("logistic", n=600, sizes=SIZES * 4)

@@ -200,10 +200,11 @@ def test_more_columns_than_rows_and_a_set_of_few_of_them(rng, monkeypatch):
     """The same optimum, whether W may hold 12 columns, 200, or all of them."""
     X, y, weight = wide_rows(rng)
     problem, found = penalised("logistic", 0.02), []
-    for least, per in ((12, 1.5), (200, 2.0), (1000, 2.0)):
+    for least, per, all_of_them in ((12, 1.5, 0), (200, 2.0, 500), (200, 2.0, 1000)):
         with monkeypatch.context() as small:
             small.setattr(working_set, "LEAST_SET", least)
             small.setattr(working_set, "PER_NONZERO", per)
+            small.setattr(working_set, "ALL_COLUMNS", all_of_them)
             *_, (state, certified) = trained(problem, None, X, y, weight, tol=1e-10)
         assert certified.gap <= 1e-10
         proven, zeros = (
@@ -272,7 +273,7 @@ def test_some_rows_stand_for_all_in_the_matrix_and_the_optimum_is_that_of_all(rn
 
 def test_where_too_many_weights_are_not_zero_another_method_is_named(rng, monkeypatch):
     X, y, weight = wide_rows(rng)
-    for name, number in (("MOST_SET", 10), ("LEAST_SET", 10)):
+    for name, number in (("MOST_SET", 10), ("LEAST_SET", 10), ("ALL_COLUMNS", 0)):
         monkeypatch.setattr(working_set, name, number)
     with pytest.raises(Diverged, match="psdca"):
         list(trained(penalised("logistic", 1e-3), None, X, y, weight, most=100))

@@ -167,6 +167,8 @@ def _best_at_all_times(sample: FormSample, asked: AskedForm, in_time: RowsInTime
             return formed
         if is_better_at_all_times(formed.recipe, sample, in_time):
             return formed.agreed_by(in_time.by)
+        if not formed.recipe.additive.pairs:
+            break  # it would be the best once more
     return Formed(sample.linear_recipe, formed.chosen, refuted_by=in_time.by)
 
 

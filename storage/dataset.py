@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.storage.chunk_objects import ChunkObjects
+from fewpass.storage.column_file import KEY as COLUMNS
 from fewpass.storage.dataset_columns import DatasetColumns
 from fewpass.storage.dataset_objects import faults_of, require_objects
 from fewpass.storage.folder import Damaged, Folder, NotADataset
@@ -169,7 +170,9 @@ class Dataset(DatasetColumns):
 
         `on_read` is called with the bytes of each after it was read.
         """
-        yield from faults_of(self.generation_folder, self.manifest.objects, on_read)
+        others = {key: each for key, each in self.manifest.objects.items() if key != COLUMNS}
+        yield from faults_of(self.generation_folder, others, on_read)
+        yield from self.column_faults(on_read)
         yield from self.chunk_faults(on_read)
 
     def chunk_faults(self, on_read: Callable[[int], None]) -> Iterator[str]:

@@ -68,8 +68,8 @@ def _require_length_of(
         raise missing(folder, key) from error
     if actual != stored.length:
         raise Damaged(
-            f"{folder.address(key)} is damaged: it has {actual} bytes, where {stored.length} were "
-            f"expected. {RESTORE}"
+            f"{folder.address(key)} is damaged: it has {actual} bytes, where "
+            f"{folder.address('manifest.json')} has {stored.length} on record. {RESTORE}"
         )
 
 

@@ -23,7 +23,8 @@ from fewpass.storage.aligned_memory import aligned_empty
 from fewpass.storage.chunk_records import measured_record
 from fewpass.storage.chunk_table import ChunkRecord, record_type
 from fewpass.storage.codec import HEADER_BYTES, TRAILER_BYTES, decode_into, encode
-from fewpass.storage.column_file import makers_of
+from fewpass.storage.column_file import makers_of, write_columns
+from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.manifest import Labels, SourceRecord, WeightStats
@@ -390,6 +391,17 @@ def test_swapped_objects_are_found(tmp_path, layout):
                 swaps += 1
     assert swaps > 50
     assert manifest == Dataset.open(folder).manifest
+
+
+def test_columns_of_another_set_of_the_same_shape_are_found(tmp_path):
+    folder, other = Folder(str(tmp_path / "set")), Folder(str(tmp_path / "other"))
+    manifest = write(folder, random_table(np.random.default_rng(6), "dense", 9, 5), 3)
+    columns = {"count": np.arange(5)[::-1], "mean": np.full(5, 2.0)}
+    stored, _ = write_columns(other, makers_of(columns), ColumnOrder(), 5)
+    assert stored.length == manifest.objects["columns.bin"].length
+    folder.write("columns.bin", other.read("columns.bin"))
+    sentences = list(Dataset.open(folder).verify())
+    assert [folder.address("columns.bin") in each for each in sentences] == [True, True]
 
 
 class Failing(Folder):

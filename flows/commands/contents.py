@@ -12,6 +12,7 @@ from fewpass.flows.display.console import format_value
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.problem import problem_of
 from fewpass.pipeline.rows.targets import label_text
+from fewpass.pipeline.runs.model import trained_lam
 from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
@@ -22,7 +23,7 @@ from fewpass.storage.column_file import COLUMN_ORDER
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.manifest import Labels, Manifest
-from fewpass.storage.snapshot import Snapshot, SnapshotStore
+from fewpass.storage.snapshot import SnapshotStore
 from fewpass.storage.snapshot_file import SUFFIX
 
 
@@ -142,6 +143,7 @@ def _of_run(path: str) -> dict[str, Any]:
     record = run.record()
     problem = problem_of(record.plan, record)
     newest, damaged = run.snapshots.latest()
+    saved = Saved.of(newest) if newest else None
     facts = {
         "at": run.url,
         "dataset": record.plan.dataset,
@@ -149,22 +151,21 @@ def _of_run(path: str) -> dict[str, Any]:
         "features": record.n_features,
         "solver": record.method(),
         "loss": problem.loss.name,
-        "lam": problem.penalty.total,
+        "lam": trained_lam(record, saved) if saved else problem.penalty.total,
         "chosen": record.methods.reason if record.methods else None,
         "plan": record.plan.model_dump(mode="json"),
         "snapshots": run.snapshots.names(),
         "damaged": damaged or None,
     }
-    return facts | (_state(newest) if newest else {"finished": False})
+    return facts | (_state(saved) if saved else {"finished": False})
 
 
 def _of_snapshot(path: str) -> dict[str, Any]:
     store, name = _snapshot_at(path)
-    return {"at": Folder(path).url} | _state(store.load(name))
+    return {"at": Folder(path).url} | _state(Saved.of(store.load(name)))
 
 
-def _state(snapshot: Snapshot) -> dict[str, Any]:
-    saved = Saved.of(snapshot)
+def _state(saved: Saved) -> dict[str, Any]:
     cursor, certified, weights = saved.cursor, saved.certificate, saved.weights
     return {
         "snapshot": saved.name,

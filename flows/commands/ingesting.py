@@ -177,7 +177,8 @@ def show_columns(terminal: Terminal, result: IngestResult) -> None:
     from fewpass.flows.display.console import columns_table
 
     if result.encoded and not terminal.output.json:
-        terminal.result({}, columns_table(dict(result.encoded)))
+        rest = f"; fewpass inspect {result.dataset} shows them"
+        terminal.result({}, columns_table(dict(result.encoded), rest=rest))
 
 
 def _shown(result: IngestResult) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Annotated
 from fewpass.flows.options import OUTPUT, Output, named, whole
 from fewpass.pipeline.errors import BadInput
 
+MOST_INSPECTED = 1000  # columns that people are shown one by one
+
 
 def inspect(
     path: str,
@@ -43,7 +45,7 @@ def inspect(
         {"kind": content.kind} | content.facts, facts_table(title, contents.flat_facts(facts))
     )
     if columns and not output.json:
-        terminal.result({}, columns_table(columns))
+        terminal.result({}, columns_table(columns, MOST_INSPECTED))
     return 0
 
 

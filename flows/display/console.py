@@ -23,7 +23,7 @@ from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.storage.redaction import without_secrets
 
 WARNINGS = ("yellow", "red")  # styles
-MOST_COLUMNS = 100  # that people are shown one by one
+MOST_COLUMNS = 40  # of a table, that the results of a command show one by one
 LARGE = 1e4  # from here on decimals say little
 
 
@@ -134,11 +134,11 @@ def facts_table(title: str, facts: Mapping[str, Any], *, whole_names: bool = Tru
     return table
 
 
-def columns_table(columns: Mapping[str, str]) -> Table:
-    """Lay out the columns of a table, and what each is; of very many the first."""
-    shown = {name: in_flags(what) for name, what in islice(columns.items(), MOST_COLUMNS)}
-    if len(columns) > MOST_COLUMNS:
-        shown["..."] = f"{len(columns) - MOST_COLUMNS:,} more"
+def columns_table(columns: Mapping[str, str], most: int = MOST_COLUMNS, rest: str = "") -> Table:
+    """Lay out the columns of a table, and what each is; of many the first, and where the rest is."""
+    shown = {name: in_flags(what) for name, what in islice(columns.items(), most)}
+    if len(columns) > most:
+        shown["..."] = f"{len(columns) - most:,} more{rest}"
     return facts_table("Columns", shown, whole_names=False)
 
 

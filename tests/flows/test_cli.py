@@ -324,6 +324,11 @@ def test_inspect_tells_what_lies_there(work, as_json, fewpass):
         assert fewpass("inspect", work / place)[0] == 0
 
 
+def test_inspect_has_the_lam_that_was_chosen(work, tmp_path, as_json):
+    trained = as_json("train", work / "clicks", tmp_path / "run", "--lam", "10/n,1e-9", *NO_DASK)
+    assert as_json("inspect", tmp_path / "run")["lam"] == trained["lam"] > 1e-9
+
+
 def test_check_tells_how_far_it_is(work):
     for place, end in (("clicks", "of "), ("run", "snapshots")):
         told = []

@@ -9,7 +9,13 @@ from rich.live import Live
 from rich.table import Table
 
 from fewpass.flows.cli import main
-from fewpass.flows.display.console import Screen, as_fixed, columns_table, decimals_of
+from fewpass.flows.display.console import (
+    MOST_COLUMNS,
+    Screen,
+    as_fixed,
+    columns_table,
+    decimals_of,
+)
 from fewpass.flows.display.printing import log_printable, printable, printable_errors
 from fewpass.flows.refusals import sentence
 from fewpass.pipeline.errors import BadInput
@@ -115,6 +121,15 @@ def test_log_lines_are_printable():
     assert "canary@" not in out.getvalue()
     assert "token" not in out.getvalue()
     assert r"label \x1b[31m at http://host/x" in out.getvalue()
+
+
+def test_of_many_columns_the_first_are_shown_and_what_has_the_others():
+    out = io.StringIO()
+    columns = {f"c{k}": "number" for k in range(MOST_COLUMNS + 2)}
+    Screen(file=out).print(columns_table(columns, rest="; fewpass inspect data shows them"))
+    *_, before, last = out.getvalue().split("\n")[:-1]
+    assert before.split() == [f"c{MOST_COLUMNS - 1}", "number"]
+    assert last.strip() == "...  2 more; fewpass inspect data shows them"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

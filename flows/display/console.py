@@ -135,7 +135,7 @@ def facts_table(title: str, facts: Mapping[str, Any], *, whole_names: bool = Tru
 
 
 def columns_table(columns: Mapping[str, str], most: int = MOST_COLUMNS, rest: str = "") -> Table:
-    """Lay out the columns of a table, and what each is; of many the first, and where the rest is."""
+    """Lay out the columns of a table, and what each is; of many the first, and where others are."""
     shown = {name: in_flags(what) for name, what in islice(columns.items(), most)}
     if len(columns) > most:
         shown["..."] = f"{len(columns) - most:,} more{rest}"

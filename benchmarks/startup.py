@@ -51,7 +51,7 @@ LAM = ("--lam", "1/n")  # chosen on a sample of the rows, it would need a dual m
 COMMANDS = {
     "version": Command(("--version",), besides=(*KERNELS, "pydantic")),
     "help": Command(("--help",), besides=(*KERNELS, "pydantic")),
-    "train": Command(("train", "clicks", "run", *LAM)),
+    "train": Command(("train", "clicks", "run", "--passes", "1", *LAM)),
     "train on a table": Command(("train", "rows.csv", "of-table", *LAM)),
     "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1", *LAM)),
     "train to a tolerance": Command(

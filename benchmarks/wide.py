@@ -70,8 +70,8 @@ def main() -> None:
     write(source, chosen.rows)
     steps = [
         ["ingest", str(source), at["data"], *wide, *memory],
-        ["train", "--plan", at["data"], *memory],
-        ["train", at["data"], at["run"], "--lam", "1/n", *memory],
+        ["train", "--plan", at["data"], "--passes", "1", *memory],
+        ["train", at["data"], at["run"], "--lam", "1/n", "--passes", "1", *memory],
         ["train", str(source), at["straight"], "--lam", "1/n", *wide, *memory],
         ["evaluate", at["run"], at["data"]],
         ["predict", at["run"], str(source), at["scores.csv"]],

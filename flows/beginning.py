@@ -14,8 +14,8 @@ fewpass: linear and additive models on data larger than memory
 
   fewpass ingest FILE DATA --label NAME --test-fraction 0.2
       read a table once; hold out a fifth of its rows
-  fewpass train DATA RUN --tol 1e-3
-      train until that is proven
+  fewpass train DATA RUN
+      train until a tolerance is proven
   fewpass evaluate RUN DATA-test
       test on the rows held out
   fewpass predict RUN FILE OUT.csv
@@ -59,7 +59,7 @@ def next_steps(folder: Path) -> Iterator[Step]:
     for path in folders:
         data = (path / "manifest.json").is_file() and not (path / "arrays").exists()
         if data and not path.name.endswith(HELD_OUT) and str(path.resolve()) not in trained:
-            command = f"fewpass train {quote(path.name)} {quote(path.name)}-model --tol 1e-3"
+            command = f"fewpass train {quote(path.name)} {quote(path.name)}-model"
             yield Step(command, "a data set that no run in this folder was trained on")
 
 

@@ -28,7 +28,8 @@ def ours(train: str, test: str, memory: str = MEMORY) -> Work:
 
     def commands(folder: Path) -> list[list[str]]:
         ingest = ["ingest", train, f"{folder}/set", *read_as(train)]
-        return [ingest, ["train", f"{folder}/set", f"{folder}/run", "--lam", "10/n"]]
+        one_pass = ["--lam", "10/n", "--passes", "1"]
+        return [ingest, ["train", f"{folder}/set", f"{folder}/run", *one_pass]]
 
     return by_fewpass(commands, test, memory)
 

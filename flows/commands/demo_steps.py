@@ -161,10 +161,12 @@ class Demo:
             "that take minutes run on Dask and print the address of a dashboard (--scheduler local "
             "does so for any training).",
             command(
-                "train", str(self.dataset), str(self.run), "--lam", LAM, "--memory", self.memory
+                "train", str(self.dataset), str(self.run), "--lam", LAM, "--passes", "1",
+                "--memory", self.memory,
             ),
         )
-        wanted = {"dataset": str(self.dataset), "lam": LAM, "memory": self.memory}
+        place = {"dataset": str(self.dataset), "memory": self.memory}
+        wanted = place | {"lam": LAM, "passes": 1}
         plan = checked(TrainingPlan, wanted)
         result = train_shown(self.terminal, plan, str(self.run), Execution())
         self.terminal.say(

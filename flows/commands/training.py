@@ -57,7 +57,7 @@ def train(
     require_tol: bool = False,
     output: Output = OUTPUT,
 ) -> int:
-    """Train a model on a data set, in one pass or to a tolerance (--tol).
+    """Train a model on a data set, to a tolerance (--tol) or in some passes (--passes).
 
     Instead of a data set, it also takes what ingest reads (a file, a folder, a glob, an address;
     standard input is -), and then learns from the rows in one pass without storing them.
@@ -79,6 +79,7 @@ def train(
     from fewpass.flows.commands.plan_tables import print_forecast
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import as_toml, training_settings
+    from fewpass.pipeline.planning.default_end import with_end
     from fewpass.pipeline.settings.flat_settings import flat
     from fewpass.pipeline.tables.stream.sources import is_source
 
@@ -95,6 +96,7 @@ def train(
     if plan_source.dry_run:
         terminal.result(flat(plan, place), as_toml(plan, place))
         return 0
+    plan = with_end(plan)
     terminal.plan(as_toml(plan, place))
     if plan_only or run is None:
         print_forecast(terminal, dataset, plan, place)

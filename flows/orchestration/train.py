@@ -32,6 +32,7 @@ from fewpass.flows.orchestration.scheduled import (
 from fewpass.flows.orchestration.session import Session, Stage, stages
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import require_convergence, require_tolerance
+from fewpass.pipeline.planning.default_end import with_end
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.report import CONVERGENCE, IMAGE, draw_report
 from fewpass.pipeline.runs.events import Event
@@ -52,8 +53,8 @@ def train(
     skip_unchanged: bool, keep_runs: int | None,
 ) -> Any:  # fmt: skip
     """Train, and return what came out in the state that tells of it."""
+    plan = with_end(of_the_day(plan, "dataset", "held_out"))
     require_tolerance(plan, asked=require_tol)
-    plan = of_the_day(plan, "dataset", "held_out")
     before = trained_already(plan, run) if skip_unchanged else None
     if before is not None:
         return unchanged(plan, before)

@@ -71,8 +71,8 @@ class TrainingPlan(Described):
     source: SourceReading | None = None
     """Files that are read once, in place of a data set; `dataset` then only names them."""
     solver: AnyMethod = Auto.usual()
-    """Method and its own settings [default: auto, which is onepass (several learners over the same
-    rows) without a tolerance, else the method that is expected to be fastest]."""
+    """Method and its own settings [default: auto, which is the method that is expected to be
+    fastest, and without a tolerance onepass (several learners over the same rows)]."""
     loss: LossName | None = None
     """Loss [default: logistic for labels, squared for numbers]."""
     smoothing: PositiveFloat = 1.0
@@ -131,10 +131,11 @@ class TrainingPlan(Described):
     tol: PositiveFloat | None = None
     """Stop when the certified gap to the optimum is at most this share of the objective, or of a
     thousandth of the best constant's where that is more [default: 1e-3 for methods of many passes,
-    unless passes are given]."""
+    and where half a minute is expected to be enough for it; unless passes are given]."""
     passes: PositiveInt = 1
-    """Largest number of passes over the data; one that only certifies is not counted [default: 1,
-    for pegasos 30; 100 with a tolerance, with early stopping and for methods of many passes]."""
+    """Largest number of passes over the data; one that only certifies is not counted [default: 100
+    with a tolerance, with early stopping and for methods of many passes; else 1, for pegasos
+    30]."""
     certify: bool = False
     """Read the data once more at the end, to compute the objective and the certificate."""
     start_from: str | None = None

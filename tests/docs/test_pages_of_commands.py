@@ -73,7 +73,7 @@ def test_the_commands_of_a_page_run(page, folder, capsys):
 
 def test_a_loaded_model_explains_as_its_page_says(folder, capsys):
     for command in ("ingest demo-output/visits.csv visits --label bought --drop visit",
-                    "train visits visits-run --tol 1e-3"):  # fmt: skip
+                    "train visits visits-run"):  # fmt: skip
         assert cli.main(command.split()) == 0
     names = {}
     for block in python_of("docs/using.md"):

@@ -92,7 +92,8 @@ def test_require_tol_is_in_the_exit_status(fewpass, datasets, tmp_path, asked, e
 
 
 def test_require_tol_needs_one(fewpass, datasets, tmp_path):
-    status, _, err = fewpass("train", datasets["two"], tmp_path / "run", "--require-tol", *NO_DASK)
+    one_pass = ["--passes", "1", "--require-tol", *NO_DASK]
+    status, _, err = fewpass("train", datasets["two"], tmp_path / "run", *one_pass)
     assert status == 2
     assert "Give --tol, or leave --require-tol out." in err
     assert not (tmp_path / "run").exists()

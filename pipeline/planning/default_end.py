@@ -1,0 +1,29 @@
+"""The end of a training for which nobody has named one."""
+
+from __future__ import annotations
+
+from fewpass.pipeline.planning.place import LONG_SECONDS, rough_seconds
+from fewpass.pipeline.settings.method_kinds import Auto
+from fewpass.pipeline.settings.training_plan import DEFAULT_TOL, MOST_PASSES, TrainingPlan
+from fewpass.storage.dataset import Dataset
+
+
+def with_end(plan: TrainingPlan) -> TrainingPlan:
+    """Return a plan that trains to a tolerance where half a minute is expected to be enough.
+
+    A plan that names passes, a tolerance or a method stays as it is, and so does one whose single
+    pass goes on from another model, reads a source, or chooses among several lam.
+
+    Parameters
+    ----------
+    plan
+        As it was asked for; the manifest of its data set is read.
+    """
+    ends = plan.tol is not None or plan.certify or plan.early_stopping
+    if ends or "passes" in plan.model_fields_set or not isinstance(plan.solver, Auto):
+        return plan
+    if plan.source is not None or plan.start_from is not None or plan.is_scored_by_its_pass:
+        return plan
+    proven = plan.model_copy(update={"tol": DEFAULT_TOL, "passes": MOST_PASSES})
+    seconds = rough_seconds(proven, Dataset.open(plan.dataset).manifest)
+    return proven if seconds < LONG_SECONDS else plan

@@ -32,6 +32,8 @@ from fewpass.solvers.states import (
 )
 from fewpass.solvers.walk_and_reduce import (
     ENDLESS,
+    ENOUGH_MERGES,
+    MOST_MERGES,
     Block,
     ColumnMoments,
     Interleaved,
@@ -64,6 +66,8 @@ class Mispaired(ArithmeticError):  # noqa: N818  likewise
 
 __all__ = [
     "ENDLESS",
+    "ENOUGH_MERGES",
+    "MOST_MERGES",
     "BatchSize",
     "Block",
     "Certificate",

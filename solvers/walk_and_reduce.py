@@ -44,6 +44,8 @@ class ColumnMoments(NamedTuple):
 
 
 ENDLESS = 1 << 62  # rows of a stream of unknown length
+MOST_MERGES = 64  # of streams in a pass: more bring nothing
+ENOUGH_MERGES = 16  # with fewer, dual ascent takes twice the passes and more
 
 
 class ProblemStats(NamedTuple):
@@ -64,6 +66,7 @@ class ProblemStats(NamedTuple):
     columns: Callable[[], ColumnMoments] | None = None  # reads the moments, if there are any
     constants: tuple[float, ...] = (0.0,)  # F_0 of each class's model; 0: unknown
     target_mean: float = 0.0  # mean y of numbers
+    merges: int = 1  # of streams, in a pass
 
 
 def never(_state: State) -> bool:
@@ -187,6 +190,9 @@ class Walk(NamedTuple):
     skips: Callable[[State], bool] | None = None
     #: `join` of many streams; None: their states must come together.
     pairs: JoinByPairs | None = None
+    #: What streams take of each other m times a pass: a state becomes `end` of a copy of its own
+    #: and of the sum of all parts.  None: they meet at the end of the pass only.
+    merge: JoinByPairs | None = None
     #: None: models of all lam go on to the end.
     rivalry: Rivalry | None = None
 

@@ -45,6 +45,7 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         resize=None if walk.resize is None else partial(resize_each, multi, walk.resize),
         skips=None if walk.skips is None else partial(all_skip, walk.skips),
         pairs=None if walk.pairs is None else pairs_each(multi, walk.pairs),
+        merge=None if walk.merge is None else pairs_each(multi, walk.merge),
     )
 
 

@@ -1,15 +1,16 @@
 """Dual methods over rows in memory, with their dual variables in sight, in streams and cuts."""
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.preprocessing import normalize
 
-from fewpass.solvers.dual.duality import LONGEST
+from fewpass.solvers.dual.duality import LONGEST, MOVE, ROUND
 from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
 from fewpass.solvers.losses import LOSSES, conjugate
-from fewpass.solvers.protocol import ProblemStats, copy_state
+from fewpass.solvers.protocol import ProblemStats, add_parts, copy_state
 from testing import oracles
 
 #: Losses, and whether their rows are sparse.
@@ -65,11 +66,11 @@ class Data(NamedTuple):
     stats: ProblemStats
 
 
-def data(X, y, weight=None, *, sparse=False, streams=1):
+def data(X, y, weight=None, *, sparse=False, streams=1, merges=1):
     weight = np.ones(len(y)) if weight is None else weight
     rows = oracles.sparse_rows(csr_matrix(X)) if sparse else oracles.dense_rows(X)
     kind = SparseRows if sparse else DenseRows
-    stats = oracles.stats(X, kind, weight, y)._replace(streams=streams)
+    stats = oracles.stats(X, kind, weight, y)._replace(streams=streams, merges=merges)
     return Data(X, y, weight, rows, stats)
 
 
@@ -98,16 +99,23 @@ class Run:
         )
 
     def one_pass(self, cuts=1, order=None):
-        """Visit all rows once in a random order, each stream its share, in `cuts` blocks."""
+        """Visit all rows once in a random order, each stream its share, in `cuts` blocks.
+
+        Streams meet after as many rounds as the statistics say, each of so many blocks.
+        """
         (walk,) = self.solver.program(1)
-        ends = []
+        stats, given = self.of.stats, (self.problem, self.of.stats)
         order = self.rng.permutation(len(self.of.y)) if order is None else order
-        for share in np.array_split(order, self.of.stats.streams):
-            state = copy_state(self.state)
-            for part in np.array_split(share, cuts):
-                state = walk.step(self.problem, self.of.stats, state, self.block(part))
-            ends.append(state)
-        self.state = walk.join(self.problem, self.of.stats, ends)._replace(row_version=0)
+        shares = [np.array_split(own, stats.merges) for own in np.array_split(order, stats.streams)]
+        states = [copy_state(self.state) for _ in shares]
+        for r in range(stats.merges):
+            if r > 0:
+                total = reduce(add_parts, [walk.merge.part(*given, state) for state in states])
+                states = [walk.merge.end(*given, s, total, stats.streams) for s in states]
+            for k, share in enumerate(shares):
+                for part in np.array_split(share[r], cuts):
+                    states[k] = walk.step(*given, states[k], self.block(part))
+        self.state = walk.join(*given, states)._replace(row_version=0)
         return self
 
     def passes(self, count):
@@ -122,7 +130,11 @@ class Run:
     @property
     def dual_variables(self):
         shares = getattr(self.state, "shares", np.ones(1))
-        return self.row_state.reshape(len(self.of.y), -1)[:, : len(shares)] @ shares
+        row_state = self.row_state.reshape(len(self.of.y), -1)
+        if len(shares) == 1:
+            return shares[0] * row_state[:, 0]
+        taken = shares[1 + row_state[:, ROUND].astype(int)]
+        return shares[0] * row_state[:, 0] + taken * row_state[:, MOVE]
 
     def certified(self):
         """The certificate after the reduction that ends a run."""

@@ -29,6 +29,7 @@ from fewpass.pipeline.rows.windows import Order, Window, largest_window, windows
 from fewpass.solvers.drive import visit, visit_again
 from fewpass.solvers.protocol import (
     Block,
+    JoinByPairs,
     Part,
     State,
     Walk,
@@ -157,10 +158,20 @@ def join_own_streams(job: Job, walk: Walk, version: int, *states: State) -> Stat
     return joined if version == NOTHING_YET else with_row_version(joined, version)
 
 
-def stream_part(job: Job, walk: Walk, state: State) -> Part:
-    """Return what a stream's state adds to the sum that a join is made of."""
-    assert walk.pairs is not None, "streams are joined by a sum"
-    return walk.pairs.part(job.problem, job.stats, state)
+def stream_part(job: Job, sum_of: JoinByPairs, state: State) -> Part:
+    """Return what a stream's state adds to the sum that a merge or a join is made of."""
+    return sum_of.part(job.problem, job.stats, state)
+
+
+def merge_stream(job: Job, walk: Walk, state: State, total: Part) -> State:
+    """Give a copy of a stream's state what all streams add up to."""
+    return merge_own_stream(job, walk, copy_state(state), total)
+
+
+def merge_own_stream(job: Job, walk: Walk, state: State, total: Part) -> State:
+    """Give a stream's state, which nobody else needs, what all streams add up to."""
+    assert walk.merge is not None, "streams meet"
+    return walk.merge.end(job.problem, job.stats, state, total, job.stats.streams)
 
 
 def added_stream_parts(*parts: Part) -> Part:

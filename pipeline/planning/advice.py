@@ -28,7 +28,7 @@ from fewpass.solvers.estimates.expected_passes import (
     slowness_for,
 )
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import ProblemStats
+from fewpass.solvers.protocol import ENOUGH_MERGES, ProblemStats
 from fewpass.solvers.registry import (
     DUAL,
     ONE_LEARNER,
@@ -120,18 +120,19 @@ def _several_at_work(planner: Planner, plan: TrainingPlan, job: Job) -> Iterator
     """Yield what several threads or workers had better do, where they are asked for."""
     kind, problem = method_for(plan).kind, job.problem
     able = problem.penalty.is_smooth and not problem.loss.is_wide
-    if plan.streams > 1 and kind in (DUAL, SMALLER_DUAL) and able and not planner.distributed:
+    merges = job.stats.merges
+    if plan.streams > 1 and kind in (DUAL, SMALLER_DUAL) and merges < ENOUGH_MERGES:
         yield (
-            f"Streams of {kind} are added up once a pass, which takes up to four times the passes, "
-            f"and on rows that have much in common more. With `solver={DUAL}` and "
-            "`solver.batch=rounds` threads share the steps of one stream, in about its passes."
+            f"The data set has {job.windows.n_chunks} chunks, so that streams of {kind} are added "
+            f"up {merges} times a pass: with fewer than {ENOUGH_MERGES} it takes up to three times "
+            "the passes. Ingest with smaller chunks (`chunk_bytes`), or use fewer `streams`."
         )
     one_by_one = plan.passes == 1 and kind in (ONE_LEARNER, SEVERAL_LEARNERS)
     if one_by_one and able and plan.streams == 1 and planner.distributed:
         yield (
             "One pass is one chain of steps, which workers take in turn; several chains, averaged, "
-            f"come out further from the optimum. With `solver={DUAL}`, `solver.batch=rounds` and "
-            "`passes=2` the threads of a worker share the steps, and the model has a certificate."
+            f"come out further from the optimum. With `solver={DUAL}`, `passes=2` and as many "
+            "`streams` as workers they share the steps, and the model has a certificate."
         )
 
 

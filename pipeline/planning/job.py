@@ -119,6 +119,7 @@ def _with_windows(plan: TrainingPlan, job: Job) -> Job:
         streams=plan.streams,
         together=streams_together(job),
         seed=plan.seed,
+        merges=stats.merges if merges_streams(solver) else 1,
     )
     rows_bytes = resident_bytes(manifest, windows, row_state_size)
     fits = rereads(plan) and rows_bytes + state_bytes <= plan.budget.rows
@@ -232,6 +233,12 @@ def bytes_of_models(plan: TrainingPlan, job: Job) -> int:
     if not is_grouped(job):
         return states
     return states + Budget.weights * 8 * job.all_models * max(1, job.rule.width) * job.stats.d
+
+
+def merges_streams(solver: Solver) -> bool:
+    """Say whether streams meet in the middle of a pass."""
+    walks = (sweep for sweep in solver.program(solver.warm_epoch) if isinstance(sweep, Walk))
+    return any(walk.merge is not None for walk in walks)
 
 
 def joins_in_pairs(solver: Solver) -> bool:

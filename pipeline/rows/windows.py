@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.protocol import MOST_MERGES
 from fewpass.storage.manifest import Manifest
 
 #: "stored": as they lie; "random": chunks drawn, and rows in blocks (`shuffled_blocks`);
 #: "permuted": chunks drawn, and rows one by one: where neighbours have something in common.
 Order = Literal["stored", "random", "permuted"]
+
+MIXED_CHUNKS = 3  # of a window between two merges: rows of one alone meet in every pass
 
 CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # purposes of random generators
 
@@ -74,10 +77,12 @@ def plan_windows(
     row_state_size: int = 1,
     models: int = 1,
     together: int | None = None,
+    merges: int = 1,
 ) -> WindowPlan:
     """Fit windows into the budget less the state, shared by all windows in flight.
 
-    These are of the streams that a process has `together`, by default all.
+    These are of the streams that a process has `together`, by default all.  Streams that meet
+    `merges` times in a turn have at least as many windows.
     """
     n_chunks = manifest.n_chunks
     if streams > n_chunks:
@@ -89,7 +94,13 @@ def plan_windows(
     fitting = (budget.rows - state_bytes) // smallest
     state = "the model" if models == 1 else f"{models} models"
     budget.require(state_bytes, smallest, f"{state} with what the method keeps")
-    return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed)
+    most = max(1, n_chunks // (streams * merges)) if merges > 1 else n_chunks
+    return WindowPlan(n_chunks, int(min(fitting, most)), streams, seed)
+
+
+def merges_of(n_chunks: int, streams: int) -> int:
+    """Return how often in a turn streams may meet, with windows of `MIXED_CHUNKS` in between."""
+    return min(MOST_MERGES, max(1, n_chunks // (MIXED_CHUNKS * streams)))
 
 
 class Window(NamedTuple):
@@ -104,6 +115,15 @@ class Window(NamedTuple):
 def windows_per_turn(plan: WindowPlan, stream: int) -> int:
     """Return the number of windows of one stream in one turn through the data."""
     return -(-len(places_of(plan, stream)) // plan.chunks_per_window)
+
+
+def meetings(plan: WindowPlan, merges: int) -> list[list[int]]:
+    """Return after which of its windows of a turn each stream meets the others, meeting by meeting.
+
+    The last one is the end of the turn.
+    """
+    lengths = [windows_per_turn(plan, stream) for stream in range(plan.streams)]
+    return [[length * r // merges for length in lengths] for r in range(1, merges + 1)]
 
 
 def places_of(plan: WindowPlan, stream: int) -> range:

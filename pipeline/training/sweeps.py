@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
+from operator import lt
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -15,13 +16,14 @@ from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import absorb_sum, reduce
 from fewpass.pipeline.passes.span import Job, SpanReport
 from fewpass.pipeline.rows.row_state import RowStateInMemory
+from fewpass.pipeline.rows.windows import meetings
 from fewpass.pipeline.runs.events import Event, Restart, Span, Summed, SweepEnd
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.runs.run_snapshots import write_state
 from fewpass.pipeline.runs.saved import StoredState
 from fewpass.pipeline.training.engine import RunStore, Stopped
 from fewpass.pipeline.training.one_reading import OneReading
-from fewpass.pipeline.training.walk import StreamPosition, WalkDriver, joined
+from fewpass.pipeline.training.walk import StreamPosition, WalkDriver, joined, merged
 from fewpass.solvers.multi_model import appraisal, constants_of
 from fewpass.solvers.protocol import (
     Certificate,
@@ -166,12 +168,34 @@ class Sweeps:
         Yields an event per span; returns how it ended.
         """
         number = self._progress.cursor.sweeps
-        pace = self._paces.get(walk.name, 1)
-        driver = WalkDriver(
-            self.executor, self.job, walk, number, self._positions(), pace, self._reading(walk)
-        )
         if self.executor.together is not None and len(self.heads) < self.job.windows.streams:
             self.executor.together.broadcast(self.heads[0], 16 * self.job.stats.d)
+        positions, rounds = self._positions(), self._rounds_left(walk)
+        for k, ends in enumerate(rounds):
+            end, positions = yield from self._drive(walk, positions, ends, is_due)
+            if end != "whole":
+                return end
+            if k + 1 < len(rounds):
+                positions = self._met(walk, positions)
+        self._take([p.state for p in positions], self._versions)
+        version = number if walk.row_state == "update" else NOTHING_YET
+        versions = self._versions if version == NOTHING_YET else (version,)
+        self._take([joined(self.executor, self.job, walk, version, self.heads)], versions)
+        self._drop_numbers()
+        self._log_sweep(walk.name)
+        return "whole"
+
+    def _drive(
+        self, walk: Walk, positions: list[StreamPosition], ends: list[int] | None,
+        is_due: Callable[[], bool],
+    ) -> Generator[Event, None, tuple[End, list[StreamPosition]]]:  # fmt: skip
+        """Go on with a walk until streams meet; return how it ended, and where they are."""
+        number, pace = self._progress.cursor.sweeps, self._paces.get(walk.name, 1)
+        reading = self._reading(walk)
+        driver = WalkDriver(
+            self.executor, self.job, walk, number, positions, pace, reading, ends
+        )  # fmt: skip
+        positions.clear()
         self.heads = []  # the driver has them, and lets go of a state when the next one is there
         for report in driver:
             self.job = driver.job
@@ -181,20 +205,32 @@ class Sweeps:
             if report.diverged:
                 self._take([driver.positions[report.stream].state])
                 self._log_sweep(walk.name)
-                return "diverged"
+                return "diverged", []
             if is_due():
                 driver.rest()
-        self._take([p.state for p in driver.positions], self._versions)
         self._paces[walk.name] = driver.span_windows
-        if not driver.finished:
-            self._progress.advance(windows=tuple(p.windows for p in driver.positions))
-            return "resting"
-        version = number if walk.row_state == "update" else NOTHING_YET
-        versions = self._versions if version == NOTHING_YET else (version,)
-        self._take([joined(self.executor, self.job, walk, version, self.heads)], versions)
-        self._drop_numbers()
-        self._log_sweep(walk.name)
-        return "whole"
+        if driver.finished:
+            return "whole", driver.positions
+        self._take([p.state for p in driver.positions], self._versions)
+        self._progress.advance(windows=tuple(p.windows for p in driver.positions))
+        return "resting", []
+
+    def _rounds_left(self, walk: Walk) -> list[list[int] | None]:
+        """Return after which windows streams still meet; None: at the end of the walk.
+
+        Streams that rest where they meet have not met yet.
+        """
+        if walk.merge is None or self.job.stats.streams == 1:
+            return [None]
+        done = self._progress.cursor.windows or (0,) * self.job.windows.streams
+        rounds = meetings(self.job.windows, self.job.stats.merges)
+        return [ends for ends in rounds if any(map(lt, done, ends)) or [*done] == ends]
+
+    def _met(self, walk: Walk, positions: list[StreamPosition]) -> list[StreamPosition]:
+        """Have streams take what all of them add up to."""
+        heads = merged(self.executor, self.job, walk, [at.state for at in positions])
+        each = zip(heads, positions, strict=True)
+        return [StreamPosition(head, at.windows) for head, at in each]
 
     def skips(self, walk: Walk) -> bool:
         """Whether the state needs no such walk."""

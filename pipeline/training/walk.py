@@ -24,11 +24,13 @@ from fewpass.pipeline.passes.walk_spans import (
     join_parts,
     join_streams,
     legal_order,
+    merge_own_stream,
+    merge_stream,
     stream_part,
     walk_span,
 )
 from fewpass.pipeline.rows.windows import windows_between, windows_per_turn
-from fewpass.solvers.protocol import Walk, add_parts
+from fewpass.solvers.protocol import JoinByPairs, Walk, add_parts
 from fewpass.storage.row_state_store import NO_RECORDS, Records
 
 SPAN_SECONDS = 1.0  # of a span: a thousand times Dask's cost of a task
@@ -104,17 +106,20 @@ class WalkDriver:
     ----------
     records_of
         Returns the records of the numbers per row of some chunks; None where none are read.
+    ends
+        Windows of each stream that this drive ends after; by default all of the turn.
     """
 
     def __init__(
         self, executor: Executor, job: Job, walk: Walk, sweep: int, positions: list[StreamPosition],
         span_windows: int = 1, records_of: Callable[[Iterable[int]], Records] | None = None,
+        ends: list[int] | None = None,
     ) -> None:  # fmt: skip
         self._executor, self._walk, self._sweep = executor, walk, sweep
         self._tasks = SpanTasks(job, walk, sweep, positions[0].windows, records_of)
         self._is_stored = job.source_rows is None  # and not those of a source
         counted = walk.rows is None and self._is_stored
-        self._lengths = [
+        self._lengths = ends or [
             windows_per_turn(job.windows, stream) if counted else ENDLESS
             for stream in range(len(positions))
         ]
@@ -255,25 +260,37 @@ def joined(
         # in this process a task runs once, and no other task has these states
         join = join_own_streams if executor.near and are_over else join_streams
         return executor.submit_small("join", join, job, walk, version, *heads)
-    add = _added_here if executor.together is None else _added_on_cluster
-    total = add(executor, job, walk, heads)
-    streams = len(heads)
+    total, streams = _added(executor, job, walk.pairs, heads), len(heads)
     return executor.submit_small("join", join_parts, job, walk, version, heads[0], total, streams)
 
 
-def _added_here(executor: Executor, job: Job, walk: Walk, heads: list[Any]) -> Any:
+def merged(executor: Executor, job: Job, walk: Walk, heads: list[Any]) -> list[Any]:
+    """Return handles on the states of streams that met: each takes what all add up to."""
+    assert walk.merge is not None, "streams meet"
+    total = _added(executor, job, walk.merge, heads)
+    merge = merge_own_stream if executor.near else merge_stream
+    return [executor.submit_small("merge", merge, job, walk, head, total) for head in heads]
+
+
+def _added(executor: Executor, job: Job, sum_of: JoinByPairs, heads: list[Any]) -> Any:
+    """Return a handle on the sum of the streams' parts."""
+    add = _added_here if executor.together is None else _added_on_cluster
+    return add(executor, job, sum_of, heads)
+
+
+def _added_here(executor: Executor, job: Job, sum_of: JoinByPairs, heads: list[Any]) -> Any:
     """Return a handle on the sum of the streams' parts."""
     tree = SumTree(partial(executor.submit_small, "add", add_parts))
     for head in heads:
-        tree.push(executor.submit_small("part", stream_part, job, walk, head))
+        tree.push(executor.submit_small("part", stream_part, job, sum_of, head))
     return tree.total()
 
 
-def _added_on_cluster(executor: Executor, job: Job, walk: Walk, heads: list[Any]) -> Any:
+def _added_on_cluster(executor: Executor, job: Job, sum_of: JoinByPairs, heads: list[Any]) -> Any:
     """Return a handle on the same sum, of one graph."""
     together = executor.together
     assert isinstance(together, Together), "a cluster takes graphs"
-    parts: list[Task] = [(stream_part, job, walk, head) for head in heads]
+    parts: list[Task] = [(stream_part, job, sum_of, head) for head in heads]
     tree = tree_of(together.named("join"), parts, PARTS_ADDED, added_stream_parts)
     (total,) = together.submit(tree.tasks, [tree.root])
     return total

@@ -21,7 +21,8 @@ the loss.  With b(a) under lam_b alone, a gap at any intercept b is the sum abov
 
 and what the intercept moves to with a centre c is drawn to b_0 with the share lam_b / lam_p.
 
-Dual variables are kept per row as k numbers, of which a_i is the sum weighted by `shares`.
+A row's dual variable is kept as one number, or where several streams step as what it was before a
+pass, how it moved, and the round that it was stepped in, of which `shares` says how much counts.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ MOST_CHARGED = 1e200  # times lam_b: lam_p stays a number, however short the row
 #: is known when a kernel is compiled: asked in every step it costs an eighth of a dense row.
 Gains = PerColumn | None
 ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
+#: Of the numbers per row of several streams, after what the dual variable was: how it moved in the
+#: newest pass, in which of its rounds, and what the row has along V (merging.py).
+MOVE, ROUND, ALONG_ROW = 1, 2, 3
+STREAM_NUMBERS = 4
 
 
 class Column(NamedTuple):
@@ -128,7 +133,7 @@ class DualPoint(NamedTuple):
 
     coef: NDArray[np.float64]  # (d,), or (K, d) of several scores
     intercept: Any  # a number, or (K,)
-    shares: NDArray[np.float64]  # (k,)
+    shares: NDArray[np.float64]  # (1,), or (1 + m,)
 
 
 class GapPart(NamedTuple):
@@ -230,10 +235,10 @@ def prefetch_resident(row_state: RowState, order: Order, r: int) -> None:
 
 @kernel
 def dual_variable(row_state: RowState, i: int, shares: Shares) -> float:
-    """a_i out of the numbers that are kept."""
+    """a_i out of the numbers that are kept; of several streams its round tells the share."""
     a = shares[0] * row_state[i, 0]
-    for k in range(1, shares.shape[0]):
-        a += shares[k] * row_state[i, k]
+    if shares.shape[0] > 1:
+        a += shares[1 + int(row_state[i, ROUND])] * row_state[i, MOVE]
     return a  # type: ignore[no-any-return]
 
 
@@ -257,13 +262,14 @@ def sum_brackets(
 
 
 @kernel
-def store_step(row_state: RowState, i: int, a: float, delta: float) -> None:
-    """Write a row's dual variable: as one number, or as what it was and how it moves."""
+def store_step(row_state: RowState, i: int, a: float, delta: float, round_of_pass: float) -> None:
+    """Write a row's dual variable: as one number, or as what it was, how it moves, and when."""
     if row_state.shape[1] == 1:
         row_state[i, 0] = a + delta
     else:
         row_state[i, 0] = a
-        row_state[i, 1] = delta
+        row_state[i, MOVE] = delta
+        row_state[i, ROUND] = round_of_pass
 
 
 @reading_part

@@ -168,8 +168,6 @@ def at_pass_start(
     """Note where a pass begins; `worth` is about U(1) of its dual variables."""
     w, pull = state.W[:, RUNNING], state.pull
     charges = Charges(pull.charged, pull.charged, pull.own)
-    if len(pull.begin):
-        pull.begin[:] = w
     if not pull.shrinks:
         far = squared_distance(state.W[:-1, START], w[:-1], pull.z[:-1], charges.of(FEATURES))
         last = steps_alone(w[-1], pull.z[-1], charges.of(CONSTANT))

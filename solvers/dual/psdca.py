@@ -30,6 +30,7 @@ from pydantic import Field, PositiveInt
 
 from fewpass.solvers.dual.column_pulls import LONG, MANY, after_a_pass, pulls
 from fewpass.solvers.dual.duality import GAP, GapPart, constant_column
+from fewpass.solvers.dual.merging import Lag, merged_at_end
 from fewpass.solvers.dual.proximal import (
     Growth,
     at_pass_start,
@@ -42,8 +43,8 @@ from fewpass.solvers.dual.proximal import (
     worth_of,
     zeros_for_certain,
 )
-from fewpass.solvers.dual.rounds import BITES, LAG, begin_rounds, step_in_rounds
-from fewpass.solvers.dual.rounds_steps import PARTS, Given
+from fewpass.solvers.dual.rounds import LAG, begin_rounds, step_in_rounds
+from fewpass.solvers.dual.rounds_steps import BITES, PARTS, Given
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_batches import Batch
 from fewpass.solvers.dual.sdca_state import (
@@ -60,13 +61,14 @@ from fewpass.solvers.dual.sdca_state import (
     newest_point,
     read_column,
 )
-from fewpass.solvers.dual.sdca_streams import add_moves
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
+    ENOUGH_MERGES,
+    MOST_MERGES,
     BatchSize,
     Block,
     Certificate,
@@ -82,6 +84,7 @@ L1_ALONE, WITH_SQUARES = 5.5, 0.6  # passes to expect for a digit with an l1 pen
 MINI_BATCH = 16  # rows
 ROUND, MOST_ROUND = 128, 512  # rows of a round: in between a thousand rounds a pass, ...
 PER_THOUSAND = 1000 * PARTS  # ... in multiples of the parts that threads have
+SOME_SLOWER = 1.25  # times the passes of one stream with few merges
 FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 
 
@@ -137,6 +140,11 @@ class Psdca(Sdca):
                 f"In {self.batch} batches columns are pulled alike. Leave solver.columns out, or "
                 "solver.batch."
             )
+        if self.columns == "apart" and stats.streams > 1:
+            raise ValueError(
+                f"Several streams pull all columns alike, and streams is {stats.streams}. Leave "
+                "solver.columns out, or streams."
+            )
         if self.columns == "apart" and not problem.penalty.is_smooth:
             raise ValueError(
                 f"With an {problem.penalty.name} penalty columns are pulled alike. Leave "
@@ -150,9 +158,8 @@ class Psdca(Sdca):
         if self.batch == "rounds":
             refuse_unfit_rounds(problem, stats)
         state: SdcaState = super().first_state(problem, stats)
-        begin = np.zeros(stats.d + 1 if stats.streams > 1 else 0)
         pull = state.pull._replace(
-            z=np.zeros(stats.d + 1), begin=begin, h=self.first_pulls(problem, stats),
+            z=np.zeros(stats.d + 1), h=self.first_pulls(problem, stats),
             r=first_r(problem, stats, self.grow_to) if problem.penalty.is_smooth else 1,
             s=np.zeros(stats.d if state.pull.shrinks else 0),
             own=problem.lam / self.stepped(problem, stats).lam,
@@ -160,11 +167,10 @@ class Psdca(Sdca):
         )  # fmt: skip
         if self.batch == "rounds":
             pull = pull._replace(rounds=Rounds(np.zeros(stats.d + 1)))
-            state = state._replace(shares=np.ones(1))
         return state._replace(pull=pull)
 
     def row_state_size(self, stats: ProblemStats) -> int:
-        """The dual variable, and in rounds V . x_i, of several streams how it moved."""
+        """The dual variable, and in rounds V . x_i; of several streams as in SDCA."""
         return 2 if self.batch == "rounds" else super().row_state_size(stats)
 
     def stepped(self, problem: Problem, stats: ProblemStats) -> Problem:
@@ -197,7 +203,7 @@ class Psdca(Sdca):
         """Return how hard the centre may pull each column; no entries for all alike."""
         heavy = stats.d > MANY and stats.max_square > LONG * stats.mean_square
         heavy = heavy and not columns_are_few(stats.n, stats.d)
-        one_by_one = self.batch == "serial" and problem.penalty.is_smooth
+        one_by_one = self.batch == "serial" and problem.penalty.is_smooth and stats.streams == 1
         apart = heavy and one_by_one if self.columns == "auto" else self.columns == "apart"
         return pulls(problem, stats) if apart else EMPTY
 
@@ -212,7 +218,12 @@ class Psdca(Sdca):
         few = columns_are_few(stats.n, stats.d)
         root, most = (PER_ROOT_FEW, MOST_K_FEW) if few else (PER_ROOT, MOST_K)
         per_digit = 1.0 + root * (math.sqrt(min(K, most)) + K / FAR_K)
-        return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))
+        return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * slower_in_streams(stats))
+
+    def lag(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> Lag:
+        """Return over how many rounds moves along V are paid out."""
+        curvature = problem.loss.rate(stats.target_mean) * self._scale(problem, stats, state)
+        return Lag(curvature, max(1.0, stats.merges / LAG))
 
     def certificate(self, state: SdcaState) -> Certificate | None:
         """Return what the passes so far proved, and of how many columns that their weight is 0."""
@@ -230,15 +241,13 @@ class Psdca(Sdca):
 
         In the middle of a pass the result has the weights so far, to be looked at only.
         """
-        state, pull = states[0], states[0].pull
-        charge = pull.charged if pull.per_column else 1.0  # next to the scale of the steps
+        state = states[0]
         if len(states) > 1:
-            duals = charge * (pull.begin - pull.shift)
-            state = add_moves(states, pull.begin, duals, charge)
-        sums = state.sums
+            state = merged_at_end(problem, stats, states, self.lag(problem, stats, state))
+        pull, sums = state.pull, state.sums
         if sums.rows < stats.n:
             return state
-        state.fresh[:] /= charge
+        state.fresh[:] /= pull.charged if pull.per_column else 1.0  # next to the steps' scale
         state = end_adding(self.stepped(problem, stats), state)
         total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
         certificate, first = proven_at_x(problem, stats, state, total), state.passes == 0
@@ -250,6 +259,13 @@ class Psdca(Sdca):
         worth = worth_of(pull, total)
         moved = move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
         return begin_pass(moved, len(states))
+
+
+def slower_in_streams(stats: ProblemStats) -> float:
+    """Return how many times the passes of one stream several of them take, by their merges."""
+    if stats.streams == 1 or stats.merges >= MOST_MERGES:
+        return 1.0
+    return float(SOME_SLOWER if stats.merges >= ENOUGH_MERGES else stats.streams ** (1.0 / 3.0))
 
 
 def rows_of_a_round(n: int) -> int:

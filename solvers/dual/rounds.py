@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 from fewpass.solvers.dual.duality import per_row
 from fewpass.solvers.dual.rounds_columns import SharedByThreads
 from fewpass.solvers.dual.rounds_steps import PARTS, SUMS, Given, visit_rounds
-from fewpass.solvers.dual.sdca_state import RUNNING, Rounds, SdcaState, count_rows
+from fewpass.solvers.dual.sdca_state import (
+    FIRST_S,
+    MOST_FIRST,
+    RUNNING,
+    Rounds,
+    SdcaState,
+    count_rows,
+)
 from fewpass.solvers.dual.shrinking import visit_moving_rows
 from fewpass.solvers.estimates.spectrum import largest_eigenvector
 from fewpass.solvers.kernels.dispatch import kernel
@@ -35,8 +42,6 @@ from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, S
 from fewpass.solvers.losses import Loss, direction
 from fewpass.solvers.protocol import Block
 
-FIRST_S, MOST_FIRST = 2.0, 16.0  # s and s_V of the first round
-BITES = 0.125  # K along V and s_V together: where it is less, rows are not stepped much shorter
 LAG = 4.0  # passes' rounds over the largest rho: rows answer a move only when they are visited
 SAMPLED = 1 << 14  # of the rows' values, whose columns tell how to share columns
 
@@ -138,8 +143,8 @@ def shared_memory(rows: Rows, d: int, batch: int, threads: int) -> SharedByThrea
 
 def owed_after(state: SdcaState, z: NDArray[np.float64], before: Any, after: Any) -> float:
     """Return what is owed along V once reg is another, so that predictions along V stay."""
-    rounds = state.pull.rounds
-    if rounds.across == 0.0 or before == after:  # in rounds columns are pulled alike
+    rounds = state.pull.rounds  # columns are pulled alike
+    if not len(rounds.V) or rounds.across == 0.0 or before == after:
         return rounds.owed
     moved = (1.0 - before / after) * (z - state.W[:, RUNNING])
     return rounds.owed + float(rounds.V @ moved)

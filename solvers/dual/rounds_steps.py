@@ -40,6 +40,7 @@ ALONG_V = 1  # of the numbers per row, after its dual variable: V . x_i
 TINY = 1e-290
 FORGETS = 0.2  # of the four squares, in every round
 ACROSS, AFTER_SHARE, ALONG = 1.05, 1.1, 1.1  # margins of s, of s after t < 1, and of s_V
+BITES = 0.125  # K along V and s_V together: where it is less, rows are not stepped much shorter
 DENORMAL = 1e-300  # below, what is owed is nothing
 
 
@@ -94,7 +95,16 @@ def visit_rounds(
                 W[W.shape[0] - 1, RUNNING] += (t - 1.0) * constant
             shorten(given, chosen, row_state, our, part, parts, t)
             due = meet_all(our, due, parts)
-        at = measured(at, given, own, square, constant, t)
+        at_V = own[T] * own[T]
+        total = (square + constant * constant - at_V, own[Q] - own[H], at_V, own[H])
+        size = max(0.0, at.size + t * (2.0 * own[AT_W] + t * square))
+        owed = (at.owed + t * own[T]) * (1.0 - 1.0 / at.rho)
+        at = Rounds(
+            at.V, at.since, at.common, size, owed, at.across, at.along, at.rho, at.U, at.R, at.G,
+            at.S,
+        )  # fmt: skip
+        most = np.float64(given.batch)
+        at = next_factors(at, total, t, most, given.late, given.most_rho)
     return (
         at.common, at.size, at.owed, at.across, at.along, at.rho, at.U, at.R, at.G, at.S,
         totals[0], totals[1], totals[2], totals[3],
@@ -186,15 +196,19 @@ def share(at: Rounds, given: Given, own: Vector, square: float) -> float:
 
 
 @part_of_kernels
-def measured(
-    at: Rounds, given: Given, own: Vector, square: float, constant: float, t: float
-) -> Rounds:
-    """Return what the next round is stepped with; `square` is without the constant column's."""
-    at_V, most = own[T] * own[T], np.float64(given.batch)
-    U = (1.0 - FORGETS) * at.U + FORGETS * (square + constant * constant - at_V)
-    R = (1.0 - FORGETS) * at.R + FORGETS * (own[Q] - own[H])
-    G = (1.0 - FORGETS) * at.G + FORGETS * at_V
-    S = (1.0 - FORGETS) * at.S + FORGETS * own[H]
+def next_factors(
+    at: Rounds, squares: tuple[float, float, float, float], t: float, most: float, late: float,
+    most_rho: float,
+) -> Rounds:  # fmt: skip
+    """Return what the next round is stepped with, after a round of which a share t was taken.
+
+    `squares` are those of all moves together and of each's, across V and along it; size and what is
+    owed are new in `at` already.
+    """
+    U = (1.0 - FORGETS) * at.U + FORGETS * squares[0]
+    R = (1.0 - FORGETS) * at.R + FORGETS * squares[1]
+    G = (1.0 - FORGETS) * at.G + FORGETS * squares[2]
+    S = (1.0 - FORGETS) * at.S + FORGETS * squares[3]
     s, s_V = at.across, at.along
     if R > 0.0:
         s = (AFTER_SHARE if t < 1.0 else ACROSS) * U / R
@@ -202,9 +216,6 @@ def measured(
         s_V = ALONG * G / S
     s = min(max(1.0, s), most)
     s_V = min(max(s, s_V), most)
-    rho = max(1.0, min(given.late * s_V, given.most_rho))
-    owed = (at.owed + t * own[T]) * (1.0 - 1.0 / at.rho)
-    if abs(owed) < DENORMAL:
-        owed = 0.0
-    size = max(0.0, at.size + t * (2.0 * own[AT_W] + t * square))
-    return Rounds(at.V, at.since, at.common, size, owed, s, s_V, rho, U, R, G, S)
+    rho = max(1.0, min(late * s_V, most_rho))
+    owed = 0.0 if abs(at.owed) < DENORMAL else at.owed
+    return Rounds(at.V, at.since, at.common, at.size, owed, s, s_V, rho, U, R, G, S)

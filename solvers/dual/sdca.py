@@ -13,11 +13,9 @@ from the rows' new dual variables, which replaces the running ones at the end of
 rounding never piles up.  A row's prediction by w_t, taken with that by the running weights,
 certifies w_t by the end of the pass without any reading of its own (duality.py).
 
-Several streams take steps of their own, each as if the others moved the weights `stretch` - 1
-times as far the same way; what they found is added up, shortened where it was too much.
+Several streams take steps of their own, which are added up m times a pass (merging.py).
 
-Sources: Takac, Bijral, Richtarik and Srebro 2013, (14); Ma et al. 2015 for the streams.
-docs/methods.md, section 7.
+Source: Takac, Bijral, Richtarik and Srebro 2013, (14); docs/methods.md, section 7.
 """
 
 from __future__ import annotations
@@ -32,19 +30,39 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
 from fewpass.solvers.dual.best_weights import DualMethod, no_weights
-from fewpass.solvers.dual.duality import GAP, Centre, GapPart, constant_column, per_row
+from fewpass.solvers.dual.duality import (
+    GAP,
+    STREAM_NUMBERS,
+    Centre,
+    GapPart,
+    constant_column,
+    per_row,
+)
+from fewpass.solvers.dual.merging import (
+    AT_ONCE,
+    Lag,
+    StreamMoves,
+    counted_by,
+    look_along,
+    merged,
+    merged_at_end,
+    moves_of,
+)
 from fewpass.solvers.dual.sdca_batches import Batch, curvatures, visit_batches
-from fewpass.solvers.dual.sdca_interleaved import walk_interleaved
+from fewpass.solvers.dual.sdca_interleaved import rows_of_model, walk_interleaved
 from fewpass.solvers.dual.sdca_state import (
     RUNNING,
     START,
     PassSums,
     Pull,
+    Rounds,
     SdcaState,
     begin_pass,
     charged_in_steps,
     count_rows,
     end_adding,
+    first_merges,
+    first_shares,
     go_interleaved,
     keep_better,
     newest_point,
@@ -56,7 +74,6 @@ from fewpass.solvers.dual.sdca_state import (
     weights_of_steps,
 )
 from fewpass.solvers.dual.sdca_steps import visit_rows
-from fewpass.solvers.dual.sdca_streams import add_moves
 from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows, visit_once_more
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits, gap_of
@@ -69,6 +86,7 @@ from fewpass.solvers.protocol import (
     Block,
     ExpectedPasses,
     Interleaved,
+    JoinByPairs,
     ProblemStats,
     Reduce,
     Walk,
@@ -113,8 +131,8 @@ class Sdca(DualMethod):
         return Reduce(SLOPES_AS_DUALS, partial(read_column, column=START), begin_at_duals)
 
     def row_state_size(self, stats: ProblemStats) -> int:
-        """The dual variable; of several streams, what it was and how it moved."""
-        return 1 if stats.streams == 1 else 2
+        """The dual variable; of several streams what it was, how it moved, when, and V . x_i."""
+        return 1 if stats.streams == 1 else STREAM_NUMBERS
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> SdcaState:
         """Return zero weights, from zero dual variables; ValueError for batches visited again."""
@@ -123,16 +141,21 @@ class Sdca(DualMethod):
                 f"Rows are visited again one by one, not in {self.batch} batches. Leave "
                 "solver.shrink_rounds out, or solver.batch."
             )
+        if self.batch != "serial" and stats.streams > 1:
+            raise ValueError(
+                f"Mini-batches are of one stream, and streams is {stats.streams}. Leave streams "
+                "out, or solver.batch."
+            )
         return SdcaState(
             W=side_by_side(stats.rows_kind, stats.d + 1, 2), fresh=np.zeros(stats.d + 1),
             best=no_weights(stats.d),
             centre=Centre(
                 constant_column(self.stepped(problem, stats), stats).unit, problem.level
             ),
-            shares=np.ones(self.row_state_size(stats)),
-            stretch=float(stats.streams), beta=0.0,
+            shares=first_shares(stats), beta=0.0,
             sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
             pull=self._first_pull(problem, stats),
+            merges=first_merges(stats, np.zeros(stats.d + 1)),
         )  # fmt: skip
 
     def stepped(self, problem: Problem, stats: ProblemStats) -> Problem:  # noqa: ARG002
@@ -141,8 +164,8 @@ class Sdca(DualMethod):
 
     def _first_pull(self, problem: Problem, stats: ProblemStats) -> Pull:
         shrinks = not problem.penalty.is_smooth
-        begin = np.zeros(stats.d + 1 if shrinks and stats.streams > 1 else 0)
-        return Pull(begin=begin, shrinks=shrinks)
+        V = np.zeros(stats.d + 1 if stats.streams > 1 and not shrinks else 0)
+        return Pull(shrinks=shrinks, rounds=Rounds(V))
 
     def start_at(
         self,
@@ -182,6 +205,7 @@ class Sdca(DualMethod):
                 step=self.step_rows,
                 telling=self.step_rows,
                 join=self.end_pass,
+                merge=JoinByPairs(moves_of, self.merge),
                 order="stored" if epoch == 0 else "random",
                 metrics=self.metrics,
                 row_state="update",
@@ -208,38 +232,50 @@ class Sdca(DualMethod):
     ) -> SdcaState:  # fmt: skip
         """Visit the rows of one block."""
         step = self.stepped(problem, stats)
-        column, own = constant_column(step, stats).value, charged_in_steps(step, state)
+        column = constant_column(step, stats).value
+        if self.batch != "serial":
+            return self._step_batches(step, stats, state, block, column)
+        state = look_along(state, stats, block, column, per_row(block))
+        own, g, rows = charged_in_steps(step, state), state.pull.gains, block.order.shape[0]
+        before = state.shares[0] * per_row(block)[:, 0]
+        ends = ends_of(stats.stream_rows, rows, tell)
+        curve = np.zeros(len(ends))
         inputs = (
             state.W, state.W[:, RUNNING:], state.fresh, own, column, state.centre.offset,
-            self._scale(problem, stats, state), state.stretch, float(state.adding), state.shares,
-            *block[:4], per_row(block), state.pull.theta,
+            self._scale(problem, stats, state), counted_by(state, stats), float(state.adding),
+            state.shares, *block[:4], per_row(block), state.pull.theta,
         )  # fmt: skip
-        if self.batch == "serial":
-            g = state.pull.gains
-            before = state.shares[0] * per_row(block)[:, 0]
-            rows = block.order.shape[0]
-            ends = ends_of(stats.stream_rows, rows, tell)
-            curve = np.zeros(len(ends))
-            sums = visit_rows(*inputs, g, ends, curve)
-            for end, lost in zip(ends.tolist(), curve.tolist(), strict=True):
-                tell(end, state.monitor.add(end, lost))
-            state = count_rows(state, rows, *sums)
-            key = [stats.seed, state.passes, state.sums.rows]
-            how = StepInputs(*inputs[1:9], g)
-            most = (
-                self.shrink_rounds if state.passes else 0
-            )  # from zero nearly all rows move at first
-            more = 0
-            if most:
-                again = partial(_visit_again, how, block)
-                more = visit_moving_rows(again, block, before, most, state.passes, key)
-            more += state.sums.extra_visits
-            return state._replace(sums=state.sums._replace(extra_visits=more))
-        b = self.rows_at_once
-        batch_curvatures = curvatures(block, stats.d, column, self.batch, b)
-        scratch = np.zeros(stats.d + 1)
-        beta, *sums_of_rows = visit_batches(*inputs, b, batch_curvatures, state.beta, scratch)
-        return count_rows(state._replace(beta=beta), block.order.shape[0], *sums_of_rows)
+        sums, moved = visit_rows(*inputs, g, ends, curve)
+        for end, lost in zip(ends.tolist(), curve.tolist(), strict=True):
+            tell(end, state.monitor.add(end, lost))
+        state = count_rows(state, rows, *sums)
+        key, how = [stats.seed, state.passes, state.sums.rows], StepInputs(*inputs[1:9], g)
+        most = self.shrink_rounds if state.passes else 0  # from zero nearly all rows move at first
+        more = state.sums.extra_visits
+
+        def visit(order: NDArray[np.int64]) -> float:
+            nonlocal moved
+            again = block._replace(order=order)
+            brackets, moved = visit_once_more(*how, moved, *again[:4], per_row(again))
+            return brackets
+
+        if most:
+            more += visit_moving_rows(visit, block, before, most, state.passes, key)
+        merges = state.merges._replace(moved=moved)
+        return state._replace(merges=merges, sums=state.sums._replace(extra_visits=more))
+
+    def _step_batches(
+        self, step: Problem, stats: ProblemStats, state: SdcaState, block: Block, column: float
+    ) -> SdcaState:
+        """Visit the rows of one block in mini-batches."""
+        b, scratch = self.rows_at_once, np.zeros(stats.d + 1)
+        beta, *sums = visit_batches(
+            state.W, state.W[:, RUNNING:], state.fresh, charged_in_steps(step, state), column,
+            state.centre.offset, self._scale(step, stats, state), float(state.adding), state.shares,
+            *block[:4], per_row(block), state.pull.theta, b,
+            curvatures(block, stats.d, column, self.batch, b), state.beta, scratch,
+        )  # fmt: skip
+        return count_rows(state._replace(beta=beta), block.order.shape[0], *sums)
 
     def _scale(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> float:
         return 1.0 / (state.pull.scale * self.stepped(problem, stats).lam * stats.n)
@@ -266,10 +302,15 @@ class Sdca(DualMethod):
                 constant_column(step, stats).value,
                 problem.intercept * state.centre.offset,
                 self._scale(problem, stats, state),
-                state.stretch,
                 state.pull.theta,
+                *counted_by(state, stats),
             )
             for problem, step, state in zip(problems, steps, models, strict=True)
+        ]
+        size = self.row_state_size(stats)
+        models = [
+            look_along(state, stats, block, column, rows_of_model(per_row(block), place, size))
+            for (column, *_), state, place in zip(numbers, models, places, strict=True)
         ]
         each_step = zip(steps, models, strict=True)
         penalties = [charged_in_steps(step, state).penalty for step, state in each_step]
@@ -284,8 +325,26 @@ class Sdca(DualMethod):
             problems[0].loss, penalties, numbers, shares, labels, places, W, block,
             per_row(block), ends, tell_all,
         )  # fmt: skip
-        each = zip(models, sums, strict=True)
-        return [count_rows(state, block.order.shape[0], *own) for state, own in each]
+        stepped = []
+        for state, (*own, moved) in zip(models, sums, strict=True):
+            merges = state.merges._replace(moved=moved)
+            stepped.append(count_rows(state._replace(merges=merges), len(block.order), *own))
+        return stepped
+
+    def merge(
+        self,
+        problem: Problem,
+        stats: ProblemStats,
+        state: SdcaState,
+        total: StreamMoves,
+        streams: int,  # noqa: ARG002
+    ) -> SdcaState:
+        """Take the moves of all streams in a round."""
+        return merged(stats, state, total, self.lag(problem, stats, state))
+
+    def lag(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> Lag:  # noqa: ARG002
+        """Return over how many rounds moves along V are paid out: at once, as w(a) is certified."""
+        return AT_ONCE
 
     def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
         """Add up what the streams found, and begin the next pass from there.
@@ -294,8 +353,7 @@ class Sdca(DualMethod):
         """
         state = states[0]
         if len(states) > 1:
-            begin = state.pull.begin if state.pull.shrinks else state.W[:, START]
-            state = add_moves(states, begin, begin)
+            state = merged_at_end(problem, stats, states, self.lag(problem, stats, state))
         sums = state.sums
         if sums.rows < stats.n:
             return state
@@ -303,16 +361,8 @@ class Sdca(DualMethod):
         if state.passes > 0:
             total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
             state = keep_better(state, proven_at_start(problem, stats, state, total))
-        if len(state.pull.begin):
-            state.pull.begin[:] = state.W[:, RUNNING]
         state.W[:, START] = weights_of_steps(problem, state)
         b = read_column(state, START).intercept
         offset = constant_column(problem, stats).offset(b)
         state = state._replace(centre=state.centre._replace(offset=offset))
         return begin_pass(state, len(states))
-
-
-def _visit_again(how: StepInputs, block: Block, order: NDArray[np.int64]) -> float:
-    """Step rows once more; return the sum of their brackets."""
-    block = block._replace(order=order)
-    return visit_once_more(*how, *block[:4], per_row(block))

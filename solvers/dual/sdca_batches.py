@@ -94,7 +94,7 @@ def longest_row(rows: Rows, weight: PerRow, order: Order, column: float) -> floa
 @kernel
 def visit_batches(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
-    offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
+    offset: float, scale: float, refresh: float, shares: Shares, rows: Rows,
     y: PerRow, weight: PerRow, order: Order, row_state: RowState, theta: float, batch: int,
     curvatures: Curvatures, beta: float, scratch: PerColumn,
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
@@ -129,7 +129,7 @@ def visit_batches(
             if beta <= 0.0:
                 beta = curvatures.largest
             at_least(beta, square, v)
-            propose(loss, y, chosen, a, p, v, stretch * scale, delta)
+            propose(loss, y, chosen, a, p, v, scale, delta)
             together = square_of_sum(loss, rows, y, weight, chosen, delta, column, scratch)
             single, apart = sums_of_squares(weight, chosen, delta, square)
             if single > 0.0:
@@ -139,19 +139,18 @@ def visit_batches(
         else:
             for k in range(chosen.shape[0]):
                 v[k] = curvatures.own * square[k] + curvatures.shared
-        propose(loss, y, chosen, a, p, v, stretch * scale, delta)
+        propose(loss, y, chosen, a, p, v, scale, delta)
         if curvatures.adaptive:
             together = square_of_sum(loss, rows, y, weight, chosen, delta, column, scratch)
-            q = stretch * scale
-            if gain(loss, y, weight, chosen, a, p, delta) < 0.5 * q * together:
+            if gain(loss, y, weight, chosen, a, p, delta) < 0.5 * scale * together:
                 shorten(weight, chosen, v, delta, together)
 
         for k in range(chosen.shape[0]):
             i = chosen[k]
             unit = scale * weight[i] * direction(loss, y[i])
-            store_step(row_state, i, a[k], delta[k])
+            store_step(row_state, i, a[k], delta[k], 0.0)
             fresh = refresh * unit * (a[k] + delta[k])
-            move_weights(rows, i, stretch * unit * delta[k], fresh, column, running, anew, None)
+            move_weights(rows, i, unit * delta[k], fresh, column, running, anew, None)
     return beta, sums[0], sums[1], sums[2], sums[3]
 
 

@@ -8,8 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.duality import dual_variable, prefetch_resident, store_step
-from fewpass.solvers.dual.sdca_steps import best_step, row_sums
+from fewpass.solvers.dual.duality import (
+    STREAM_NUMBERS,
+    dual_variable,
+    prefetch_resident,
+    store_step,
+)
+from fewpass.solvers.dual.sdca_steps import along_row, best_step, row_sums
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import LaneVector, Matrix, Order, PerRow, RowState, WholeNumbers
@@ -22,13 +27,14 @@ from fewpass.solvers.kernels.simd.interleaved import (
     targets_of,
 )
 from fewpass.solvers.kernels.simd.interleaved import in_lanes as to_lanes
-from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
+from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, maximum, store
 from fewpass.solvers.loss_monitor import end_of
 from fewpass.solvers.losses import Loss
 from fewpass.solvers.penalties import Penalty, in_lanes, predict_both_lanes, scaled_dual
 from fewpass.solvers.protocol import Block
 
-NUMBERS = 5  # of each model, next to those of its penalty
+NUMBERS = 9  # of each model, next to those of its penalty
+SUMS, MOVED = 5, 7  # sums of each, and which number the last of them begins at
 ModelShares = Matrix  # (K, m): the Shares of every model
 Places = WholeNumbers  # (K,): which of all models each one is, by its numbers per row
 
@@ -41,17 +47,18 @@ def visit_interleaved(
 ) -> None:  # fmt: skip
     """visit_rows for K models in lanes, W (groups, d + 1, ..) as in interleaved.py.
 
-    For every group of lanes `sums` has 4 numbers of each, added to in place: what visit_rows
-    returns; `numbers` 5: the constant column's value, what it adds to predictions next to its
-    weight, scale, stretch and theta, then those of each model's penalty, which is of the kind of
-    `charged`; `labels` 1, as in protocol.py: Interleaved.  `shares` is (K, m), and
-    the numbers per row of model k are columns places[k] m and on of `row_state`.  After `ends`
-    rows, which rise, `curve` gets the losses of each lane.
+    For every group of lanes `sums` has 5 numbers of each, added to in place: what visit_rows
+    returns; `numbers` 9: the constant column's value, what it adds to predictions next to its
+    weight, scale, theta, and those of `Counted`, then those of each model's penalty, which is of
+    the kind of `charged`; `labels` 1, as in protocol.py: Interleaved.  Numbers per row are as many
+    of each model, those of model k the places[k]-th.  After `ends` rows, which rise, `curve` gets
+    the losses of each lane.
     """
     L, models = how.width, shares.shape[0]
     V, last = W.reshape(-1), order.shape[0] - 1
     groups, length, width = W.shape
-    lanes, noted, end = np.empty(2 * L), 0, end_of(ends, 0)
+    size, streams = numbers_per_row(shares), shares.shape[1] > 1
+    lanes, noted, end = np.empty(3 * L), 0, end_of(ends, 0)
     for r in range(order.shape[0]):
         i, next_row, c = order[r], order[min(r + 1, last)], weight[order[r]]
         prefetch_row(rows, y, weight, order, r)
@@ -59,47 +66,63 @@ def visit_interleaved(
         square = norm2(rows, i)
         for g in range(groups):
             place, first = g * length * width, L * g
-            four = 4 * L * g  # where this group's four sums stand
+            five = SUMS * L * g  # where this group's sums stand
             at = (NUMBERS + len(charged)) * L * g  # type: ignore[arg-type]
             column, shift = load(numbers, at, how), load(numbers, at + L, how)
-            scale, stretch = load(numbers, at + 2 * L, how), load(numbers, at + 3 * L, how)
-            theta = load(numbers, at + 4 * L, how)
+            scale, theta = load(numbers, at + 2 * L, how), load(numbers, at + 3 * L, how)
+            stretch, ratio = load(numbers, at + 4 * L, how), load(numbers, at + 5 * L, how)
+            owed = load(numbers, at + 6 * L, how)
+            in_round = numbers[at + 8 * L]
             penalty = in_lanes(charged, numbers, at + NUMBERS * L, how)
             target = targets_of(load(labels, L * g, how), y[i])
             for lane in range(L):
                 k = min(first + lane, models - 1)
-                lanes[lane] = dual_variable(mine(row_state, shares, places, k), i, shares[k])
-            a, at = load(lanes, 0, how), place + (length - 1) * width
+                own = rows_of_model(row_state, places[k], size)
+                lanes[lane] = dual_variable(own, i, shares[k])
+                lanes[2 * L + lane] = along_row(own, i)
+            a, along, at = (
+                load(lanes, 0, how),
+                load(lanes, 2 * L, how),
+                place + (length - 1) * width,
+            )
             p_start, p = predict_both_lanes(penalty, rows, i, V, width, place, how)
             p_start = p_start + (column * load(V, at, how) + shift)
-            p = p + (column * load(V, at + L, how) + shift)
+            constant, counts = column * load(V, at + L, how) + shift, square + column * column
+            if streams:
+                constant = constant + along * (ratio * load(sums, five + 4 * L, how) - owed)
+                counts = maximum(counts + ratio * along * along, 0.0)
+            p = p + constant
             row = row_sums(loss, scaled_dual(penalty, a, theta), target, c, p_start, p)
-            add_to(sums, four, row[0], how)
-            add_to(sums, four + L, row[1], how)
-            add_to(sums, four + 2 * L, row[2], how)
-            add_to(sums, four + 3 * L, row[3], how)
-            delta, step, _ = best_step(
-                loss, a, target, c, p, square + column * column, scale, stretch
-            )
+            add_to(sums, five, row[0], how)
+            add_to(sums, five + L, row[1], how)
+            add_to(sums, five + 2 * L, row[2], how)
+            add_to(sums, five + 3 * L, row[3], how)
+            delta, step, _ = best_step(loss, a, target, c, p, counts, scale, stretch)
+            add_to(sums, five + 4 * L, along * step, how)
             store(lanes, L, delta)
             for k in range(first, min(first + L, models)):
-                own = mine(row_state, shares, places, k)
-                store_step(own, i, lanes[k - first], lanes[L + k - first])
+                own = rows_of_model(row_state, places[k], size)
+                store_step(own, i, lanes[k - first], lanes[L + k - first], in_round)
             if any_lane(abs(step) > 0.0):
                 upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
                 add_lanes(rows, i, step, V, width, place + L, upcoming, how)
                 add_to(V, at + L, step * column, how)
         if r + 1 == end:
             for k in range(groups * L):
-                curve[noted, k] = sums[k // L * 4 * L + 2 * L + k % L]
+                curve[noted, k] = sums[k // L * SUMS * L + 2 * L + k % L]
             noted, end = noted + 1, end_of(ends, noted + 1)
 
 
 @part_of_kernels
-def mine(row_state: RowState, shares: ModelShares, places: Places, k: int) -> RowState:
+def numbers_per_row(shares: ModelShares) -> int:
+    """Return how many numbers are kept of a row for every model."""
+    return 1 if shares.shape[1] == 1 else STREAM_NUMBERS
+
+
+@part_of_kernels
+def rows_of_model(row_state: RowState, place: int, size: int) -> RowState:
     """See the numbers per row of a model."""
-    m = shares.shape[1]
-    return row_state[:, places[k] * m : (places[k] + 1) * m]
+    return row_state[:, place * size : (place + 1) * size]
 
 
 @part_of_kernels
@@ -127,7 +150,7 @@ def walk_interleaved(
     returns, model after model.
     """
     how = lanes_for(len(labels))
-    sums = to_lanes([(0.0,) * 4] * len(labels), how)
+    sums = to_lanes([(0.0,) * 4 + (own[MOVED],) for own in numbers], how)
     charged: list[Any] = list(penalties)  # tuples of numbers
     each = [(*own, *penalty) for own, penalty in zip(numbers, charged, strict=True)]
     given = (to_lanes(each, how), to_lanes([(k,) for k in labels], how), shares)

@@ -24,6 +24,7 @@ from fewpass.solvers.penalties import shrunk
 from fewpass.solvers.protocol import Certificate, ProblemStats, Weights
 
 START, RUNNING = 0, 1  # columns of W
+FIRST_S, MOST_FIRST = 2.0, 16.0  # s and s_V of the first round
 #: Passes between two that add up w(a) afresh: by then rounding is about 4 times that of one.
 REFRESHED = 16
 UNBOUNDED = sys.float_info.max  # in place of infinity, which is not stored
@@ -58,9 +59,9 @@ class Ways(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """What goes on from round to round (rounds.py); `across` is 0 before the first."""
+    """What goes on from round to round (rounds.py, merging.py); `across` is 0 before the first."""
 
-    V: NDArray[np.float64] = EMPTY  # (d + 1,) the direction that rows share
+    V: NDArray[np.float64] = EMPTY  # (d + 1,) the direction that rows share; (0,) without
     since: int = 0  # passes done when it was found: in that one rows' numbers along it are noted
     common: float = 0.0  # mean square of rows along V
     size: float = 0.0  # of the weights, without the constant column: the sum of their squares
@@ -75,14 +76,23 @@ class Rounds(NamedTuple):
     S: float = 0.0
 
 
+class Merges(NamedTuple):
+    """Where a stream stands among others (merging.py); of one stream nothing."""
+
+    begin: NDArray[np.float64] = EMPTY  # (d + 1,) RUNNING where the round began
+    taken: NDArray[np.float64] = EMPTY  # (m,) shares of the moves of this pass's rounds ...
+    done: int = 0  # ... as far as they are done
+    moved: float = 0.0  # along V in this round, as the stream counts it
+    looked: int = 0  # rows of its first window, of which V is made
+
+
 class Pull(NamedTuple):
     """The proximal centre and its weight (proximal.py); without a centre, r is 1 and nothing moves.
 
-    z and begin end in the constant column's weight.
+    z ends in the constant column's weight.
     """
 
     z: NDArray[np.float64] = EMPTY  # (d + 1,) the centre; (0,) without one
-    begin: NDArray[np.float64] = EMPTY  # (d + 1,) w where the pass began; (0,) for one stream
     h: NDArray[np.float64] = EMPTY  # (d + 1,) pull of each column, where they may be pulled apart
     ways: Ways = Ways()
     s: NDArray[np.float64] = EMPTY  # (d,) theta s where the pass began; (0,) for smooth penalties
@@ -137,8 +147,7 @@ class SdcaState(NamedTuple):
     fresh: NDArray[np.float64]  # (d + 1,) w(a) added up anew in this pass; 0 unless adding
     best: BestWeights
     centre: Centre
-    shares: NDArray[np.float64]  # (k,) of the numbers kept per row
-    stretch: float  # by how much a stream exaggerates its own moves
+    shares: NDArray[np.float64]  # (1,), or (1 + m,) of the numbers kept per row (duality.py)
     beta: float  # curvature of a batch's first steps; 0 before the first batch
     sums: PassSums
     monitor: LossSum  # at RUNNING, over all passes
@@ -148,6 +157,7 @@ class SdcaState(NamedTuple):
     # the next one does, as this one began elsewhere
     row_version: int
     pull: Pull = Pull()
+    merges: Merges = Merges()
 
     @property
     def refreshing(self) -> bool:
@@ -265,11 +275,29 @@ def keep_better(state: SdcaState, certificate: Certificate) -> SdcaState:
 
 def begin_pass(state: SdcaState, streams: int) -> SdcaState:
     """Count a pass as done; of several streams' numbers per row the shares go on."""
-    sums = state.sums
-    return state._replace(
-        shares=state.shares if streams > 1 else np.ones(1), sums=PassSums(),
+    sums, merges = state.sums, state.merges
+    return note_begin(state)._replace(
+        shares=np.append(1.0, merges.taken) if streams > 1 else np.ones(1), sums=PassSums(),
         passes=state.passes + 1, visits=state.visits + sums.rows + sums.extra_visits,
+        merges=merges._replace(done=0, moved=0.0),
     )  # fmt: skip
+
+
+def note_begin(state: SdcaState) -> SdcaState:
+    """Note the weights that a pass of several streams begins with, in place."""
+    if len(state.merges.begin):
+        state.merges.begin[:] = state.W[:, RUNNING]
+    return state
+
+
+def first_merges(stats: ProblemStats, begin: NDArray[np.float64]) -> Merges:
+    """Return where a stream begins, at the weights `begin`."""
+    return Merges(begin, np.ones(stats.merges)) if stats.streams > 1 else Merges()
+
+
+def first_shares(stats: ProblemStats) -> NDArray[np.float64]:
+    """Return the shares of numbers per row that are 0 as yet."""
+    return np.ones(1 if stats.streams == 1 else 1 + stats.merges)
 
 
 def running_gap(state: SdcaState) -> dict[str, float]:

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from fewpass.solvers.dual.duality import (
+    ALONG_ROW,
     Gains,
     dual_variable,
     move_weights,
@@ -30,6 +33,18 @@ from fewpass.solvers.loss_monitor import end_of
 from fewpass.solvers.losses import Loss, Problem, bracket, conjugate, direction, dual_step, value
 from fewpass.solvers.penalties import predict_both, scaled_dual
 
+
+class Counted(NamedTuple):
+    """How a stream counts its own moves, as others move the same way (merging.py)."""
+
+    stretch: float  # s: its moves are made so many times as long
+    ratio: float  # f / s, by which more along V
+    owed: float  # predictions are by w - owed V
+    moved: float  # s times what it moved along V in this round
+    in_round: float  # number of the round, kept with every row
+
+
+ALONE = Counted(1.0, 0.0, 0.0, 0.0, 0.0)  # one stream
 #: Loss and bracket at START, the same at RUNNING before each step, summed over rows.
 RowSums = tuple[float, float, float, float]
 
@@ -37,29 +52,29 @@ RowSums = tuple[float, float, float, float]
 @kernel
 def visit_rows(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
-    offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
+    offset: float, scale: float, counted: Counted, refresh: float, shares: Shares, rows: Rows,
     y: PerRow, weight: PerRow, order: Order, row_state: RowState, theta: float, g: Gains,
     ends: WholeNumbers, curve: Vector,
-) -> RowSums:  # fmt: skip
+) -> tuple[RowSums, float]:  # fmt: skip
     """Take the best step for each row in turn; `running` sees W's column RUNNING.
 
     `refresh` is 1 where w(a) is added up in `anew`, else 0.  Column j is charged 1 / (g_j scale n),
     or all of them 1 / (scale n) if g is None; `anew` goes by the scale alone.  The problem's
     penalty is that of RUNNING, which it shrinks, and brackets are those of theta a.  After `ends`
-    rows, which rise, `curve` gets their losses at RUNNING.  Returns sums over the rows.
+    rows, which rise, `curve` gets their losses at RUNNING.  Returns their sums, and `moved`.
     """
     loss, penalty = problem.loss, problem.penalty
     d, shift = W.shape[0] - 1, problem.intercept * offset
     loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0
-    noted, end = 0, end_of(ends, 0)
+    noted, end, moved = 0, end_of(ends, 0), counted.moved
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
         prefetch_resident(row_state, order, r)
-        a, c = dual_variable(row_state, i, shares), weight[i]
+        a, c, along = dual_variable(row_state, i, shares), weight[i], along_row(row_state, i)
         p_start, p = predict_both(penalty, rows, i, W)
         p_start += column * W[d, 0] + shift
-        p += column * W[d, 1] + shift
+        p += column * W[d, 1] + shift + along * (counted.ratio * moved - counted.owed)
         first, second, third, fourth = row_sums(
             loss, scaled_dual(penalty, a, theta), y[i], c, p_start, p
         )
@@ -68,14 +83,29 @@ def visit_rows(
         loss_running += third
         gap_running += fourth
 
-        square = square_of(rows, i, column, g)
-        delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, stretch)
-        store_step(row_state, i, a, delta)
+        square = counted_square(square_of(rows, i, column, g), counted, along)
+        delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, counted.stretch)
+        store_step(row_state, i, a, delta, counted.in_round)
+        moved += along * step
         move_weights(rows, i, step, refresh * fresh, column, running, anew, g)
         if r + 1 == end:
             curve[noted] = loss_running
             noted, end = noted + 1, end_of(ends, noted + 1)
-    return loss_start, gap_start, loss_running, gap_running
+    return (loss_start, gap_start, loss_running, gap_running), moved
+
+
+@part_of_kernels
+def along_row(row_state: RowState, i: int) -> float:
+    """Return what a row has along V; 0 where that is not kept."""
+    if row_state.shape[1] > ALONG_ROW:
+        return row_state[i, ALONG_ROW]  # type: ignore[no-any-return]
+    return 0.0
+
+
+@part_of_kernels
+def counted_square(square: float, counted: Counted, along: float) -> float:
+    """Return a row's square, of which what lies along V counts `ratio` times more."""
+    return max(0.0, square + counted.ratio * along * along)
 
 
 @part_of_kernels

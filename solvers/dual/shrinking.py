@@ -25,12 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import (
+    MOVE,
     Gains,
     move_weights,
     per_row,
     prefetch_resident,
     square_of,
 )
+from fewpass.solvers.dual.sdca_steps import Counted, along_row, counted_square
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, SideBySide
@@ -54,7 +56,7 @@ class StepInputs(NamedTuple):
     column: float
     offset: float
     scale: float
-    stretch: float
+    counted: Counted
     refresh: float  # 1 where the fresh sum is added up, else 0
     g: Gains = None  # see sdca_steps.py
 
@@ -70,7 +72,7 @@ def visit_moving_rows(
     made before this one.
     """
     row_state = per_row(block)
-    moved = row_state[:, 0] != before if row_state.shape[1] == 1 else row_state[:, 1] != 0.0
+    moved = row_state[:, 0] != before if row_state.shape[1] == 1 else row_state[:, MOVE] != 0.0
     active = block.order[moved[block.order]]
     random, first, rounds = np.random.default_rng([*key, ROUNDS]), 0.0, 0
     if active.shape[0] == 0:
@@ -92,30 +94,33 @@ def most_again(passes: int) -> int:
 @kernel
 def visit_once_more(
     running: SideBySide, anew: PerColumn, problem: Problem, column: float, offset: float,
-    scale: float, stretch: float, refresh: float, g: Gains, rows: Rows, y: PerRow,
+    scale: float, counted: Counted, refresh: float, g: Gains, moved: float, rows: Rows, y: PerRow,
     weight: PerRow, order: Order, row_state: RowState,
-) -> float:  # fmt: skip
+) -> tuple[float, float]:  # fmt: skip
     """Take the best step for each row in turn, once more in the same pass.
 
-    Numbers kept per row add up to the dual variable; the last one takes the step.  Returns the sum
-    of the weighted brackets before the steps.
+    What a dual variable was and its move add up to it; the move takes the step.  Returns the sum of
+    the weighted brackets before the steps, and what `moved` is after them.
     """
-    loss, d, last = problem.loss, anew.shape[0] - 1, row_state.shape[1] - 1
+    loss, d, last = problem.loss, anew.shape[0] - 1, min(MOVE, row_state.shape[1] - 1)
     total, shift = 0.0, problem.intercept * offset
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
         prefetch_resident(row_state, order, r)
-        c, s, a = weight[i], direction(loss, y[i]), 0.0
-        for k in range(row_state.shape[1]):
-            a += row_state[i, k]
+        c, s, a, along = weight[i], direction(loss, y[i]), row_state[i, 0], along_row(row_state, i)
+        if last > 0:
+            a += row_state[i, last]
         p = predict(problem.penalty, rows, i, running) + column * running[d, 0] + shift
+        p += along * (counted.ratio * moved - counted.owed)
         total += c * (value(loss, p, y[i]) + conjugate(loss, a, y[i]) + a * s * p)
 
-        q = stretch * scale * c * square_of(rows, i, column, g)
+        square = counted_square(square_of(rows, i, column, g), counted, along)
+        q = counted.stretch * scale * c * square
         delta = dual_step(loss, a, p, y[i], q)
         row_state[i, last] += delta
         unit = scale * c * s
-        step, fresh = stretch * unit * delta, refresh * unit * delta
+        step, fresh = counted.stretch * unit * delta, refresh * unit * delta
         move_weights(rows, i, step, fresh, column, running, anew, g)
-    return total
+        moved += along * step
+    return total, moved

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.dual.dual_scale import dual_scale
 from fewpass.solvers.dual.duality import Centre, constant_column, per_row
-from fewpass.solvers.dual.sdca_state import SdcaState, weights_of_steps
+from fewpass.solvers.dual.sdca_state import SdcaState, note_begin, weights_of_steps
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState
@@ -91,7 +91,7 @@ def begin_at_duals(
     state.W[:, 0] = weights_of_steps(step, state)
     state.shares[:] = 0.0
     state.shares[0] = theta
-    return state._replace(
+    return note_begin(state)._replace(
         centre=Centre(column.unit, centre), best=best, passes=1, row_version=sweep
     )
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import DualPoint, GapPart, constant_column, per_row
 from fewpass.solvers.dual.proximal import at_pass_start
-from fewpass.solvers.dual.sdca_state import RUNNING, START, SdcaState
+from fewpass.solvers.dual.sdca_state import RUNNING, START, SdcaState, note_begin
 from fewpass.solvers.dual.warm_start import best_share
 from fewpass.solvers.dual.wide_steps import sum_wide_brackets, write_wide_duals
 from fewpass.solvers.kernels.simd.wide_rows import padded
@@ -103,7 +103,7 @@ def begin_at_wide_duals(
     state.W[:, RUNNING] = state.W[:, START]
     state.shares[:] = 0.0
     state.shares[0] = theta
-    begun = state._replace(
+    begun = note_begin(state)._replace(
         centre=state.centre._replace(offset=centre), best=best, passes=1, row_version=sweep
     )
     return at_pass_start(problem, stats, begun)

@@ -19,14 +19,16 @@ from pydantic import PositiveInt
 
 from fewpass.solvers.dual.best_weights import no_weights
 from fewpass.solvers.dual.duality import Centre, constant_column, per_row
+from fewpass.solvers.dual.merging import counted_by
 from fewpass.solvers.dual.psdca import Psdca, prove_newest_x
 from fewpass.solvers.dual.sdca_state import (
-    EMPTY,
     START,
     PassSums,
     Pull,
     SdcaState,
     count_rows,
+    first_merges,
+    first_shares,
     newest_point,
     read_column,
 )
@@ -60,23 +62,21 @@ class WidePsdca(Psdca):
         return Reduce(WIDE_SLOPES_AS_DUALS, partial(read_column, column=START), begin_at_wide_duals)
 
     def row_state_size(self, stats: ProblemStats) -> int:
-        """K dual variables; of several streams, what they were and how they moved."""
-        return self.width * super().row_state_size(stats)
+        """K dual variables; of several streams what they were, how they moved, and when."""
+        return self.width if stats.streams == 1 else 2 * self.width + 1
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> SdcaState:
         """Return zero weights, from zero dual variables; ValueError for settings that do not go."""
         self.refuse_one_score(problem)
         size, wide = stats.d + 1, padded(self.width)
-        begin = wide_zeros(size, wide) if stats.streams > 1 else EMPTY
-        pull = Pull(wide_zeros(size, wide), begin, r=first_r(problem, stats), dual_v=np.zeros(wide))
+        pull = Pull(wide_zeros(size, wide), r=first_r(problem, stats), dual_v=np.zeros(wide))
         return SdcaState(
             W=wide_zeros(size, 2, wide), fresh=wide_zeros(size, wide),
             best=no_weights(stats.d, self.width),
             centre=Centre(constant_column(problem, stats).unit, level_of_scores(problem)),
-            shares=np.ones(1 if stats.streams == 1 else 2),
-            stretch=float(stats.streams), beta=0.0,
+            shares=first_shares(stats), beta=0.0,
             sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
-            pull=pull,
+            pull=pull, merges=first_merges(stats, wide_zeros(size, wide)),
         )  # fmt: skip
 
     def start_at(
@@ -107,8 +107,8 @@ class WidePsdca(Psdca):
         base[self.width :] = PADDED
         sums = visit_wide_rows(
             state.W, state.fresh, problem.loss, constant_column(problem, stats).value, base,
-            self._scale(problem, stats, state), state.stretch, float(state.adding), state.shares,
-            *block[:4], per_row(block), ends, curve,
+            self._scale(problem, stats, state), counted_by(state, stats), float(state.adding),
+            state.shares, *block[:4], per_row(block), ends, curve,
         )  # fmt: skip
         for end, lost in zip(ends.tolist(), curve.tolist(), strict=True):
             tell(end, state.monitor.add(end, lost))

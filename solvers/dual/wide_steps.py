@@ -1,7 +1,7 @@
 """The steps of dual ascent over rows for a loss of several scores: sdca_steps.py for K at once.
 
 For each row the K dual variables change together (`best_duals`).  Numbers kept per row are K times
-as many as for one score: K of what they were, and K of how they move where there are streams.
+as many as for one score: K, and of several streams K of how they move, and the round they did in.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fewpass.solvers.dual.duality import prefetch_resident
-from fewpass.solvers.dual.sdca_steps import RowSums
+from fewpass.solvers.dual.sdca_steps import Counted, RowSums
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import (
@@ -47,7 +47,7 @@ ROWS_AHEAD = 1  # between asking for the weights of a row's columns, and using t
 @kernel
 def visit_wide_rows(
     W: SideBySide, anew: Matrix, loss: LossOfScores, column: float, base: PerClass, scale: float,
-    stretch: float, refresh: float, shares: Shares, rows: Rows, y: PerRow, weight: PerRow,
+    counted: Counted, refresh: float, shares: Shares, rows: Rows, y: PerRow, weight: PerRow,
     order: Order, row_state: RowState, ends: WholeNumbers, curve: Vector,
 ) -> RowSums:  # fmt: skip
     """Take the best step for each row in turn, as visit_rows does; W's column RUNNING moves.
@@ -60,7 +60,7 @@ def visit_wide_rows(
     v_start, v, a, new = np.empty(wide), np.empty(wide), np.zeros(wide), np.zeros(wide)
     scratch, constant = np.empty((SCRATCH, wide)), d * step
     loss_start, gap_start, loss_running = 0.0, 0.0, 0.0
-    noted, end = 0, end_of(ends, 0)
+    noted, end, stretch = 0, end_of(ends, 0), counted.stretch
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
@@ -80,7 +80,7 @@ def visit_wide_rows(
         unit = scale * c
         q = stretch * unit * (norm2(rows, i) + column * column)
         loss_running += c * best_duals(loss, a, v, label, q, new, scratch)
-        store_duals(row_state, i, K, a, new)
+        store_duals(row_state, i, K, a, new, counted.in_round)
 
         for k in range(0, wide, 8):
             move = (stretch * unit) * (load(new, k, how) - load(a, k, how))
@@ -105,15 +105,18 @@ def visit_wide_rows(
 def dual_variables(row_state: RowState, i: int, shares: Shares, K: int, a: PerClass) -> None:
     """Read a row's dual variables out of the numbers that are kept; what is padded stays 0."""
     for k in range(K):
-        own = shares[0] * row_state[i, k]
-        for m in range(1, shares.shape[0]):
-            own += shares[m] * row_state[i, m * K + k]
-        a[k] = own
+        a[k] = shares[0] * row_state[i, k]
+    if shares.shape[0] > 1:
+        share = shares[1 + int(row_state[i, 2 * K])]
+        for k in range(K):
+            a[k] += share * row_state[i, K + k]
 
 
 @part_of_kernels
-def store_duals(row_state: RowState, i: int, K: int, a: PerClass, new: PerClass) -> None:
-    """Write a row's dual variables: as K numbers, or as what they were and how they move."""
+def store_duals(
+    row_state: RowState, i: int, K: int, a: PerClass, new: PerClass, in_round: float
+) -> None:
+    """Write a row's dual variables: as K numbers, or as what they were, how they move, and when."""
     if row_state.shape[1] == K:
         for k in range(K):
             row_state[i, k] = new[k]
@@ -121,6 +124,7 @@ def store_duals(row_state: RowState, i: int, K: int, a: PerClass, new: PerClass)
         for k in range(K):
             row_state[i, k] = a[k]
             row_state[i, K + k] = new[k] - a[k]
+        row_state[i, 2 * K] = in_round
 
 
 @kernel

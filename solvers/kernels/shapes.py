@@ -40,7 +40,7 @@ LowerTriangle = Matrix  # (d, d) or (d + 1, d + 1): numbers above the diagonal a
 PerRow = Vector  # (n,): targets, weights of rows, slopes; (0,) for slopes that are not stored
 Order = WholeNumbers  # (m,): the rows to visit
 RowState = Matrix  # (n, k): k numbers per row
-Shares = Vector  # (k,): weight of each of them in the row's dual variable
+Shares = Vector  # (1,), or (1 + m,): of these numbers in the row's dual variable (duality.py)
 Cuts = np.ndarray[tuple[int, int], np.dtype[np.int64]]  # (m, k + 1): ends of k parts of each row
 
 # Of text.

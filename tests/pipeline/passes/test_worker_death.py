@@ -69,7 +69,9 @@ def kill_one(cluster, which):
     os.kill(sorted(pids.values())[which % len(pids)], signal.SIGKILL)
 
 
-def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes, monkeypatch):
+@pytest.mark.parametrize("kind", ["auto", "psdca"])
+def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes, monkeypatch, kind):
+    """Where streams meet at the end of a pass, and where they do in the middle of it."""
     monkeypatch.setattr(
         "fewpass.pipeline.training.walk.SPAN_SECONDS", 0.01
     )  # more places to kill at
@@ -80,6 +82,7 @@ def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes, monkeypatch)
         memory="97MB",
         streams=2,
         passes=2,
+        solver={"kind": kind},
         snapshot_every=0.5,
     )
     quiet = TrainingRun.start(plan, str(tmp_path / "quiet"), InProcess())

@@ -322,10 +322,10 @@ def test_what_will_be_met_is_not_warned_of(tmp_path, fewpass):
 @pytest.mark.parametrize(
     ("asked", "distributed", "said"),
     [
-        ({"streams": 2, "tol": 1e-3}, False, "Streams of psdca are added up once a pass"),
-        ({"streams": 2, "tol": 1e-3, "penalty": "l1", "lam": "1e-3"}, False, ""),
-        ({"streams": 2, "tol": 1e-3}, True, ""),
-        ({"passes": 1, "solver": "asgd"}, True, "`passes=2` the threads of a worker share"),
+        ({"streams": 2, "tol": 1e-3}, False, "streams of psdca are added up 1 times a pass"),
+        ({"streams": 2, "tol": 1e-3, "solver": "sdca"}, True, "streams of sdca are added up 1"),
+        ({"streams": 2, "tol": 1e-3, "solver": "asgd"}, True, ""),
+        ({"passes": 1, "solver": "asgd"}, True, "as many `streams` as workers they share"),
         ({"passes": 1, "solver": "asgd", "streams": 2}, True, ""),
         ({"passes": 1, "solver": "asgd"}, False, ""),
     ],
@@ -339,7 +339,7 @@ def test_what_several_threads_or_workers_had_better_do(tmp_path, asked, distribu
     job = planner.job(plan.memory)
     told = warnings(planner, plan, job, forecast(plan, job))
     assert said in " ".join(told)
-    assert bool(said) == any("threads" in one for one in told)
+    assert bool(said) == any("`streams`" in one for one in told)
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,12 @@ FORMS = {
     "s2gd+": [{"passes": 6}],
     "svrg": [{"passes": 6}],
     "sdca": [
-        {"loss": "hinge", "passes": 3}, {"batch": "aggressive", "streams": 2, "passes": 3},
-        {"loss": "hinge", "shrink_rounds": 9, "streams": 2, "passes": 3},
+        {"loss": "hinge", "passes": 3}, {"batch": "aggressive", "passes": 3},
+        {"loss": "hinge", "shrink_rounds": 9, "streams": 2, "passes": 3, "plan_memory": NEWTONS},
     ],
     "psdca": [
         {"columns": "apart", "passes": 7, "lam": "0.01/n"},
-        {"columns": "apart", "streams": 2, "passes": 5, "lam": "0.01/n"},
+        {"streams": 3, "passes": 4, "lam": "0.01/n", "plan_memory": NEWTONS},
         {"batch": "rounds", "batch_size": 32, "shrink_rounds": 2, "passes": 4, "lam": "0.1/n"},
     ],
     "asdca": [{"batch_size": 40, "passes": 4}],

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewpass.solvers.dual.psdca import Psdca
-from fewpass.solvers.dual.rounds import BITES, LAG
-from fewpass.solvers.dual.rounds_steps import visit_rounds
+from fewpass.solvers.dual.rounds import LAG
+from fewpass.solvers.dual.rounds_steps import BITES, visit_rounds
 from fewpass.solvers.dual.sdca_state import RUNNING
 from fewpass.solvers.losses import LOSSES, Problem, conjugate
 from fewpass.solvers.papers.rounds_of_lanes import Along, dealt, mean_direction, take_round

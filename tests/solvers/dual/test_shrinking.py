@@ -9,6 +9,7 @@ from sklearn.preprocessing import normalize
 
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import REFRESHED, RUNNING, START
+from fewpass.solvers.dual.sdca_steps import ALONE
 from fewpass.solvers.dual.shrinking import (
     StepInputs,
     most_again,
@@ -35,9 +36,9 @@ from tests.solvers.dual.test_sdca import KNOWN, rows
 
 
 @pytest.mark.parametrize(("loss", "sparse"), LAYOUTS)
-@pytest.mark.parametrize("streams", [1, 4])
-def test_rounds_keep_to_the_dual_and_the_certificate_is_the_gap(loss, streams, sparse, rng):
-    of = data(*rows(rng, n=200, loss=loss), sparse=sparse, streams=streams)
+@pytest.mark.parametrize(("streams", "merges"), [(1, 1), (4, 1), (3, 6)])
+def test_rounds_keep_to_the_dual_and_the_certificate_is_the_gap(loss, streams, merges, sparse, rng):
+    of = data(*rows(rng, n=200, loss=loss), sparse=sparse, streams=streams, merges=merges)
     problem, solver = Problem(LOSSES[loss](), L2(0.01), 0.0, 0.01), Sdca(shrink_rounds=5)
     run, lower = Run(solver, problem, of), -np.inf
     for k in range(15):
@@ -67,9 +68,11 @@ def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
         before, fresh = kept.copy(), state.fresh.copy()
         some = block._replace(order=np.arange(0, 50, 3))
         how = StepInputs(
-            state.W[:, RUNNING:], state.fresh, problem, 0.0, 0.0, 1.0 / (0.05 * 50), 1.0, 1.0
+            state.W[:, RUNNING:], state.fresh, problem, 0.0, 0.0, 1.0 / (0.05 * 50), ALONE, 1.0
         )
-        ends.append((visit(*how, *some[:4], kept), kept.copy(), state.W.copy(), state.fresh.copy()))
+        ends.append(
+            (visit(*how, 0.0, *some[:4], kept), kept.copy(), state.W.copy(), state.fresh.copy())
+        )
         np.testing.assert_allclose(state.fresh[:-1], weights_of(problem, of, kept[:, 0])[0])
         assert not np.array_equal(fresh, state.fresh)
         still = np.delete(np.arange(50), some.order)

@@ -1,0 +1,129 @@
+"""Streams that meet in the middle of a pass: D, certificates, passes, and bits."""
+
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fewpass.solvers.dual.merging import Lag, merged, moves_of
+from fewpass.solvers.dual.psdca import Psdca
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.dual.sdca_state import RUNNING
+from fewpass.solvers.losses import LOSSES, Problem, conjugate
+from fewpass.solvers.penalties import L2
+from fewpass.solvers.protocol import add_parts, copy_state
+from testing import oracles
+from testing.dual_runs import Run, data, gen_dense, primal_objective
+from tests.conftest import ROUNDING
+from tests.solvers.dual.test_rounds import dual_of_steps, rows
+
+LAM = 2e-3
+
+
+def problem_of(loss, column=1.0, lam=LAM):
+    return Problem(LOSSES[loss](), L2(lam), column, 0.01 * lam)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32), st.floats(1.0, 8.0), st.floats(1.0, 8.0), st.floats(1.0, 8.0),
+    st.sampled_from(["hinge", "logistic", "squared", "squared_hinge"]), st.integers(0, 3),
+)  # fmt: skip
+def test_no_merge_lowers_the_dual_objective(seed, s, s_V, rho, loss, again):
+    """Whatever s is; with (rho - 1) reg / 2 (V . (w - w_round))^2 on top, and what is owed."""
+    rng = np.random.default_rng(seed)
+    of = rows(loss, n=48, d=5, seed=seed, streams=4, merges=6)
+    problem = problem_of(loss, 0.0, 0.01)
+    run = Run(Psdca(shrink_rounds=again, grow_to=1), problem, of).passes(2)
+    factors = run.state.pull.rounds._replace(
+        owed=0.1 * rng.normal(), across=s, along=max(s, s_V), rho=rho
+    )
+    run.state = run.state._replace(pull=run.state.pull._replace(rounds=factors))
+    order, states = rng.permutation(48), [copy_state(run.state) for _ in range(4)]
+    for parts in np.array_split(order, 3):
+        a, before = run.dual_variables.copy(), states[0].W[:-1, RUNNING].copy()
+        at = states[0].pull.rounds
+        for k, part in enumerate(np.array_split(parts, 4)):
+            states[k] = run.solver.step_rows(problem, of.stats, states[k], run.block(part))
+        total = reduce(add_parts, [moves_of(problem, of.stats, state) for state in states])
+        states = [merged(of.stats, state, total, Lag(1.0, 5.0)) for state in states]
+        taken, w = states[0].merges.taken[states[0].merges.done - 1], states[0].W[:-1, RUNNING]
+        after = a.copy()
+        after[parts] = run.row_state[parts, 0] + taken * run.row_state[parts, 1]
+        T = at.V[:-1] @ (w - before)
+        extra = problem.lam * (at.owed * T + 0.5 * (1.0 - 1.0 / at.rho) * T**2)
+        gained = dual_of_steps(problem, of, of.X, after, w) + extra
+        gained -= dual_of_steps(problem, of, of.X, a, before)
+        size = np.abs(conjugate(problem.loss, after[0], of.y[0])) + problem.lam * w @ w + 1.0
+        assert gained >= -ROUNDING * size * 10
+        np.testing.assert_array_equal(states[1].W[:, RUNNING], states[0].W[:, RUNNING])
+        run.row_state[parts, 0], run.row_state[parts, 1] = after[parts], 0.0
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_the_certificate_bounds_the_true_gap(loss):
+    """What is owed along V counts: the optimum is sought by somebody else, and reached."""
+    of, problem = rows(loss, sparse=True, streams=4, merges=16), problem_of(loss)
+    lowest = oracles.optimum(loss, problem, of.X, of.y, of.weight)
+    run, owed = Run(Psdca(), problem, of), 0.0
+    for _ in range(60):
+        run.one_pass()
+        owed = max(owed, abs(run.state.pull.rounds.owed))
+        found = run.solver.certificate(run.state)
+        assert found is None or found.objective - lowest <= found.gap + 1e-9
+    assert owed > 1e-3, "nothing was owed: it shows nothing"
+    assert found.objective == pytest.approx(primal_objective(problem, of, *run.weights), rel=1e-12)
+    assert run.certified().gap < 1e-5
+
+
+@pytest.mark.parametrize(("loss", "column"), [("squared_hinge", 0.0), ("logistic", 1.0)])
+def test_sixteen_streams_take_the_passes_of_one(loss, column):
+    """Where all rows lie near one direction, and every move along it adds up."""
+    X, y = gen_dense(8192, 30, 3, noise=0.3, rho=0.5)
+    passes = []
+    for how in ({}, {"streams": 16, "merges": 64}):
+        of, found = data(X, y, **how), None
+        run = Run(Psdca(), problem_of(loss, column, 1.0 / 8192), of)
+        while found is None or found.gap > 1e-3 * found.objective:
+            found = run.solver.certificate(run.one_pass().state)
+        passes.append(run.state.passes)
+    assert passes[0] >= 3, "it shows nothing"
+    assert passes[1] <= 1.3 * passes[0] + 1
+
+
+def test_weights_added_up_afresh_are_those_of_every_pass(monkeypatch):
+    """Where moves are shortened, too."""
+    of, problem, ends = (
+        rows("logistic", sparse=True, streams=4, merges=5),
+        problem_of("logistic"),
+        [],
+    )
+    for often in (1, 1000):
+        monkeypatch.setattr("fewpass.solvers.dual.sdca_state.REFRESHED", often)
+        run, least = Run(Psdca(), problem, of), 1.0
+        for _ in range(9):
+            least = min(least, run.one_pass().state.shares.min())
+        assert least < 1.0, "nothing was shortened: it shows nothing"
+        ends.append((run.state.W[:, :2], run.dual_variables, run.certified()))
+    for w, a, found in ends[1:]:
+        np.testing.assert_allclose(w, ends[0][0], rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(a, ends[0][1], rtol=1e-9, atol=1e-11)
+        assert found.gap == pytest.approx(ends[0][2].gap, abs=1e-9)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_kernels_and_python_give_the_same(sparse, monkeypatch):
+    of, problem = rows("hinge", n=120, sparse=sparse, streams=3, merges=4), problem_of("hinge")
+    ends = []
+    for _ in range(2):
+        run = Run(Sdca(shrink_rounds=3), problem, of).passes(3)
+        ends.append((run.state.W, run.row_state))
+        for name in ("sdca.visit_rows", "sdca.visit_once_more"):
+            module, kernel = name.split(".")
+            compiled = __import__(f"fewpass.solvers.dual.{module}", fromlist=[kernel])
+            plain = getattr(compiled, kernel)
+            monkeypatch.setattr(compiled, kernel, getattr(plain, "py_func", plain))
+    for mine, other in zip(*ends, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-12)

@@ -14,10 +14,10 @@ from fewpass.flows.outcomes import evaluation_facts
 
 if TYPE_CHECKING:
     from fewpass.pipeline.explaining.importance import Importance
-    from fewpass.pipeline.reporting.reliability_report import DrawnReliability
     from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
     from fewpass.pipeline.scoring.evaluated_slices import Sliced
     from fewpass.pipeline.scoring.evaluation import Evaluation
+    from fewpass.pipeline.scoring.reliability import Reliability
 
 MOST_CLASSES = 20  # that are shown one by one; --json has all
 #: Figures that are shown with the one of a model that knows no columns.
@@ -31,8 +31,9 @@ OF_NUMBERS = ("mae", "rmse")
 def all_tables(
     title: str,
     evaluation: Evaluation,
-    probabilities: DrawnReliability | None,
+    probabilities: Reliability | None,
     columns: Importance | None,
+    page: str | None,
 ) -> Group:
     """Return the figures of all rows, classes and slices, and what was asked for with them."""
     shown: list[RenderableType] = [facts_table(title, _shown(evaluation))]
@@ -40,19 +41,22 @@ def all_tables(
         shown.append(class_table(evaluation.classes))
     shown += [slice_table(column, of) for column, of in evaluation.slices]
     if probabilities is not None:
-        shown.append(reliability_table(probabilities))
+        shown.append(reliability_table(probabilities, page))
     if columns is not None:
         shown.append(importance_table(columns))
     return Group(*shown)
 
 
 def all_facts(
-    evaluation: Evaluation, probabilities: DrawnReliability | None, columns: Importance | None
+    evaluation: Evaluation,
+    probabilities: Reliability | None,
+    columns: Importance | None,
+    page: str | None,
 ) -> dict[str, Any]:
     """Return the same as --json prints it."""
     facts = evaluation_facts(evaluation)
     if probabilities is not None:
-        facts["reliability"] = reliability_facts(probabilities)
+        facts["reliability"] = reliability_facts(probabilities) | {"page": page}
     if columns is not None:
         facts["importance"] = importance_facts(columns)
     return facts
@@ -98,22 +102,20 @@ def importance_table(columns: Importance, most: int = MOST_CLASSES) -> Table:
     return table
 
 
-def reliability_facts(drawn: DrawnReliability) -> dict[str, Any]:
+def reliability_facts(figures: Reliability) -> dict[str, Any]:
     """Return what --json prints of probabilities."""
-    facts = drawn.figures._asdict() | {"image": drawn.image}
-    return facts | {"bins": [one._asdict() for one in drawn.figures.bins]}
+    return figures._asdict() | {"bins": [one._asdict() for one in figures.bins]}
 
 
-def reliability_table(drawn: DrawnReliability) -> Table:
+def reliability_table(figures: Reliability, page: str | None) -> Table:
     """Lay out whether probabilities come true."""
     from fewpass.pipeline.scoring.reliability import BINS  # noqa: PLC0415 - what few ask for
 
-    figures = drawn.figures
     shown = {
         "Brier score": figures.brier,
         "log loss": figures.log_loss,
         "calibration error": f"{figures.calibration_error:.6f} (of {BINS} bins)",
-        "diagram": drawn.image,
+        "diagram": page,
     }
     return facts_table("Probabilities", shown)
 

@@ -101,7 +101,4 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "took": f"{format_seconds(report.seconds)}, {format_bytes(report.bytes_read)} read",
         "of which compiling": format_seconds(report.compiling_s) if report.compiling_s else None,
         "waited for reading": f"{report.waiting_share:.0%} of the stepping time",
-        "loss curve": report.image,
-        "convergence": report.convergence,
-        "held-out loss": report.validation,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import logging
@@ -29,6 +28,7 @@ from fewpass.flows.display.log_lines import FIELDS, Line
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import memory_in_use
 from fewpass.flows.orchestration.telling import Teller
+from fewpass.pipeline.drawing.charts import image_address
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.timeline import Timeline
@@ -205,10 +205,9 @@ def _six(number: float | None) -> str:
     return "" if number is None else f"{number:.6g}"
 
 
-def show_image(url: str, what: str, png: bytes, text: str) -> None:
-    """Attach a picture to the run; it travels inside its own address, nothing is hosted."""
-    data = base64.b64encode(png).decode()
-    key, place = artifact_key(url, what), f"data:image/png;base64,{data}"
+def show_chart(url: str, what: str, drawn: str, text: str) -> None:
+    """Attach a chart to the run; it travels inside its own address, nothing is hosted."""
+    key, place = artifact_key(url, what), image_address(drawn)
     about = as_markdown(text)
     TELLER.give(key, lambda: create_image_artifact(place, key=key, description=about))
 

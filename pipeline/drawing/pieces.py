@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fewpass.pipeline.drawing.charts import style
 from fewpass.pipeline.drawing.safe_text import as_html
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+    """Return a page of these parts, which are HTML, as is the title."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f"<title>{title}</title><style>{style()}</style></head><body>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n<footer>Made by fewpass.</footer></body></html>\n"
+    )
 
 
 def section(title: str, *cards: str, folded: bool = False) -> str:

@@ -5,12 +5,12 @@ Notebooks show a bar unasked; scripts write lines with verbose=1 only.
 
 from __future__ import annotations
 
-import base64
 import sys
 import time
 from collections.abc import Callable
 from typing import Any, Self
 
+from fewpass.pipeline.drawing.charts import image_address
 from fewpass.pipeline.drawing.pieces import facts, table
 from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.runs.events import Event
@@ -135,14 +135,14 @@ class ShownResult(TrainingResult):
 def training_html(result: TrainingResult) -> str:
     """Return a table of what counts, what became of every lam, and the loss curve.
 
-    The curve is drawn of the run's log; none of a run that is gone, or without matplotlib.
+    The curve is drawn of the run's log; none of a run that is gone.
     """
     parts = [facts(_of_training(result))]
     if result.candidates:
         rows = [[_number(value) for value in one.values()] for one in result.candidates]
         parts.append(table(list(result.candidates[0]), rows, text_columns=0))
     if curve := _loss_curve(result.run):
-        parts.append(f'<img alt="loss curve" src="data:image/png;base64,{curve}">')
+        parts.append(f'<img alt="loss curve" src="{image_address(curve)}">')
     return "\n".join(parts)
 
 
@@ -166,15 +166,15 @@ def _number(value: Any) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def _loss_curve(url: str) -> str | None:
-    from fewpass.pipeline.reporting.report import can_draw  # noqa: PLC0415 - imports the methods
+def _loss_curve(url: str) -> str:
+    """Draw the loss of rows before they were learnt from, or else the certificates."""
+    from fewpass.pipeline.reporting.page import learning  # noqa: PLC0415 - imports the methods
 
     run = RunFolder(url)
-    if not (can_draw() and run.exists()):
-        return None
-    from fewpass.pipeline.reporting.pictures import loss_curve  # noqa: PLC0415 - matplotlib
-
+    if not run.exists():
+        return ""
     timeline = Timeline.of(run)
-    if not (timeline.points or timeline.certificates):
-        return None
-    return base64.b64encode(loss_curve(timeline, run.folder.name)).decode()
+    if len(timeline.losses) > 1:
+        return learning.loss_chart(timeline.losses)
+    proven = timeline.certificates
+    return learning.certificate_chart(proven, None) if len(proven) > 1 else ""

@@ -6,9 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
-from fewpass.pipeline.drawing.pieces import card, facts, heat, last_part, section, table
+from fewpass.pipeline.drawing.pieces import (
+    card,
+    document,
+    facts,
+    heat,
+    last_part,
+    section,
+    table,
+)
+from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.reporting.figures_in_words import shown_figures
 from fewpass.pipeline.reporting.page.quality import CELLS, Cells, Curves, Quality
+from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.reliability import Reliability
@@ -17,6 +27,7 @@ NARROW_CLASSES = 12  # whose table takes half a row
 FEW_CLASSES = 5  # whose table stands below the figures
 MOST_CLASSES = 20  # of which a table of all against all can be read
 UNIT = (0.0, 1.0)
+RELIABILITY = "report/reliability.html"
 
 
 def held_out(quality: Quality) -> str:
@@ -71,6 +82,15 @@ def _precision(quality: Quality) -> str:
         f"Average precision {curves.average_precision:.4f}."
     )
     return card("Precision and recall", drawn, note)
+
+
+def write_reliability(model: Model, diagram: Reliability, scored_on: str) -> str:
+    """Draw whether probabilities come true, on a page in the run's folder; return its address."""
+    folder, several = model.run.folder, model.weights.coef.ndim == 2
+    title = as_html(f"{folder.name} on {scored_on}")
+    drawn = section("Probabilities", _reliability(diagram, several=several))
+    folder.write(RELIABILITY, document(title, [f"<h1>{title}</h1>", drawn]).encode())
+    return str(folder.address(RELIABILITY))
 
 
 def _reliability(diagram: Reliability, *, several: bool) -> str:

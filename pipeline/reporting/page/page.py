@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +11,7 @@ from fewpass.pipeline.drawing.pieces import (
     Bar,
     bars,
     card,
+    document,
     facts,
     fold,
     last_part,
@@ -79,22 +78,6 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
         _reproduction(run, reproduction),
     ]
     return document(f"{name}: fewpass report", parts)
-
-
-def document(title: str, parts: Sequence[str]) -> str:
-    """Return a page of these parts, which are HTML, as is the title."""
-    style = (
-        files("fewpass.pipeline.reporting.page").joinpath("page.css").read_text(encoding="utf-8")
-    )
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>{title}</title><style>{style}</style></head><body>\n"
-        + "\n".join(part for part in parts if part)
-        + "\n<footer>Made by fewpass.</footer></body></html>\n"
-    )
 
 
 def _verdict(report: RunReport) -> str:

@@ -20,9 +20,13 @@ import pytest
 from fewpass.flows.orchestration.command import run_app, run_flow
 from fewpass.flows.orchestration.server import run_for_make
 from fewpass.pipeline.clicks import write_clicks
+from fewpass.pipeline.drawing.charts import picture
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_state import published, run_of
+from fewpass.pipeline.reporting.page.learning import loss_chart
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.timeline import Timeline
 from testing.datasets import make
 from testing.object_store import object_store
 from testing.prefect_server import (
@@ -124,8 +128,10 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert shown["progress"]["data"] == 100.0
     objectives = [row["objective"] for row in json.loads(shown["convergence"]["data"])]
     assert f"{trained['objective']:.6g}" in objectives
-    image = base64.b64decode(shown["loss"]["data"].partition(",")[2])
-    assert image == (Path(trained["run"]) / "report/loss.png").read_bytes()
+    kind, _, image = shown["loss"]["data"].partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    losses = Timeline.of(RunFolder(trained["run"])).losses
+    assert base64.b64decode(image).decode() == picture(loss_chart(losses))
     card = shown["card"]["data"]
     assert trained["weights_sha256"] in card
     assert f"at most {trained['certificate']:.3g} above the optimum" in card

@@ -258,12 +258,13 @@ def test_a_linear_model_has_no_shapes(work, tmp_path, capsys):
     assert "has no curves" in capsys.readouterr().err
 
 
-def test_pictures_page_and_card_show_them(work, capsys):
+def test_pages_and_card_show_them(work, capsys):
     run = str(work / "run")
-    assert main(["explain", run, "--pictures", "--json", "-q"]) == 0
-    pictures = json.loads(capsys.readouterr().out)["pictures"]
-    assert len(pictures) > 5
-    assert all(Path(path).read_bytes()[:4] == b"\x89PNG" for path in pictures)
+    assert main(["explain", run, "--html", "--json", "-q"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    page = Path(told["page"]).read_text()
+    assert all(f"<h3>{one['name']}</h3>" in page for one in told["additive"]["pairs"])
+    assert "&lt;north&gt;" in page and "<north>" not in page
     assert main(["report", run, "--html", "-q"]) == 0
     page = (work / "run/report/report.html").read_text()
     assert "Importance" in page and "z x town" in page

@@ -14,7 +14,7 @@ from fewpass.pipeline.drawing.charts import picture
 from fewpass.pipeline.explaining.function_figures import importances
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.reporting.model_shapes import model_shapes
-from fewpass.pipeline.reporting.page.shape_cards import curve
+from fewpass.pipeline.reporting.shape_cards import curve
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.tables.encoding.additive_shapes import title_of
 

@@ -48,7 +48,7 @@ def compare_shown(
     from fewpass.flows.display.console import facts_table
     from fewpass.flows.settings import checked
     from fewpass.pipeline.models.refresh.store_state import run_at
-    from fewpass.pipeline.reporting.page.comparison_page import comparison_page
+    from fewpass.pipeline.reporting.comparison_page import comparison_page
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring.paired_figures import contestants
     from fewpass.pipeline.tables.stream.sources import is_source
@@ -113,7 +113,7 @@ def comparison_facts(result: ModelComparison) -> dict[str, Any]:
 def comparison_table(result: ModelComparison) -> Table:
     """Lay out the figures of every model, and how far they are from the first one's."""
     from fewpass.flows.display.console import titled_table
-    from fewpass.pipeline.reporting.page.comparison_page import names_of, verdict
+    from fewpass.pipeline.reporting.comparison_page import names_of, verdict
 
     of = "" if result.positive is None else f"; positive: {printable(result.positive)}"
     table = titled_table(

@@ -148,7 +148,7 @@ def _drawn(model: Model, dataset: str, evaluated: Evaluated) -> Evaluated:
     """Draw whether probabilities come true, where that was asked for."""
     if evaluated.probabilities is None:
         return evaluated
-    from fewpass.pipeline.reporting.page.held_out import write_reliability
+    from fewpass.pipeline.reporting.held_out import write_reliability
 
     name = Path(shown_address(dataset)).name
     return evaluated._replace(page=write_reliability(model, evaluated.probabilities, name))

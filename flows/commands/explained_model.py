@@ -138,7 +138,7 @@ def show_shapes(
     names = _asked(each[0].shapes, function)
     facts: dict[str, Any] = {"run": model.run.url, **_facts(each)}
     if html:
-        from fewpass.pipeline.reporting.page.shape_cards import write_functions
+        from fewpass.pipeline.reporting.shape_cards import write_functions
 
         shown = names or _most_important(each, top or MOST_LISTED)
         facts["page"] = write_functions(model, each, shown)

@@ -13,8 +13,8 @@ from fewpass.flows.display.console import Terminal, format_seconds, passes_and_r
 from fewpass.flows.display.printing import printable
 from fewpass.flows.options import Where, given
 from fewpass.flows.settings import as_toml, checked
-from fewpass.pipeline.reporting.page.page import PAGE, Reproduction, page
-from fewpass.pipeline.reporting.page.quality import quality
+from fewpass.pipeline.reporting.page import PAGE, Reproduction, page
+from fewpass.pipeline.reporting.quality import quality
 from fewpass.pipeline.reporting.report import RunReport, read_report
 from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.outcome import Convergence

@@ -15,7 +15,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.reporting.page.comparison_page import NAMES, verdict
+from fewpass.pipeline.reporting.comparison_page import NAMES, verdict
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.scoring.compared_rows import (
     ComparedRows,

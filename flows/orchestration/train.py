@@ -33,8 +33,8 @@ from fewpass.flows.orchestration.session import Session, Stage, stages
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import require_convergence, require_tolerance
 from fewpass.pipeline.planning.default_end import with_end
+from fewpass.pipeline.reporting.learning import certificate_chart, loss_chart
 from fewpass.pipeline.reporting.model_card import model_card
-from fewpass.pipeline.reporting.page.learning import certificate_chart, loss_chart
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -168,7 +168,7 @@ def _number(value: Any) -> str:
 
 def _loss_curve(url: str) -> str:
     """Draw the loss of rows before they were learnt from, or else the certificates."""
-    from fewpass.pipeline.reporting.page import learning  # noqa: PLC0415 - imports the methods
+    from fewpass.pipeline.reporting import learning  # noqa: PLC0415 - imports the methods
 
     run = RunFolder(url)
     if not run.exists():

@@ -15,7 +15,7 @@ from fewpass.flows.display.ingest_display import IngestLines
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import LEARNING, PROVING, aligned, fitting
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.reporting.page.learning import losses
+from fewpass.pipeline.reporting.learning import losses
 from fewpass.pipeline.runs.timeline_points import Point
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.progress import IngestProgress

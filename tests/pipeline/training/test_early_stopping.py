@@ -5,7 +5,7 @@ import pytest
 
 from fewpass import Execution, LinearClassifier, train
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.reporting.page.learning import learning
+from fewpass.pipeline.reporting.learning import learning
 from fewpass.pipeline.reporting.report import read_report
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

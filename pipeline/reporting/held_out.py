@@ -17,7 +17,7 @@ from fewpass.pipeline.drawing.pieces import (
 )
 from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.reporting.figures_in_words import shown_figures
-from fewpass.pipeline.reporting.page.quality import CELLS, Cells, Curves, Quality
+from fewpass.pipeline.reporting.quality import CELLS, Cells, Curves, Quality
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation

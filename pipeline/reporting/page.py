@@ -22,14 +22,14 @@ from fewpass.pipeline.drawing.pieces import (
 )
 from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.reporting.columns_shown import columns_section
+from fewpass.pipeline.reporting.held_out import held_out
 from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
+from fewpass.pipeline.reporting.learning import forecast, lam_chosen, learning, time
 from fewpass.pipeline.reporting.model_shapes import is_additive
-from fewpass.pipeline.reporting.page.columns_shown import columns_section
-from fewpass.pipeline.reporting.page.held_out import held_out
-from fewpass.pipeline.reporting.page.learning import forecast, lam_chosen, learning, time
-from fewpass.pipeline.reporting.page.quality import Quality
-from fewpass.pipeline.reporting.page.shape_cards import shape_cards
+from fewpass.pipeline.reporting.quality import Quality
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
+from fewpass.pipeline.reporting.shape_cards import shape_cards
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import Model

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.refusals import ToleranceMissed
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.sizes import counted, format_bytes
+from fewpass.pipeline.sizes import as_fixed, counted, format_bytes
 
 if TYPE_CHECKING:
     from fewpass.pipeline.models.refresh.column_drift import ColumnDrift
@@ -155,7 +155,6 @@ def refused_rows(listed: Sequence[RefusedFile]) -> list[dict[str, str]]:
 
 def model_rows(listed: StoreModels) -> list[dict[str, str]]:
     """Write generations down as rows of text."""
-    from fewpass.flows.display.console import as_fixed
     from fewpass.pipeline.runs.timeline_points import written_gap
 
     rows = []

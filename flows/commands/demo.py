@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fewpass.flows.commands.demo_steps import Demo
 from fewpass.flows.options import OUTPUT, Output, whole
-from fewpass.pipeline.sizes import format_bytes, parse_bytes
+from fewpass.pipeline.sizes import format_bytes, format_seconds, parse_bytes
 from fewpass.storage.addresses import command
 
 
@@ -75,7 +75,6 @@ def demo(
 
 
 def _ending(demo: Demo, facts: dict[str, Any]) -> str:
-    from fewpass.flows.display.console import format_seconds
 
     dataset, run, test = str(demo.dataset), str(demo.run), str(demo.test)
     sure = ("--lam", "1e-3", "--passes", "5", "--certify")

@@ -18,7 +18,7 @@ from fewpass.flows.refusals import BadPlace
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sizes import format_bytes, parse_bytes
+from fewpass.pipeline.sizes import format_bytes, format_seconds, parse_bytes
 from fewpass.storage.addresses import command
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ class Demo:
     def write(self) -> ClickFile:
         """Make the text."""
         from fewpass.flows.display.bars import work_display
-        from fewpass.flows.display.console import format_seconds
         from fewpass.flows.display.log_lines import GrowingIntervals
         from fewpass.pipeline.clicks import write_clicks
 
@@ -119,8 +118,6 @@ class Demo:
 
     def ingest(self, made: ClickFile) -> IngestResult:
         """Make the data sets."""
-        from fewpass.flows.display.console import format_seconds
-
         self._head(
             "2. Ingest",
             f"Reading the text once and storing its rows in random order, in compressed chunks "
@@ -149,7 +146,6 @@ class Demo:
 
     def train(self) -> TrainingResult:
         """Train in one pass."""
-        from fewpass.flows.display.console import format_seconds
         from fewpass.flows.settings import checked
 
         self._head(

@@ -164,9 +164,9 @@ def _asked(shapes: Shapes, function: str | None) -> list[str]:
 
 def _facts(each: Sequence[ClassShapes]) -> dict[str, Any]:
     """Return all functions as JSON has them: of one score, or of every class."""
-    from fewpass.pipeline.explaining.function_figures import as_facts
+    from fewpass.pipeline.explaining.plain_shapes import ModelShapes
 
-    parts = [{"class": one.label, "additive": as_facts(one.shapes)} for one in each]
+    parts = [{"class": one.label, "additive": ModelShapes.of(one.shapes).data()} for one in each]
     return parts[0] if len(parts) == 1 else {"classes": parts}
 
 

@@ -36,12 +36,13 @@ def report(
     from fewpass.flows.commands import report_tables
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.pipeline.reporting.report import read_report
+    from fewpass.pipeline.reporting.run_facts import report_facts
     from fewpass.pipeline.runs.run_folder import RunFolder
 
     terminal = Terminal(output)
     summary = read_report(RunFolder(run)).report
     address = report_tables.write_page(terminal, RunFolder(run), held_out, where) if html else None
-    tables = [facts_table("Run", report_tables.shown_report(summary))]
+    tables = [facts_table("Run", report_facts(summary))]
     if summary.forecast is not None:
         tables.append(report_tables.comparison(summary))
     if address is not None:

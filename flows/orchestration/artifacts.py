@@ -23,7 +23,6 @@ from prefect.artifacts import (
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.logging import get_run_logger
 
-from fewpass.flows.display.console import format_seconds
 from fewpass.flows.display.log_lines import FIELDS, Line
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import memory_in_use
@@ -32,8 +31,8 @@ from fewpass.pipeline.drawing.charts import image_address
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.runs.timeline_points import NO_BOUND, written_gap
-from fewpass.pipeline.sizes import format_bytes, format_passes
+from fewpass.pipeline.runs.timeline_points import above_optimum, written_gap
+from fewpass.pipeline.sizes import format_bytes, format_passes, format_seconds
 
 TOLD_EVERY_S = 2.0
 LAST_WORD_S = 10.0  # that the end of a flow waits for artifacts on their way
@@ -125,9 +124,8 @@ def progress_text(timeline: Timeline) -> str:
 def _proven(timeline: Timeline) -> Iterator[str]:
     if timeline.certificates:
         last = timeline.certificates[-1]
-        gap = written_gap(last.gap, last.relative)
         yield f"objective {last.objective:.6g}"
-        yield NO_BOUND if gap == NO_BOUND else f"at most {gap} above the optimum"
+        yield above_optimum(last.gap, last.relative) or ""
 
 
 def log_line(level: str, line: Line, more: dict[str, str]) -> None:

@@ -40,7 +40,7 @@ from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import remove_old_runs
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.runs.timeline_points import NO_BOUND, written_gap
+from fewpass.pipeline.runs.timeline_points import above_optimum
 from fewpass.pipeline.settings.execution import NONE, Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
@@ -97,9 +97,8 @@ def _came_to(result: TrainingResult) -> str:
     parts = [format_passes(result.passes, ".4g")]
     if result.objective is not None:
         parts.append(f"objective {result.objective:.6g}")
-    if result.certificate is not None:
-        gap = written_gap(result.certificate, result.relative_gap, ".2e")
-        parts.append(gap if gap == NO_BOUND else f"at most {gap} above the optimum")
+    if above := above_optimum(result.certificate, result.relative_gap, ".2e"):
+        parts.append(above)
     return f"{', '.join(parts)}: {result.run}."
 
 

@@ -84,6 +84,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int 
     return _scrolled(f"<table>{head_row}<tbody>{body}</tbody></table>")
 
 
+def rows_of(rows: Sequence[Mapping[str, str]], text_columns: int = 1) -> str:
+    """Lay rows out below the names of their cells."""
+    return table([*rows[0]], [[*row.values()] for row in rows], text_columns) if rows else ""
+
+
 def _scrolled(table: str) -> str:
     return f'<div class="scroll" tabindex="0">{table}</div>'
 

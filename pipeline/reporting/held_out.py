@@ -12,14 +12,14 @@ from fewpass.pipeline.drawing.pieces import (
     facts,
     heat,
     last_part,
+    rows_of,
     section,
-    table,
 )
 from fewpass.pipeline.drawing.safe_text import as_html
+from fewpass.pipeline.reporting.figure_rows import class_rows, worst_classes
 from fewpass.pipeline.reporting.figures_in_words import shown_figures
 from fewpass.pipeline.reporting.quality import CELLS, Cells, Curves, Quality
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.reliability import Reliability
 
@@ -42,7 +42,12 @@ def held_out(quality: Quality) -> str:
         if quality.reliability
         else "",
         _confusion(quality.labels, quality.confusion) if len(quality.labels) > FEW_CLASSES else "",
-        _classes(figures.classes) if figures.classes else "",
+        card(
+            worst_classes(figures.classes, MOST_CLASSES),
+            rows_of(class_rows(figures.classes, MOST_CLASSES), text_columns=2),
+        )
+        if figures.classes
+        else "",
         _cells(quality.cells) if quality.cells else "",
     )
 
@@ -122,22 +127,6 @@ def _confusion(labels: tuple[str, ...], counts: NDArray[np.float64] | None) -> s
     if len(labels) > FEW_CLASSES:
         return card("Confusion", drawn, note, wide=len(labels) > NARROW_CLASSES)
     return f'<h3 class="next">Confusion</h3>{drawn}<p class="quiet">{note}</p>'
-
-
-def _classes(classes: tuple[ClassFigures, ...]) -> str:
-    worst = sorted(classes, key=lambda one: 1.0 if one.recall is None else one.recall)
-    rows = [
-        (one.label, one.mistaken_for or "-", f"{one.rows:,.0f}", _share(one.recall),
-         _share(one.precision))
-        for one in worst[:MOST_CLASSES]
-    ]  # fmt: skip
-    head = ("label", "mistaken for", "rows", "recall", "precision")
-    title = "Classes" if len(classes) <= MOST_CLASSES else f"The {MOST_CLASSES} worst classes"
-    return card(title, table(head, rows, text_columns=2))
-
-
-def _share(share: float | None) -> str:
-    return "-" if share is None else f"{share:.4f}"
 
 
 def _cells(cells: Cells) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fewpass.pipeline.drawing.charts import WINDOW, Curve, Kind, chart, smoothed
-from fewpass.pipeline.drawing.pieces import card, section, table
+from fewpass.pipeline.drawing.pieces import card, rows_of, section, table
+from fewpass.pipeline.reporting.figure_rows import lam_rows
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.timeline import Timeline
@@ -106,12 +107,8 @@ def lam_chosen(origin: LamOrigin | None) -> str:
     """Lay out what a lam that nobody gave was chosen from."""
     if origin is None:
         return ""
-    rows = [
-        (f"{each.lam:.4g}", f"{each.loss:.6g}", f"{each.standard_error or 0.0:.2g}")
-        for each in origin.candidates
-    ]
-    drawn = table(("lam", "held-out loss", "standard error of its distance"), rows)
-    return card("lam", drawn, f"{origin.sentence().replace('`', '')}.")
+    rows = lam_rows(origin.as_facts()["candidates"], "loss", None)
+    return card("lam", rows_of(rows), f"{origin.sentence().replace('`', '')}.")
 
 
 def time(report: RunReport) -> str:

@@ -11,11 +11,12 @@ from fewpass.pipeline.explaining.importance import Importance
 from fewpass.pipeline.matching import listed
 from fewpass.pipeline.reporting.figures_in_words import shown_figures
 from fewpass.pipeline.reporting.model_shapes import form_in_words
-from fewpass.pipeline.runs.model import load_model, trained_lam
+from fewpass.pipeline.reporting.report import read_report
+from fewpass.pipeline.reporting.run_facts import report_facts
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.runs.saved import Saved, is_of_model
+from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.timeline_points import NO_BOUND
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation
@@ -40,12 +41,11 @@ def model_card(
     importance
         Of the columns, on held-out rows; none by default.
     """
-    model = load_model(run)
-    saved = Saved.of(run.snapshots.load(model.snapshot, is_of_model))
+    report, _, model, saved = read_report(run)
     plan = model.record.plan.model_dump(mode="json")
     parts = [
         f"# Model {as_markdown(run.folder.name)}",
-        _table(_model_facts(run, model.record, saved)),
+        _table(report_facts(report)),
         "## Data set",
         _table(_data_facts(model.record)),
         *_columns(model.record),
@@ -65,20 +65,6 @@ def model_card(
     return text
 
 
-def _model_facts(run: RunFolder, record: RunRecord, saved: Saved) -> dict[str, Any]:
-    return {
-        "run": run.url,
-        "snapshot": saved.name,
-        "state": "finished" if saved.finished else "unfinished",
-        "method": record.method(saved.cursor.method),
-        "lam": f"{trained_lam(record, saved):.6g}",
-        **_lam_facts(record),
-        "passes": f"{saved.cursor.passes:g}",
-        **({"rows stepped through": f"{seen:,}"} if (seen := saved.cursor.rows_seen) else {}),
-        "weights, SHA-256": saved.weights_sha256,
-    }
-
-
 def _rounded(value: Any) -> Any:
     """Return settings with numbers of six digits: run.json has all of them."""
     if isinstance(value, dict):
@@ -86,15 +72,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(inner) for inner in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-def _lam_facts(record: RunRecord) -> dict[str, Any]:
-    """Tell what a lam that nobody gave was chosen from."""
-    origin = record.lam_origin
-    if origin is None:
-        return {}
-    losses = [f"{each.lam:.3g}: {each.loss:.6g}" for each in origin.candidates]
-    return {"lam chosen": origin.sentence(), "held-out loss by lam": ", ".join(losses)}
 
 
 def _data_facts(record: RunRecord) -> dict[str, Any]:
@@ -158,7 +135,7 @@ def _evaluations(evaluations: Mapping[str, Evaluation]) -> list[str]:
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:
     """Return what there is of an evaluation, and what becomes of each class."""
-    figures: dict[str, Any] = {k: v for k, v in shown_figures(evaluation).items() if v is not None}
+    figures: dict[str, Any] = {**shown_figures(evaluation)}
     if evaluation.left_out:
         figures["columns left out"] = listed(evaluation.left_out)
     return figures | {f"label {one.label}": _of_class(one) for one in evaluation.classes or ()}
@@ -184,6 +161,8 @@ def _importance(importance: Importance | None) -> list[str]:
 
 def _table(facts: Mapping[str, Any]) -> str:
     lines = [
-        f"| {as_markdown(name)} | {as_markdown(str(value))} |" for name, value in facts.items()
+        f"| {as_markdown(name)} | {as_markdown(str(value))} |"
+        for name, value in facts.items()
+        if value is not None
     ]
     return "\n".join(["| | |", "|---|---|", *lines])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
 from fewpass.pipeline.drawing.pieces import (
     Bar,
@@ -29,12 +27,14 @@ from fewpass.pipeline.reporting.learning import forecast, lam_chosen, learning, 
 from fewpass.pipeline.reporting.model_shapes import is_additive
 from fewpass.pipeline.reporting.quality import Quality
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
+from fewpass.pipeline.reporting.run_facts import report_facts
 from fewpass.pipeline.reporting.shape_cards import shape_cards
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.outcome import Convergence
-from fewpass.pipeline.sizes import counted, format_bytes
+from fewpass.pipeline.runs.timeline_points import above_optimum
+from fewpass.pipeline.sizes import counted, format_bytes, format_seconds
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
@@ -73,7 +73,12 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
         columns_section(model, quality.importance if quality else None),
         "" if is_additive(model) else _weights(model),
         _data(model),
-        section("The training", _facts(run), lam_chosen(model.record.lam_origin), forecast(report)),
+        section(
+            "The training",
+            card("Facts", facts(report_facts(report))),
+            lam_chosen(model.record.lam_origin),
+            forecast(report),
+        ),
         time(report),
         _reproduction(run, reproduction),
     ]
@@ -101,9 +106,9 @@ def _tiles(report: RunReport, quality: Quality | None) -> str:
         "R squared, held out": _written(figures and figures.r2, ".4f"),
         "D squared, held out": _written(figures and figures.d2, ".4f"),
         "loss, held out": _written(figures and figures.loss, ".5g"),
-        "above the optimum": report.bound,
+        "certificate": above_optimum(report.certificate, report.relative_gap),
         "passes": f"{report.passes:.4g}",
-        "took": f"{report.seconds:.1f} s",
+        "took": format_seconds(report.seconds),
         "read": format_bytes(report.bytes_read),
     })  # fmt: skip
 
@@ -206,31 +211,12 @@ def _columns(model: Model) -> str:
     )
 
 
-def _facts(run: ReportedRun) -> str:
-    report, weights = run.report, run.model.weights
-    nonzero = int(np.count_nonzero(weights.coef))
-    return card("Facts", facts({
-        "run": last_part(report.run),
-        "chosen": report.chosen,
-        "objective": None if report.objective is None else f"{report.objective:.8g}",
-        "relative gap": None if report.relative_gap is None else f"{report.relative_gap:.3g}",
-        "rows visited": f"{report.rows_seen:,}" if report.rows_seen else None,
-        "weights that are not 0": f"{nonzero:,} of {weights.coef.size:,}",
-        "restarts": report.restarts,
-        "resumed": report.resumed,
-        "waited for reading": f"{report.waiting_share:.0%} of the stepping time",
-    }) + fold("Address", facts({"run": report.run})))  # fmt: skip
-
-
 def _reproduction(run: ReportedRun, how: Reproduction) -> str:
     versions = run.model.record.versions
-    said = {
-        "weights, SHA-256": run.saved.weights_sha256,
-        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
-    }
+    said = {"versions": ", ".join(f"{name} {version}" for name, version in versions.items())}
     plan = fold("plan.toml", preformatted(how.plan))
     note = "The same plan on the same data set makes the same bits on a machine like this one."
-    body = preformatted(how.commands) + plan + fold("Digest and versions", facts(said))
+    body = preformatted(how.commands) + plan + fold("Versions", facts(said))
     return section("How to reproduce it", card("", body, note, wide=True))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.model import Model, load_model
-from fewpass.pipeline.runs.outcome import Convergence, bound
+from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved, is_of_model
 from fewpass.pipeline.runs.timeline import Timeline
@@ -18,6 +20,7 @@ class RunReport(NamedTuple):
     """The fields that `fewpass report --json` prints."""
 
     run: str
+    snapshot: str
     dataset: str
     solver: str
     chosen: str | None  # why, where `auto` chose it
@@ -33,7 +36,6 @@ class RunReport(NamedTuple):
     last_loss: float | None  # of rows before they were learnt from, at the end
     objective: float | None
     certificate: float | None
-    bound: str | None  # the same in words
     tol: float | None  # these three as in fewpass.pipeline.runs.outcome.Convergence
     relative_gap: float | None
     converged: bool | None
@@ -43,6 +45,9 @@ class RunReport(NamedTuple):
     compiling_s: float  # of these, on kernels that the machine did not have yet
     bytes_read: int
     waiting_share: float  # of the spans' time, spent waiting for the reader
+    n_weights: int
+    weights_not_zero: int
+    weights_sha256: str
     warnings: list[str]  # why it was not expected to come to its end
     forecast: dict[str, Any] | None  # the fields of fewpass.pipeline.planning.forecast
 
@@ -88,6 +93,7 @@ def read_report(run: RunFolder) -> ReportedRun:
     losses, work = timeline.losses, timeline.marks[-1] if timeline.marks else WorkDone()
     report = RunReport(
         run=run.url,
+        snapshot=saved.name,
         dataset=record.plan.dataset,
         solver=record.method(cursor.method),
         chosen=record.methods.reason if record.methods else None,
@@ -101,7 +107,6 @@ def read_report(run: RunFolder) -> ReportedRun:
         last_loss=losses[-1].since_last if losses else None,
         objective=saved.certificate.objective if saved.certificate else None,
         certificate=saved.certificate.gap if saved.certificate else None,
-        bound=bound(saved.certificate),
         **Convergence.of(record.plan.tol, saved.certificate, finished=saved.finished)._asdict(),
         restarts=timeline.restarts,
         resumed=timeline.resumed,
@@ -109,6 +114,9 @@ def read_report(run: RunFolder) -> ReportedRun:
         compiling_s=timeline.compiling_s,
         bytes_read=cursor.bytes_read,
         waiting_share=work.waiting / work.working if work.working else 0.0,
+        n_weights=model.weights.coef.size,
+        weights_not_zero=int(np.count_nonzero(model.weights.coef)),
+        weights_sha256=saved.weights_sha256,
         warnings=list(record.warnings),
         forecast=record.forecast.model_dump() if record.forecast else None,
     )

@@ -15,14 +15,14 @@ def result_tables(result: TrainingResult, plan: TrainingPlan) -> Group:
     """Return the run, its columns where they were encoded, and the lam that were compared."""
     shown: list[RenderableType] = [columns_table(result.encoded)] if result.encoded else []
     shown.append(facts_table("Run", training_facts(result)))
-    if result.lam_origin:
-        title = f"lam by held-out rows: {result.lam_origin['written']}"
-        shown.append(
-            rows_table(title, lam_rows(result.lam_origin["candidates"], plan.metric, None))
-        )
+    origin = result.lam_origin
+    if origin:
+        rows = lam_rows(origin["candidates"], plan.metric, None)
+        title = f"lam by held-out rows: {origin['written']}"
+        shown.append(rows_table(title, rows, of_numbers=True))
     if result.candidates:
         rows = lam_rows(result.candidates, plan.metric, result.lam)
-        shown.append(rows_table(_title(result, plan), rows))
+        shown.append(rows_table(_title(result, plan), rows, of_numbers=True))
     return Group(*shown)
 
 

@@ -116,11 +116,20 @@ def titled_table(title: str | None = None) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=None)
 
 
-def rows_table(title: str, rows: Sequence[Mapping[str, str]], text: Sequence[str] = ()) -> Table:
-    """Lay rows out below the names of their cells: the first, and those of `text`, at the left."""
+def rows_table(
+    title: str,
+    rows: Sequence[Mapping[str, str]],
+    text: Sequence[str] = (),
+    *,
+    of_numbers: bool = False,
+) -> Table:
+    """Lay rows out below the names of their cells.
+
+    Text is at the left: the first column, unless the table is of numbers, and those of `text`.
+    """
     table = titled_table(printable(title))
     for k, name in enumerate(rows[0] if rows else ()):
-        if k == 0 or name in text:
+        if name in text or (k == 0 and not of_numbers):
             table.add_column(name, style="" if k else "cyan", overflow="fold")
         else:
             table.add_column(name, justify="right", no_wrap=True)

@@ -107,8 +107,8 @@ def slice_rows(slices: Sliced) -> Rows:
         row = {"slice": one.name, "rows": f"{figures.rows:,}"}
         row["loss"] = f"{figures.loss:.5g} +- {one.loss_within:.2g}"
         if figures.mse is None:
-            known = one.error_low is not None
-            between = f" ({one.error_low:.2%} to {one.error_high:.2%})" if known else ""
+            bounded = one.error_low is not None
+            between = f" ({one.error_low:.2%} to {one.error_high:.2%})" if bounded else ""
             row["error"] = or_dash(figures.error, ".2%") + between
             row["base rate"] = or_dash(metrics and metrics.base_error, ".2%")
             row["AUC"] = or_dash(figures.auc, ".4f")

@@ -19,7 +19,7 @@ def test_a_result_is_a_table_with_the_loss_curve(tmp_path):
     assert found.images == 1
     assert f"{tmp_path}/a <run>" in found.text  # escaped, so it is text again
     assert "onepass, loss logistic" in found.text
-    assert all(f"{one['loss']:.6g}" in found.text for one in result.candidates)
+    assert all(f"{one['lam']:.6g}" in found.text for one in result.candidates)
 
 
 def test_a_run_that_is_gone_still_has_a_table(tmp_path):

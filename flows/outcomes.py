@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 REFUSED = ("file", "reason", "size", "refused")
 COLUMNS = ("generation", "state", "learnt from", "loss before", "above optimum", "finished")
+#: Facts of an ingest that are there even where they are 0 or nothing.
+OF_EVERY_INGEST = ("rows", "features", "nnz", "labels", "scale", "seconds", "bytes_in", "files")
 UNTOLD = ("begun", "moved", "cleared", "settled", "dropped")  # events that say nothing to people
 
 
@@ -50,36 +52,8 @@ def require_convergence(result: TrainingResult, plan: TrainingPlan) -> None:
 
 def ingest_facts(result: IngestResult) -> dict[str, Any]:
     """Return what --json prints."""
-    facts = {
-        "dataset": result.dataset,
-        "rows": result.rows,
-        "features": result.features,
-        "nnz": result.nnz,
-        "labels": result.labels,
-        "scale": result.scale,
-        "seconds": result.seconds,
-        "bytes_in": result.bytes_in,
-        "bytes_out": result.bytes_out,
-        "peak_memory_bytes": result.peak_memory_bytes,
-        "files": [one.model_dump() for one in result.files],
-    }
-    if result.test_dataset is not None:
-        facts |= {"test_dataset": result.test_dataset, "test_rows": result.test_rows}
-    if result.left_out:
-        facts["left_out"] = result.left_out
-    if result.partitioned_again:
-        facts["partitioned_again"] = result.partitioned_again
-    if result.encoded:
-        facts["encoded"] = dict(result.encoded)
-    if result.notes:
-        facts["notes"] = result.notes
-    if result.skipped:
-        facts["skipped"] = result.skipped
-    if result.beyond:
-        facts["beyond"] = result.beyond
-    if result.merged:
-        facts["merged"] = result.merged
-    return facts
+    every = result.model_dump(mode="json", exclude={"skipped_rows"})
+    return {name: value for name, value in every.items() if value or name in OF_EVERY_INGEST}
 
 
 def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from fewpass.pipeline.explaining.importance import Importance
+from fewpass.pipeline.runs.timeline_points import written_gap
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluated_slices import Sliced
-from fewpass.pipeline.scoring.metric import HIGHER
+from fewpass.pipeline.scoring.evaluation import Evaluation
+from fewpass.pipeline.scoring.metric import HIGHER, Metric
 from fewpass.pipeline.sizes import as_fixed, decimals_of, or_dash
 
 Rows = list[dict[str, str]]
@@ -117,3 +119,31 @@ def slice_rows(slices: Sliced) -> Rows:
             row["R squared"] = or_dash(figures.r2, ".4f")
         rows.append(row)
     return rows
+
+
+def fold_rows(folds: Sequence[Any], all_means: Sequence[Any]) -> Rows:
+    """Lay out what became of every fold, and the means with their standard errors.
+
+    These are the fields of `training.cross_validation.CrossValidated`.
+    """
+    means = [one for one in all_means if one.metric in OF_FOLDS]
+    rows = [
+        {
+            "fold": str(fold.fold),
+            "rows": f"{fold.rows:,}",
+            "objective": f"{fold.objective:.6g}",
+            "above\noptimum": written_gap(fold.gap, fold.relative_gap, ".1e") or "-",
+            **{one.metric: _of_fold(fold.evaluation, one.metric) for one in means},
+        }
+        for fold in folds
+    ]
+    mean = {one.metric: f"{one.mean:.5g} +- {one.standard_error:.2g}" for one in means}
+    return [*rows, dict.fromkeys(rows[0], "") | {"fold": "mean"} | mean]
+
+
+#: Figures of folds that are shown, of those that there are.
+OF_FOLDS = ("loss", "error", "auc", "mae", "r2")
+
+
+def _of_fold(evaluation: Evaluation, metric: Any) -> str:
+    return or_dash(Metric(metric).figure(evaluation), ".5g")

@@ -26,6 +26,9 @@ REFUSED = ("file", "reason", "size", "refused")
 COLUMNS = ("generation", "state", "learnt from", "loss before", "above optimum", "finished")
 #: Facts of an ingest that are there even where they are 0 or nothing.
 OF_EVERY_INGEST = ("rows", "features", "nnz", "labels", "scale", "seconds", "bytes_in", "files")
+NOT_OF_INGESTS = {
+    "task", "chunks", "chunk_rows", "skipped_rows", "fingerprint", "test_fingerprint",
+}  # fmt: skip
 UNTOLD = ("begun", "moved", "cleared", "settled", "dropped")  # events that say nothing to people
 
 
@@ -52,7 +55,9 @@ def require_convergence(result: TrainingResult, plan: TrainingPlan) -> None:
 
 def ingest_facts(result: IngestResult) -> dict[str, Any]:
     """Return what --json prints."""
-    every = result.model_dump(mode="json", exclude={"skipped_rows"})
+    every = result.model_dump(mode="json", exclude=NOT_OF_INGESTS) | {
+        "encoded": dict(result.encoded)
+    }
     return {name: value for name, value in every.items() if value or name in OF_EVERY_INGEST}
 
 

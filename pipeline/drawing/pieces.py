@@ -123,43 +123,32 @@ def _bar(share: float, *, two_sided: bool) -> str:
     return f'<span class="bar"><i class="c{colour}" style="{style}"></i></span>'
 
 
-def heat(labels: Sequence[str], shares: Sequence[Sequence[float]], texts: Any, corner: str) -> str:
-    """Lay out a square table whose cells are the darker the larger their share of the row."""
-    top = "".join(f'<th class="number">{as_html(label)}</th>' for label in labels)
+def heat(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    shares: Sequence[Sequence[float]],
+    texts: Sequence[Sequence[str]],
+    *,
+    corner: str = "",
+    thin: Sequence[Sequence[bool]] | None = None,
+) -> str:
+    """Lay out numbers whose cells are the darker the larger their share is, in [-1, 1].
+
+    Those below 0 have another colour, thin ones are hatched; `texts` are the numbers as written.
+    """
+    top = "".join(f'<th class="number">{as_html(label)}</th>' for label in columns)
+    hatched = thin or [[False] * len(columns)] * len(rows)
     body = "".join(
         f"<tr><th>{as_html(label)}</th>"
         + "".join(
-            f'<td class="cell" style="--share:{70.0 * share:.0f}%">{as_html(text)}</td>'
-            for share, text in zip(row, said, strict=True)
+            f'<td class="cell{" down" * (share < 0.0)}{" thin" * few}" '
+            f'style="--share:{70.0 * abs(share):.0f}%">{as_html(text)}</td>'
+            for share, few, text in zip(own, thin_ones, written, strict=True)
         )
         + "</tr>"
-        for label, row, said in zip(labels, shares, texts, strict=True)
+        for label, own, thin_ones, written in zip(rows, shares, hatched, texts, strict=True)
     )
     head = f"<thead><tr><th>{as_html(corner)}</th>{top}</tr></thead>"
-    return _scrolled(f'<table class="heat">{head}<tbody>{body}</tbody></table>')
-
-
-def signed_heat(
-    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]],
-    thin: Sequence[Sequence[bool]], texts: Sequence[Sequence[str]],
-) -> str:  # fmt: skip
-    """Lay out numbers whose cells are the darker the larger they are, of two colours by sign.
-
-    Thin cells are hatched; `texts` are the numbers as written.
-    """
-    most = max((abs(value) for row in values for value in row), default=0.0) or 1.0
-    top = "".join(f'<th class="number">{as_html(label)}</th>' for label in columns)
-    body = "".join(
-        f"<tr><th>{as_html(label)}</th>"
-        + "".join(
-            f'<td class="cell{" down" * (value < 0.0)}{" thin" * few}" '
-            f'style="--share:{70.0 * abs(value) / most:.0f}%">{as_html(text)}</td>'
-            for value, few, text in zip(row, hatched, said, strict=True)
-        )
-        + "</tr>"
-        for label, row, hatched, said in zip(rows, values, thin, texts, strict=True)
-    )
-    head = f"<thead><tr><th></th>{top}</tr></thead>"
     return _scrolled(f'<table class="heat">{head}<tbody>{body}</tbody></table>')
 
 

@@ -122,7 +122,7 @@ def _confusion(labels: tuple[str, ...], counts: NDArray[np.float64] | None) -> s
         return ""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
     texts = [[f"{cell:,.0f}" for cell in row] for row in counts.tolist()]
-    drawn = heat(labels, shares.tolist(), texts, "actual / predicted")
+    drawn = heat(labels, labels, shares.tolist(), texts, corner="actual / predicted")
     note = "A row per actual label, a column per predicted one; colour: the share of the row."
     if len(labels) > FEW_CLASSES:
         return card("Confusion", drawn, note, wide=len(labels) > NARROW_CLASSES)

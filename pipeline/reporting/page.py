@@ -12,7 +12,6 @@ from fewpass.pipeline.drawing.pieces import (
     document,
     facts,
     fold,
-    last_part,
     preformatted,
     section,
     table,
@@ -27,7 +26,7 @@ from fewpass.pipeline.reporting.learning import forecast, lam_chosen, learning, 
 from fewpass.pipeline.reporting.model_shapes import is_additive
 from fewpass.pipeline.reporting.quality import Quality
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
-from fewpass.pipeline.reporting.run_facts import report_facts
+from fewpass.pipeline.reporting.run_facts import Facts, data_facts, report_facts
 from fewpass.pipeline.reporting.shape_cards import shape_cards
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.grid import Candidate, Choice
@@ -146,12 +145,8 @@ def _weight_bars(largest: list[NamedWeight]) -> str:
 def _data(model: Model) -> str:
     record = model.record
     manifest = _manifest(record.plan.dataset, record.dataset_fingerprint)
-    where = {
-        "data set": record.plan.dataset,
-        "fingerprint": record.dataset_fingerprint,
-        "sources": manifest and ", ".join(source.name for source in manifest.sources),
-    }
-    body = facts(_rows(model, manifest)) + fold("Addresses and fingerprint", facts(where))
+    sources = manifest and ", ".join(source.name for source in manifest.sources)
+    body = facts(data_facts(record) | _stored(manifest)) + fold("Sources", facts({"at": sources}))
     rows = card("Rows", body)
     return section("Data", rows, _labels(record.targets), _columns(model))
 
@@ -165,19 +160,11 @@ def _manifest(dataset: str, fingerprint: str) -> Manifest | None:
     return manifest if manifest.fingerprint == fingerprint else None
 
 
-def _rows(model: Model, manifest: Manifest | None) -> dict[str, str | None]:
-    record = model.record
-    shown: dict[str, str | None] = {
-        "data set": last_part(record.plan.dataset),
-        "rows": f"{record.n_rows:,}",
-        "features": f"{record.n_features:,}",
-        "layout": record.layout,
-        "scaling": record.scaling.kind,
-    }
+def _stored(manifest: Manifest | None) -> Facts:
     if manifest is None:
-        return shown | {"note": "The data set is no longer there, or another one."}
+        return {"note": "The data set is no longer there, or another one."}
     share = manifest.nnz / (manifest.n_rows * manifest.n_features)
-    return shown | {
+    return {
         "values stored": f"{manifest.nnz:,} ({share:.3%} of all)",
         "sources": counted(len(manifest.sources), "file"),
         "rows left out": f"{sum(manifest.bad_rows.values()):,}",

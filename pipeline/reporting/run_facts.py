@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult
-from fewpass.pipeline.runs.timeline_points import above_optimum
+from fewpass.pipeline.runs.run_record import RunRecord
+from fewpass.pipeline.runs.timeline_points import NO_BOUND, above_optimum
 from fewpass.pipeline.sizes import counted, format_bytes, format_seconds
 from fewpass.solvers.registry import SQUARES
 
@@ -34,7 +35,9 @@ def training_facts(result: TrainingResult) -> Facts:
 def report_facts(report: RunReport) -> Facts:
     """Write down how a run stands, and how it came there."""
     compiling = report.compiling_s
-    return _facts(report) | {
+    facts = _facts(report)
+    facts["certificate"] = facts["certificate"] or "not computed"
+    return facts | {
         "data set": report.dataset,
         "snapshot": report.snapshot,
         "state": "finished" if report.finished else "unfinished: fewpass resume continues it",
@@ -51,6 +54,19 @@ def report_facts(report: RunReport) -> Facts:
     }
 
 
+def data_facts(record: RunRecord) -> Facts:
+    """Write down which rows a run has learnt from."""
+    return {
+        "data set": record.plan.dataset,
+        "fingerprint": record.dataset_fingerprint,
+        "rows": f"{record.n_rows:,}",
+        "features": f"{record.n_features:,}",
+        "layout": record.layout,
+        "targets": record.targets.kind,
+        "scaling": record.scaling.kind,
+    }
+
+
 def _facts(one: TrainingResult | RunReport) -> Facts:
     """Write down what there is of every run."""
     rows = f", {one.rows_seen:,} rows" if one.rows_seen else ""
@@ -59,10 +75,15 @@ def _facts(one: TrainingResult | RunReport) -> Facts:
         "method": f"{one.solver}, loss {one.loss}, lam {one.lam:.6g}",
         "passes": f"{one.passes:.4g}{rows}",
         "objective": _number(one.objective, ".8g"),
-        "certificate": above_optimum(one.certificate, one.relative_gap),
+        "certificate": _certificate(one),
         "tolerance": Convergence(one.tol, one.relative_gap, one.converged).sentence(one.passes),
         "took": f"{format_seconds(one.seconds)}, {format_bytes(one.bytes_read)} read",
     }
+
+
+def _certificate(one: TrainingResult | RunReport) -> str | None:
+    above = above_optimum(one.certificate, one.relative_gap)
+    return above if above in (None, NO_BOUND) else f"{above} ({one.relative_gap:.2g} of it)"
 
 
 def _number(number: float | None, style: str = ".6g") -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fewpass.pipeline.drawing.charts import Curve, Kind, chart
 from fewpass.pipeline.drawing.pieces import (
     Bar,
@@ -11,8 +13,8 @@ from fewpass.pipeline.drawing.pieces import (
     card,
     document,
     fold,
+    heat,
     section,
-    signed_heat,
     table,
 )
 from fewpass.pipeline.drawing.safe_text import as_html
@@ -212,7 +214,9 @@ def _map_card(title: str, surface: Surface) -> str:
     shown = shown_map(surface, MOST_CELLS)
     down, across = shown.titles
     words = cell_words(shown.values)
-    drawn = signed_heat(shown.down, shown.across, shown.values.tolist(), shown.thin, words)
+    most = float(np.abs(shown.values).max(initial=0.0)) or 1.0
+    shares = (shown.values / most).tolist()
+    drawn = heat(shown.down, shown.across, shares, words, thin=shown.thin)
     names = max(map(len, shown.down), default=0)
     line = sum(2 + max(map(len, column)) for column in zip(shown.across, *words, strict=True))
     note = (

@@ -30,7 +30,7 @@ def lam_rows(candidates: Sequence[dict[str, Any]], metric: str, chosen: float | 
             "loss": as_fixed(one["loss"], decimals),
             "above\nleast": _with_error(one["loss"] - least, one["standard_error"]),
             "not 0": or_dash(one["nonzeros"], ",d"),
-            metric: _metric(one["cost"], metric),
+            **({metric: _metric(one["cost"], metric)} if metric != "loss" else {}),
             "error": or_dash(one["error"], ".2%"),
             "objective": or_dash(one["objective"], ".6g"),
             "above\noptimum": or_dash(one["gap"], ".2e"),

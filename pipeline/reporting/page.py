@@ -98,6 +98,7 @@ def _verdict(report: RunReport) -> str:
 def _tiles(report: RunReport, quality: Quality | None) -> str:
     figures = quality.figures if quality else None
     base = figures and figures.metrics and figures.metrics.base_error
+    above = above_optimum(report.certificate, report.relative_gap)
     return tiles({
         "error, held out": _written(figures and figures.error, ".2%"),
         "base rate of the error": _written(base, ".2%"),
@@ -105,7 +106,7 @@ def _tiles(report: RunReport, quality: Quality | None) -> str:
         "R squared, held out": _written(figures and figures.r2, ".4f"),
         "D squared, held out": _written(figures and figures.d2, ".4f"),
         "loss, held out": _written(figures and figures.loss, ".5g"),
-        "certificate": above_optimum(report.certificate, report.relative_gap),
+        "above the optimum": above and above.removesuffix(" above the optimum"),
         "passes": f"{report.passes:.4g}",
         "took": format_seconds(report.seconds),
         "read": format_bytes(report.bytes_read),

@@ -206,6 +206,8 @@ def _six(number: float | None) -> str:
 def show_chart(url: str, what: str, drawn: str, text: str) -> None:
     """Attach a chart to the run; it travels inside its own address, nothing is hosted."""
     key, place = artifact_key(url, what), image_address(drawn)
+    if place is None:
+        return
     about = as_markdown(text)
     TELLER.give(key, lambda: create_image_artifact(place, key=key, description=about))
 

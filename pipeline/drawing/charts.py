@@ -129,8 +129,13 @@ def picture(drawn: str) -> str:
     )
 
 
-def image_address(drawn: str) -> str:
-    """Return an address that holds a chart as a picture, for pages with styles of their own."""
+def image_address(drawn: str) -> str | None:
+    """Return an address that holds a chart as a picture, for pages with styles of their own.
+
+    None of what is no picture, such as a single moment.
+    """
+    if not drawn.startswith("<svg"):
+        return None
     return f"data:image/svg+xml;base64,{base64.b64encode(picture(drawn).encode()).decode()}"
 
 

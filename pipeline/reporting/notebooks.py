@@ -143,8 +143,8 @@ def training_html(result: TrainingResult) -> str:
     parts = [facts(training_facts(result))]
     if result.candidates:
         parts.append(rows_of(lam_rows(result.candidates, "loss", result.lam)))
-    if curve := _loss_curve(result.run):
-        parts.append(f'<img alt="loss curve" src="{image_address(curve)}">')
+    if curve := image_address(_loss_curve(result.run)):
+        parts.append(f'<img alt="loss curve" src="{curve}">')
     return "\n".join(parts)
 
 

@@ -93,7 +93,7 @@ def fold_table(result: CrossValidated) -> Table:
     from fewpass.pipeline.reporting.figure_rows import fold_rows
 
     passes = format_passes(result.passes, ".3g")
-    title = f"lam {result.lam:.6g}, {result.solver}, {passes} for all folds; +- standard errors"
+    title = f"lam {result.lam:.6g}, {result.solver}, {passes} for all folds"
     return rows_table(title, fold_rows(result.folds, result.means))
 
 

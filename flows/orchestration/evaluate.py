@@ -54,7 +54,7 @@ def evaluate(
         show_look((run,), dataset, seen)
         columns = seen.columns[-1]
     each = [(column, slice_rows(of)) for column, of in evaluation.slices]
-    rows = [{"column": column} | row for column, own in each for row in own]
+    rows = [{"column": c, "value": row.pop("slice")} | row for c, own in each for row in own]
     if rows:
         show_table(run, "slices", rows, f"{run} on slices of {dataset}, with 95 % intervals")
     card = model_card(run_at(run), {dataset: evaluation}, columns)

@@ -137,8 +137,10 @@ def fold_rows(folds: Sequence[Any], all_means: Sequence[Any]) -> Rows:
         }
         for fold in folds
     ]
-    mean = {one.metric: f"{one.mean:.5g} +- {one.standard_error:.2g}" for one in means}
-    return [*rows, dict.fromkeys(rows[0], "") | {"fold": "mean"} | mean]
+    none = dict.fromkeys(rows[0], "")
+    mean = none | {"fold": "mean"} | {one.metric: f"{one.mean:.5g}" for one in means}
+    error = {one.metric: f"+- {one.standard_error:.2g}" for one in means}
+    return [*rows, mean, none | {"fold": "standard error"} | error]
 
 
 #: Figures of folds that are shown, of those that there are.

@@ -154,8 +154,15 @@ class Demo:
             "that take minutes run on Dask and print the address of a dashboard (--scheduler local "
             "does so for any training).",
             command(
-                "train", str(self.dataset), str(self.run), "--lam", LAM, "--passes", "1",
-                "--memory", self.memory,
+                "train",
+                str(self.dataset),
+                str(self.run),
+                "--lam",
+                LAM,
+                "--passes",
+                "1",
+                "--memory",
+                self.memory,
             ),
         )
         place = {"dataset": str(self.dataset), "memory": self.memory}

@@ -3,7 +3,7 @@
 #   make test    all tests, but those of larger public data sets; installs what developers need, too;
 #                ORDER=text in a random order, for the same text the same
 # What the first of them, make install, puts into .venv is what training from a terminal needs. More
-# by name: make install EXTRAS=scikit-learn,plots
+# by name: make install EXTRAS=scikit-learn,s3
 # For those who change something:
 #   make check   format, lint, types, layers and all tests; PYTHON=python3.13 in an environment of its own
 #   make docs    the documentation as a site, site/index.html
@@ -29,8 +29,8 @@ EXTRAS ?=
 STAMP := $(VENV)/.installed$(if $(EXTRAS),-$(EXTRAS))
 DEV_STAMP := $(VENV)/.installed-dev
 DOCS_STAMP := $(VENV)/.installed-docs
-# What flows need, pictures on their pages included; where developers' environment is there, that.
-FLOWS := prefect,plots
+# What flows need; where developers' environment is there, that.
+FLOWS := prefect
 FLOWS_STAMP := $(VENV)/.installed-$(FLOWS)
 PREFECT_STAMP := $(firstword $(wildcard $(DEV_STAMP)) $(FLOWS_STAMP))
 PEERS := .venv-peers
@@ -117,7 +117,7 @@ $(PEERS_STAMP): pyproject.toml constraints.txt benchmarks/peers.txt
 	@echo "Installing fewpass and what it is compared with into $(PEERS)"
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check --no-compile \
-	  -c constraints.txt -r benchmarks/peers.txt -e '.[dask-ml,plots]'
+	  -c constraints.txt -r benchmarks/peers.txt -e '.[dask-ml]'
 	@touch $(PEERS_STAMP)
 
 # On a machine that does nothing else; three quarters of an hour and 4 GB of disk.

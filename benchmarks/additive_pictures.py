@@ -10,10 +10,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from fewpass.pipeline.drawing.charts import picture
 from fewpass.pipeline.explaining.function_figures import importances
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.reporting.model_shapes import model_shapes
-from fewpass.pipeline.reporting.shape_pictures import shape
+from fewpass.pipeline.reporting.shape_cards import curve
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.tables.encoding.additive_shapes import title_of
 
@@ -33,7 +34,7 @@ def main(folder: Path) -> None:
         shapes = model_shapes(load_model(run_at(str(run))), CLASSES.get(name))
         title = importances(shapes)[k].name
         drawn = next(one for one in shapes.functions if title_of(one) == title)
-        (FIGURES / f"additive-{name}.png").write_bytes(shape(drawn, "added to the score"))
+        (FIGURES / f"additive-{name}.svg").write_text(picture(curve(drawn)))
         print(f"{name}: {title}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.refusals import ToleranceMissed
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.sizes import counted, format_bytes
+from fewpass.pipeline.sizes import as_fixed, counted, format_bytes
 
 if TYPE_CHECKING:
     from fewpass.pipeline.models.refresh.column_drift import ColumnDrift
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 REFUSED = ("file", "reason", "size", "refused")
 COLUMNS = ("generation", "state", "learnt from", "loss before", "above optimum", "finished")
+#: Facts of an ingest that are there even where they are 0 or nothing.
+OF_EVERY_INGEST = ("rows", "features", "nnz", "labels", "scale", "seconds", "bytes_in", "files")
+NOT_OF_INGESTS = {
+    "task", "chunks", "chunk_rows", "skipped_rows", "fingerprint", "test_fingerprint",
+}  # fmt: skip
 UNTOLD = ("begun", "moved", "cleared", "settled", "dropped")  # events that say nothing to people
 
 
@@ -50,36 +55,10 @@ def require_convergence(result: TrainingResult, plan: TrainingPlan) -> None:
 
 def ingest_facts(result: IngestResult) -> dict[str, Any]:
     """Return what --json prints."""
-    facts = {
-        "dataset": result.dataset,
-        "rows": result.rows,
-        "features": result.features,
-        "nnz": result.nnz,
-        "labels": result.labels,
-        "scale": result.scale,
-        "seconds": result.seconds,
-        "bytes_in": result.bytes_in,
-        "bytes_out": result.bytes_out,
-        "peak_memory_bytes": result.peak_memory_bytes,
-        "files": [one.model_dump() for one in result.files],
+    every = result.model_dump(mode="json", exclude=NOT_OF_INGESTS) | {
+        "encoded": dict(result.encoded)
     }
-    if result.test_dataset is not None:
-        facts |= {"test_dataset": result.test_dataset, "test_rows": result.test_rows}
-    if result.left_out:
-        facts["left_out"] = result.left_out
-    if result.partitioned_again:
-        facts["partitioned_again"] = result.partitioned_again
-    if result.encoded:
-        facts["encoded"] = dict(result.encoded)
-    if result.notes:
-        facts["notes"] = result.notes
-    if result.skipped:
-        facts["skipped"] = result.skipped
-    if result.beyond:
-        facts["beyond"] = result.beyond
-    if result.merged:
-        facts["merged"] = result.merged
-    return facts
+    return {name: value for name, value in every.items() if value or name in OF_EVERY_INGEST}
 
 
 def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
@@ -155,7 +134,6 @@ def refused_rows(listed: Sequence[RefusedFile]) -> list[dict[str, str]]:
 
 def model_rows(listed: StoreModels) -> list[dict[str, str]]:
     """Write generations down as rows of text."""
-    from fewpass.flows.display.console import as_fixed
     from fewpass.pipeline.runs.timeline_points import written_gap
 
     rows = []

@@ -16,7 +16,6 @@ EXTRAS = {
     "prefect": "prefect",
     "bokeh": "dashboard",
     "dask_ml": "dask-ml",
-    "matplotlib": "plots",
     "scipy": "scikit-learn",
     "sklearn": "scikit-learn",
 }

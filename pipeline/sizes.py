@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable
 from numbers import Real
 from typing import Annotated, Any
 
@@ -10,6 +12,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from fewpass.solvers.bad_input import MOST_WHOLE, shown
 
+LARGE = 1e4  # from here on decimals say little
 _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGTP", start=1)}
 _UNITS |= {f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGTP", start=1)}
@@ -67,6 +70,37 @@ def counted(n: float, one: str, several: str | None = None, spec: str = ",") -> 
 def format_passes(count: float, spec: str = ",.0f") -> str:
     """Format a number of passes, rounded by default."""
     return counted(count, "pass", "passes", spec)
+
+
+def format_seconds(seconds: float) -> str:
+    """Write a duration: 4.2 s, 3:07, 1:02:03."""
+    if seconds < 60.0:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def as_fixed(number: float | None, decimals: int) -> str:
+    """Write a number with fixed decimals, a large one with eight digits; a dash for none."""
+    large = number is not None and abs(number) >= LARGE
+    return or_dash(number, ".8g" if large else f".{decimals}f")
+
+
+def decimals_of(numbers: Iterable[float]) -> int:
+    """Return the decimals of losses: 6, or more where the least has fewer than six digits by them.
+
+    Losses of counts for a unit of exposure may be far below 1.
+    """
+    least = min(
+        (abs(number) for number in numbers if number and math.isfinite(number)), default=1.0
+    )
+    return max(6, 5 - math.floor(math.log10(least)))
+
+
+def or_dash(number: float | None, style: str) -> str:
+    """Write a number in a style, or a dash where there is none."""
+    return "-" if number is None else format(number, style)
 
 
 #: A pydantic field with values of `parse_bytes`, in bytes.

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 VOID = {"meta", "circle", "path", "polyline", "img", "br", "hr"}
 BARRED = {"script", "img", "a", "iframe", "object", "embed", "link", "base", "form", "input"}
-PICTURE = "data:image/png;base64,"
+PICTURE = "data:image/svg+xml;base64,"
 
 
 class Page(HTMLParser):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fewpass.flows.options import FIXED, OUTPUT, WHERE, Output, Where, given, named, takes
 from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
+from fewpass.pipeline.sizes import format_seconds
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.changing.appending import AppendResult
@@ -182,7 +183,6 @@ def _forgotten(result: ForgetResult) -> dict[str, Any]:
 
 
 def _took(result: AppendResult | ForgetResult) -> str:
-    from fewpass.flows.display.console import format_seconds
     from fewpass.pipeline.sizes import format_bytes
 
     memory = format_bytes(result.peak_memory_bytes)

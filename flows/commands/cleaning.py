@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, Output, whole
 from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.sizes import format_bytes
@@ -88,14 +87,17 @@ def _require_something(
 
 
 def _table(removed: Sequence[Removed], *, dry_run: bool) -> Table | str:
-    from fewpass.flows.display.console import titled_table
+    from fewpass.flows.display.console import rows_table
 
     if not removed:
         return "There is nothing to remove."
-    table = titled_table("Would be removed" if dry_run else "Removed")
-    for name in ("what", "objects", "size", "where"):
-        table.add_column(name, justify="right" if name in ("objects", "size") else "left")
-    for one in removed:
-        size = "-" if one.bytes is None else format_bytes(one.bytes)
-        table.add_row(one.what, f"{one.objects:,}", size, printable(one.address))
-    return table
+    rows = [
+        {
+            "what": one.what,
+            "objects": f"{one.objects:,}",
+            "size": "-" if one.bytes is None else format_bytes(one.bytes),
+            "where": one.address,
+        }
+        for one in removed
+    ]
+    return rows_table("Would be removed" if dry_run else "Removed", rows, text=("where",))

@@ -1,27 +1,36 @@
 """`fewpass evaluate` of several runs."""
-# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.console import Group
+from rich.table import Table
+
+from fewpass.flows.cluster import cluster_of, engine_for_pass
+from fewpass.flows.display.bars import work_display
+from fewpass.flows.display.console import Terminal, facts_table, titled_table
 from fewpass.flows.display.printing import printable
+from fewpass.flows.outcomes import evaluation_facts
+from fewpass.flows.settings import checked
+from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.outputs import OutputFile
+from fewpass.pipeline.reporting.comparison_page import comparison_page, names_of, verdict
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.scoring.comparing import compare as compared
+from fewpass.pipeline.scoring.comparing_files import compare_rows
+from fewpass.pipeline.scoring.paired_figures import ModelComparison, contestants
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import Words
 from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.sizes import counted
+from fewpass.pipeline.tables.stream.sources import is_source
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.redaction import without_secrets
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.outputs import OutputFile
-    from fewpass.pipeline.scoring.paired_figures import ModelComparison
 
 
 def compare_shown(
@@ -43,16 +52,6 @@ def compare_shown(
     page
         Where to write a page with pictures.
     """
-    from rich.console import Group
-
-    from fewpass.flows.display.console import facts_table
-    from fewpass.flows.settings import checked
-    from fewpass.pipeline.models.refresh.store_state import run_at
-    from fewpass.pipeline.reporting.page.comparison_page import comparison_page
-    from fewpass.pipeline.runs.model import load_model
-    from fewpass.pipeline.scoring.paired_figures import contestants
-    from fewpass.pipeline.tables.stream.sources import is_source
-
     models = [load_model(run_at(run)) for run in runs]
     contestants(models)  # refuses what cannot be compared before any row is read
     if page is not None:
@@ -75,9 +74,6 @@ def compare_shown(
 def _on_files(
     terminal: Terminal, models: Any, data: str, plan: EvaluationPlan, place: Execution
 ) -> ModelComparison:
-    from fewpass.flows.cluster import cluster_of
-    from fewpass.flows.display.bars import work_display
-    from fewpass.pipeline.scoring.comparing_files import compare_rows
 
     with work_display(terminal, "Comparing") as show:
         return compare_rows(
@@ -88,9 +84,6 @@ def _on_files(
 
 
 def _on_data_set(models: Any, data: str, rules: Matching, place: Execution) -> ModelComparison:
-    from fewpass.flows.cluster import engine_for_pass
-    from fewpass.pipeline.scoring.comparing import compare as compared
-    from fewpass.storage.dataset import Dataset
 
     dataset = Dataset.open(data)
     with engine_for_pass(place, dataset) as executor:
@@ -99,8 +92,6 @@ def _on_data_set(models: Any, data: str, rules: Matching, place: Execution) -> M
 
 def comparison_facts(result: ModelComparison) -> dict[str, Any]:
     """Return what --json prints."""
-    from fewpass.flows.outcomes import evaluation_facts
-
     models = [
         {"run": one.run}
         | evaluation_facts(one.evaluation)
@@ -112,9 +103,6 @@ def comparison_facts(result: ModelComparison) -> dict[str, Any]:
 
 def comparison_table(result: ModelComparison) -> Table:
     """Lay out the figures of every model, and how far they are from the first one's."""
-    from fewpass.flows.display.console import titled_table
-    from fewpass.pipeline.reporting.page.comparison_page import names_of, verdict
-
     of = "" if result.positive is None else f"; positive: {printable(result.positive)}"
     table = titled_table(
         f"On {counted(result.rows, 'row')}, compared with the first, 95 % intervals{of}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fewpass.flows.options import (
     OUTPUT,
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fewpass.pipeline.training.cross_validation import CrossValidated
-
-#: Figures that a table has, of those that there are; --json has all.
-SHOWN = ("loss", "error", "auc", "mae", "r2")
 
 
 @takes(CrossValidationPlan, Execution, but=("source",))
@@ -92,43 +89,26 @@ def cross_validate(
 
 def fold_table(result: CrossValidated) -> Table:
     """Lay out what became of every fold, and the means with their standard errors."""
-    from fewpass.flows.display.console import titled_table
+    from fewpass.flows.display.console import rows_table
+    from fewpass.pipeline.reporting.figure_rows import fold_rows
 
-    means = {one.metric: one for one in result.means if one.metric in SHOWN}
-    table = titled_table(
-        f"lam {result.lam:.6g}, {result.solver}, "
-        f"{format_passes(result.passes, '.3g')} for all folds"
-    )
-    for name in ("fold", "rows", "objective", "above\noptimum", *means):
-        table.add_column(name, justify="right", no_wrap=True)
-    for fold in result.folds:
-        figures = [_figure(fold.evaluation, name) for name in means]
-        table.add_row(
-            f"{fold.fold}", f"{fold.rows:,}", f"{fold.objective:.6g}", f"{fold.gap:.1e}", *figures
-        )
-    table.add_row("mean", "", "", "", *(f"{one.mean:.5g}" for one in means.values()), style="bold")
-    errors = (f"+- {one.standard_error:.2g}" for one in means.values())
-    table.add_row("standard error", "", "", "", *errors)
-    return table
-
-
-def _figure(evaluation: Any, name: str) -> str:
-    from fewpass.pipeline.scoring.metric import Metric
-
-    figure = Metric(name).figure(evaluation)  # type: ignore[arg-type]
-    return "-" if figure is None else f"{figure:.5g}"
+    passes = format_passes(result.passes, ".3g")
+    title = f"lam {result.lam:.6g}, {result.solver}, {passes} for all folds"
+    return rows_table(title, fold_rows(result.folds, result.means))
 
 
 def lam_table(results: Sequence[CrossValidated]) -> Table:
     """Lay out the mean loss of every lam, the least marked."""
-    from fewpass.flows.display.console import titled_table
+    from fewpass.flows.display.console import rows_table
 
-    table = titled_table("Mean over folds")
-    for name in ("lam", "loss", "standard\nerror", ""):
-        table.add_column(name, justify="right", no_wrap=True)
     losses = [next(one for one in each.means if one.metric == "loss") for each in results]
     least = min(loss.mean for loss in losses)
-    for each, loss in zip(results, losses, strict=True):
-        best = "least" if loss.mean == least else ""
-        table.add_row(f"{each.lam:.6g}", f"{loss.mean:.6g}", f"{loss.standard_error:.2g}", best)
-    return table
+    rows = [
+        {
+            "lam": f"{each.lam:.6g}",
+            "loss": f"{loss.mean:.6g} +- {loss.standard_error:.2g}",
+            "": "least" if loss.mean == least else "",
+        }
+        for each, loss in zip(results, losses, strict=True)
+    ]
+    return rows_table("Mean over folds", rows, of_numbers=True)

@@ -1,19 +1,17 @@
 """`fewpass inspect --rows`: the first rows of a data set."""
-# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.cells import cell_len
+from rich.console import Group
+from rich.table import Table
+
+from fewpass.flows.display.console import Terminal, titled_table
 from fewpass.flows.display.printing import printable
-
-if TYPE_CHECKING:
-    from rich.console import Group
-    from rich.table import Table
-
-    from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.tables.showing.dataset_table import ShownColumn
+from fewpass.pipeline.tables.showing.dataset_table import DatasetTable, ShownColumn
 
 #: Letters of a cell that a terminal shows, and blanks behind a column.
 WIDEST, _BETWEEN = 40, 2
@@ -23,8 +21,6 @@ _Laid = tuple[str, list[str]]  # a column: title and cells
 
 def show_first_rows(terminal: Terminal, dataset: str, rows: int) -> None:
     """Show the first rows of a data set: kept columns, features, label and weight."""
-    from fewpass.pipeline.tables.showing.dataset_table import DatasetTable
-
     table = DatasetTable(dataset)
     first = table.head(rows).to_pylist()
     facts = {
@@ -42,8 +38,6 @@ def _rows_shown(columns: tuple[ShownColumn, ...], rows: list[dict[str, Any]], wi
 
     Columns that do not fit next to each other are shown below, the rows by their number.
     """
-    from rich.console import Group
-
     shown = []
     for name, members in _groups(columns):
         origin = members[0].origin
@@ -58,8 +52,6 @@ def _rows_shown(columns: tuple[ShownColumn, ...], rows: list[dict[str, Any]], wi
 
 def _in_parts(columns: list[_Laid], width: int) -> list[list[_Laid]]:
     """Return columns in parts that are at most so wide, and have one at least."""
-    from rich.cells import cell_len
-
     parts: list[list[_Laid]] = [[]]
     left = width
     for title, cells in columns:
@@ -74,7 +66,6 @@ def _in_parts(columns: list[_Laid], width: int) -> list[list[_Laid]]:
 
 
 def _side_by_side(columns: list[_Laid]) -> Table:
-    from fewpass.flows.display.console import titled_table
 
     table = titled_table()
     for title, _ in columns:

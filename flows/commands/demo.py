@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from fewpass.flows.commands.demo_steps import Demo
 from fewpass.flows.options import OUTPUT, Output, whole
-from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.storage.addresses import command
+from fewpass.pipeline.sizes import parse_bytes
 
 
 def demo(
@@ -35,6 +33,7 @@ def demo(
     seed
         Seed of all randomness [default: 0].
     """
+    from fewpass.flows.commands.demo_steps import Demo, ending
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.memory import peak_memory_bytes
 
@@ -70,29 +69,5 @@ def demo(
         "peak_memory_bytes": peak_memory_bytes(),
     }
     terminal.say()
-    terminal.result(facts, _ending(job, facts))
+    terminal.result(facts, ending(job, facts))
     return 0
-
-
-def _ending(demo: Demo, facts: dict[str, Any]) -> str:
-    from fewpass.flows.display.console import format_seconds
-
-    dataset, run, test = str(demo.dataset), str(demo.run), str(demo.test)
-    sure = ("--lam", "1e-3", "--passes", "5", "--certify")
-    return f"""\
-Done in {format_seconds(facts["seconds"])}: {format_bytes(facts["text_bytes"])} of text, at most \
-{format_bytes(facts["peak_memory_bytes"])} of memory, libraries included.
-
-  {demo.clicks}  the text
-  {demo.dataset}  the data set; zarr.open({str(demo.dataset)!r}) reads it, too
-  {demo.test}  the held-out rows
-  {demo.run}  plan, snapshots and log of the run
-  {facts["page"]}  the page to look at in a browser
-  {demo.visits}  the table of visits, and {demo.table_run} its model
-  {", ".join(Path(file).name for file in facts["files"])}  in {demo.folder}, for the tutorials
-
-Go on with
-  {command("inspect", run)}
-  {command("check", dataset)}
-  {command("predict", run, test, str(demo.folder / "clicked.parquet"), "--probability")}
-  {command("train", dataset, str(demo.folder / "sure"), *sure)}"""

@@ -1,5 +1,4 @@
 """The steps of the demo: rows of clicks, their model, and a table with words."""
-# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
@@ -7,26 +6,34 @@ import json
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fewpass.flows.commands.evaluating import evaluate_shown
+from fewpass.flows.commands.explained_model import weights_table
 from fewpass.flows.commands.ingesting import ingest_shown
+from fewpass.flows.commands.report_tables import write_page
 from fewpass.flows.commands.result_sentences import certificate_sentence
 from fewpass.flows.commands.training import train_shown
+from fewpass.flows.display.bars import work_display
+from fewpass.flows.display.console import Terminal, columns_table
+from fewpass.flows.display.log_lines import GrowingIntervals
 from fewpass.flows.options import WHERE
 from fewpass.flows.refusals import BadPlace
+from fewpass.flows.settings import checked
+from fewpass.pipeline.clicks import ClickFile, columns_for, write_clicks, write_visits
+from fewpass.pipeline.demo_files import write_demo_files
+from fewpass.pipeline.memory import release_freed_memory
+from fewpass.pipeline.reporting.largest_weights import largest_weights
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sizes import format_bytes, parse_bytes
+from fewpass.pipeline.sizes import format_bytes, format_seconds, parse_bytes
+from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.storage.addresses import command
-
-if TYPE_CHECKING:
-    from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.clicks import ClickFile
-    from fewpass.pipeline.runs.outcome import TrainingResult
-    from fewpass.pipeline.scoring.evaluation import Evaluation
-    from fewpass.pipeline.tables.ingest.progress import IngestResult
 
 TEST_FRACTION = 0.1
 LAM = "100/n"
@@ -39,7 +46,6 @@ class Demo:
     """The steps, and where they put things."""
 
     def __init__(self, terminal: Terminal, folder: Path, size: int, memory: str, seed: int) -> None:
-        from fewpass.pipeline.clicks import columns_for
 
         self.terminal, self.folder = terminal, folder
         self.size, self.memory, self.seed = size, memory, seed
@@ -66,11 +72,6 @@ class Demo:
 
     def write(self) -> ClickFile:
         """Make the text."""
-        from fewpass.flows.display.bars import work_display
-        from fewpass.flows.display.console import format_seconds
-        from fewpass.flows.display.log_lines import GrowingIntervals
-        from fewpass.pipeline.clicks import write_clicks
-
         self._head(
             "1. A log of clicks",
             f"Writing {format_bytes(self.size)} of text, one line for each time an ad was shown: "
@@ -94,7 +95,6 @@ class Demo:
         return made
 
     def _hashed_to_fewer(self) -> str:
-        from fewpass.pipeline.clicks import columns_for
 
         usual = columns_for(self.size)
         if self.columns == usual:
@@ -106,8 +106,6 @@ class Demo:
 
     def ingest_plan(self, columns: int) -> IngestPlan:
         """Return what the ingest is asked to do."""
-        from fewpass.flows.settings import checked
-
         wanted = {
             "sources": (str(self.clicks),),
             "dataset": str(self.dataset),
@@ -119,8 +117,6 @@ class Demo:
 
     def ingest(self, made: ClickFile) -> IngestResult:
         """Make the data sets."""
-        from fewpass.flows.display.console import format_seconds
-
         self._head(
             "2. Ingest",
             f"Reading the text once and storing its rows in random order, in compressed chunks "
@@ -149,9 +145,6 @@ class Demo:
 
     def train(self) -> TrainingResult:
         """Train in one pass."""
-        from fewpass.flows.display.console import format_seconds
-        from fewpass.flows.settings import checked
-
         self._head(
             "3. Train, in one pass",
             "Every row is read from disk, used for one step, and dropped. Step sizes are found "
@@ -161,8 +154,15 @@ class Demo:
             "that take minutes run on Dask and print the address of a dashboard (--scheduler local "
             "does so for any training).",
             command(
-                "train", str(self.dataset), str(self.run), "--lam", LAM, "--passes", "1",
-                "--memory", self.memory,
+                "train",
+                str(self.dataset),
+                str(self.run),
+                "--lam",
+                LAM,
+                "--passes",
+                "1",
+                "--memory",
+                self.memory,
             ),
         )
         place = {"dataset": str(self.dataset), "memory": self.memory}
@@ -192,9 +192,6 @@ class Demo:
 
     def report(self) -> str:
         """Make the page; return where it lies."""
-        from fewpass.flows.commands.report_tables import write_page
-        from fewpass.pipeline.runs.run_folder import RunFolder
-
         self._head(
             "5. A page to look at",
             "Figures and curves for the held-out rows, the largest weights, the times.",
@@ -206,14 +203,6 @@ class Demo:
 
     def raw_table(self) -> TrainingResult:
         """From words, dates and gaps to a model, and back to names."""
-        from fewpass.flows.commands.explained_model import weights_table
-        from fewpass.flows.display.console import columns_table
-        from fewpass.flows.settings import checked
-        from fewpass.pipeline.clicks import write_visits
-        from fewpass.pipeline.reporting.largest_weights import largest_weights
-        from fewpass.pipeline.runs.model import load_model
-        from fewpass.pipeline.runs.run_folder import RunFolder
-
         self._head(
             "6. A table with words, dates and gaps",
             "The same with an ordinary CSV. A sample of the rows decides what each column contains "
@@ -249,8 +238,6 @@ class Demo:
 
     def files(self, made: ClickFile) -> list[Path]:
         """Write the small files of the documentation's pages."""
-        from fewpass.pipeline.demo_files import write_demo_files
-
         self._head(
             "7. Files for the pages of the documentation",
             "Two more days of clicks, later visits, messages, ads and people: what tutorials and "
@@ -260,8 +247,6 @@ class Demo:
 
     def _head(self, title: str, text: str, command: str = "") -> None:
         """Say what comes next, and begin it without what the step before has left in memory."""
-        from fewpass.pipeline.memory import release_freed_memory
-
         release_freed_memory()
         self.terminal.say()
         self.terminal.say(title, style="bold")
@@ -269,3 +254,26 @@ class Demo:
             self.terminal.explain(text)
         if command:
             self.terminal.command(command)
+
+
+def ending(demo: Demo, facts: dict[str, Any]) -> str:
+    """Say what there is now, and how to go on."""
+    dataset, run, test = str(demo.dataset), str(demo.run), str(demo.test)
+    sure = ("--lam", "1e-3", "--passes", "5", "--certify")
+    return f"""\
+Done in {format_seconds(facts["seconds"])}: {format_bytes(facts["text_bytes"])} of text, at most \
+{format_bytes(facts["peak_memory_bytes"])} of memory, libraries included.
+
+  {demo.clicks}  the text
+  {demo.dataset}  the data set; zarr.open({str(demo.dataset)!r}) reads it, too
+  {demo.test}  the held-out rows
+  {demo.run}  plan, snapshots and log of the run
+  {facts["page"]}  the page to look at in a browser
+  {demo.visits}  the table of visits, and {demo.table_run} its model
+  {", ".join(Path(file).name for file in facts["files"])}  in {demo.folder}, for the tutorials
+
+Go on with
+  {command("inspect", run)}
+  {command("check", dataset)}
+  {command("predict", run, test, str(demo.folder / "clicked.parquet"), "--probability")}
+  {command("train", dataset, str(demo.folder / "sure"), *sure)}"""

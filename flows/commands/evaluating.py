@@ -31,15 +31,10 @@ from fewpass.storage.redaction import shown_address
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.explaining.importance import Importance
-    from fewpass.pipeline.reporting.reliability_report import DrawnReliability
     from fewpass.pipeline.runs.model import Model
     from fewpass.pipeline.scoring.evaluation import Evaluation
+    from fewpass.pipeline.scoring.reliability import Reliability
     from fewpass.pipeline.scoring.row_metrics import AskedMetrics
-
-NO_DIAGRAM = (
-    "No diagram is drawn, as matplotlib is not installed. Install it with pip install "
-    "'fewpass[plots]'."
-)
 
 
 @takes(EvaluationPlan, but=FIXED)
@@ -69,8 +64,9 @@ class Evaluated(NamedTuple):
     """What is shown; None where it was not asked for."""
 
     evaluation: Evaluation
-    probabilities: DrawnReliability | None
-    columns: Importance | None
+    probabilities: Reliability | None = None
+    columns: Importance | None = None
+    page: str | None = None  # about the probabilities
 
 
 def evaluate(
@@ -99,7 +95,7 @@ def evaluate(
         as those that each model was trained on.
     reliability
         Say whether its probabilities come true, too: Brier score, log loss, calibration error, and
-        the reliability diagram in RUN/report/reliability.png.
+        the reliability diagram in RUN/report/reliability.html.
     importance
         Say how important each column is, too: its share of the scores' variance, and how much the
         loss grows where its values are exchanged among rows.
@@ -131,11 +127,11 @@ def evaluate(
             "--html and --overwrite are of a page about several runs. Name two or more; "
             "fewpass report RUN --html makes a page of one."
         )
-    if is_source(dataset):
-        evaluated = _on_files(terminal, load_model(run_at(run)), dataset, place, wanted)
-    else:
+    if not is_source(dataset):
         _refuse_reading(words, wanted.plan.by, dataset)
-        evaluated = _on_data_set(terminal, load_model(run_at(run)), dataset, place, wanted)
+    on = _on_files if is_source(dataset) else _on_data_set
+    model = load_model(run_at(run))
+    evaluated = _drawn(model, dataset, on(terminal, model, dataset, place, wanted))
     _show(terminal, f"{run} on {shown_address(dataset)}", evaluated)
     return 0
 
@@ -148,15 +144,22 @@ def _require_of_several(words: Words, wanted: EvaluationRequest) -> None:
         raise UsageError(f"{alone[0]} is of one run. Leave it out, or evaluate each run alone.")
 
 
+def _drawn(model: Model, dataset: str, evaluated: Evaluated) -> Evaluated:
+    """Draw whether probabilities come true, where that was asked for."""
+    if evaluated.probabilities is None:
+        return evaluated
+    from fewpass.pipeline.reporting.held_out import write_reliability
+
+    name = Path(shown_address(dataset)).name
+    return evaluated._replace(page=write_reliability(model, evaluated.probabilities, name))
+
+
 def _show(terminal: Terminal, title: str, evaluated: Evaluated) -> None:
     from fewpass.flows.commands.evaluation_tables import all_facts, all_tables
     from fewpass.pipeline.matching import left_out_sentence
 
-    evaluation, probabilities, _ = evaluated
-    if evaluation.left_out:
-        terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
-    if probabilities is not None and probabilities.image is None:
-        terminal.say(NO_DIAGRAM)
+    if left_out := evaluated.evaluation.left_out:
+        terminal.say(left_out_sentence(left_out), style="yellow")
     terminal.result(all_facts(*evaluated), all_tables(title, *evaluated))
 
 
@@ -178,13 +181,13 @@ def _on_data_set(
 ) -> Evaluated:
     from fewpass.flows.cluster import engine_for_pass
     from fewpass.flows.display.bars import rows_display
-    from fewpass.pipeline.reporting.reliability_report import draw_reliability
     from fewpass.pipeline.runs.model import within
     from fewpass.pipeline.scoring import evaluation
     from fewpass.pipeline.scoring.probabilities import probabilities_of
+    from fewpass.pipeline.scoring.reliability import reliability
     from fewpass.storage.dataset import Dataset
 
-    drawn, columns, data = None, None, Dataset.open(dataset)
+    probabilities, columns, data = None, None, Dataset.open(dataset)
     _say_snapshot(terminal, model)
     model, rules = within(model, wanted.plan.memory), wanted.plan.options
     with engine_for_pass(place, data) as executor:
@@ -193,12 +196,12 @@ def _on_data_set(
         with rows_display(terminal, "Evaluating", data.n_rows) as count:
             result = evaluation.evaluate(model, data, executor, count, rules, wanted.metrics)
         if wanted.reliability:
-            drawn = draw_reliability(model, data, executor, rules)
+            probabilities = reliability(model, data, executor, rules)
         if wanted.importance:
             from fewpass.pipeline.explaining.importance import importance
 
             columns = importance(model, data, executor, rules=rules)
-    return Evaluated(result, drawn, columns)
+    return Evaluated(result, probabilities, columns)
 
 
 def _on_files(
@@ -215,7 +218,6 @@ def _on_files(
         summary_of_terms,
         terms_for,
     )
-    from fewpass.pipeline.reporting.reliability_report import DrawnReliability, draw
     from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 
     _say_snapshot(terminal, model)
@@ -239,10 +241,7 @@ def _on_files(
             f"Left out {counted(result.skipped, 'row')} (--on-bad-row skip).", style="yellow"
         )
     columns = summary_of_terms(terms, result.others[0]) if terms else None
-    if result.reliability is None:
-        return Evaluated(result.evaluation, None, columns)
-    image = draw(model, result.reliability, Path(shown_address(source)).name)
-    return Evaluated(result.evaluation, DrawnReliability(result.reliability, image), columns)
+    return Evaluated(result.evaluation, result.reliability, columns)
 
 
 def _say_snapshot(terminal: Terminal, model: Model) -> None:

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from csv import writer as csv_writer
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from fewpass.pipeline.reporting.model_shapes import (
 )
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.sizes import counted
-from fewpass.pipeline.tables.encoding.additive_shapes import Function, Shapes, Surface, title_of
+from fewpass.pipeline.tables.encoding.additive_shapes import Shapes, title_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -130,7 +129,7 @@ def show_shapes(
     top: int | None,
     function: str | None,
     *,
-    pictures: bool,
+    html: bool,
 ) -> None:
     """Show the functions of an additive model: by importance, or those of a column or a pair."""
     from fewpass.flows.commands.shape_tables import function_tables, importance_tables
@@ -138,12 +137,12 @@ def show_shapes(
     each = shapes_by_class(model, label)
     names = _asked(each[0].shapes, function)
     facts: dict[str, Any] = {"run": model.run.url, **_facts(each)}
-    if pictures:
-        facts["pictures"] = drawn(model, each, names or _most_important(each, top or MOST_LISTED))
-        terminal.say(
-            f"{counted(len(facts['pictures']), 'picture is', 'pictures are')} in "
-            f"{model.run.url}/report."
-        )
+    if html:
+        from fewpass.pipeline.reporting.shape_cards import write_functions
+
+        shown = names or _most_important(each, top or MOST_LISTED)
+        facts["page"] = write_functions(model, each, shown)
+        terminal.say(f"{counted(len(shown), 'function is', 'functions are')} in {facts['page']}.")
     width = terminal.out.width
     tables = [table for name in names for table in function_tables(each, name, width)]
     tables = tables or importance_tables(each, top or MOST_LISTED, width)
@@ -165,9 +164,9 @@ def _asked(shapes: Shapes, function: str | None) -> list[str]:
 
 def _facts(each: Sequence[ClassShapes]) -> dict[str, Any]:
     """Return all functions as JSON has them: of one score, or of every class."""
-    from fewpass.pipeline.explaining.function_figures import as_facts
+    from fewpass.pipeline.explaining.plain_shapes import ModelShapes
 
-    parts = [{"class": one.label, "additive": as_facts(one.shapes)} for one in each]
+    parts = [{"class": one.label, "additive": ModelShapes.of(one.shapes).data()} for one in each]
     return parts[0] if len(parts) == 1 else {"classes": parts}
 
 
@@ -175,36 +174,3 @@ def _most_important(each: Sequence[ClassShapes], top: int) -> list[str]:
     from fewpass.pipeline.explaining.function_figures import importances_of_all
 
     return [row.name for row in importances_of_all([one.shapes for one in each])[:top]]
-
-
-def drawn(model: Model, each: Sequence[ClassShapes], names: Sequence[str]) -> list[str]:
-    """Draw functions and the importances into a run's folder; return the addresses."""
-    from fewpass.pipeline.explaining.function_figures import importances_of_all
-    from fewpass.pipeline.reporting.report import can_draw
-
-    if not can_draw():
-        raise UsageError("Pictures need matplotlib. Install it: pip install 'fewpass[plots]'.")
-    from fewpass.pipeline.reporting import shape_pictures
-
-    folder, rows = model.run.folder, importances_of_all([one.shapes for one in each])
-    folder.write("report/importance.png", shape_pictures.importance_bars(rows))
-    keys = ["report/importance.png"]
-    for k, (name, score, function) in enumerate(_to_draw(each, names)):
-        key = f"report/{name}.png"
-        key = f"report/{name}_{k}.png" if key in keys else key
-        folder.write(key, shape_pictures.shape(function, f"added to {score}"))
-        keys.append(key)
-    return [folder.address(key) for key in keys]
-
-
-def _to_draw(
-    each: Sequence[ClassShapes], names: Sequence[str]
-) -> Iterator[tuple[str, str, Function]]:
-    """Yield what functions are called in a file's name, what they are added to, and them."""
-    for one in each:
-        by_name = {title_of(function): function for function in one.shapes.functions}
-        score = "the score" if one.label is None else f"the score of {one.label}"
-        for name in names:
-            kind = "pair" if isinstance(by_name[name], Surface) else "shape"
-            words = [kind, name] if len(each) == 1 else [kind, name, str(one.label)]
-            yield re.sub(r"[^\w.-]+", "_", "_".join(words))[:86], score, by_name[name]

@@ -37,7 +37,7 @@ def explain(
     /,
     *,
     function: str | None = None,
-    pictures: bool = False,
+    html: bool = False,
     weights: bool = False,
     csv: bool = False,
     names: str | None = None,
@@ -63,8 +63,8 @@ def explain(
         .parquet or .csv file for the contributions to all rows; without, the first rows are shown.
     function
         The column, or the pair as A:B, whose function to print.
-    pictures
-        Draw functions into the run's folder (report/); needs matplotlib.
+    html
+        Draw functions on a page, RUN/report/functions.html.
     weights
         Show the largest weights of an additive model, too, in place of its functions.
     csv
@@ -85,7 +85,7 @@ def explain(
     from fewpass.pipeline.runs.model import load_model
 
     of_weights = {"--weights": weights, "--csv": csv, "--names": names}
-    of_shapes = {"--function": function, "--pictures": pictures}
+    of_shapes = {"--function": function, "--html": html}
     of_columns = {"--by-column": by_column, "--held-out": held_out}
     plan = checked(ExplanationPlan, given(asked))
     terminal, model = Terminal(output), load_model(run_at(run))
@@ -103,7 +103,7 @@ def explain(
         raise UsageError("--held-out is for the importance of columns: add --by-column.")
     if any(of_shapes.values()) or (is_additive(model) and not any(of_weights.values())):
         _leave_out(of_weights, "weights", next((n for n, v in of_shapes.items() if v), ""))
-        show_shapes(terminal, model, plan.class_label, plan.top, function, pictures=pictures)
+        show_shapes(terminal, model, plan.class_label, plan.top, function, html=html)
     else:
         show_weights(terminal, model, plan.class_label, plan.top, names, csv=csv)
     return 0

@@ -25,7 +25,7 @@ from fewpass.flows.outcomes import ingest_facts
 from fewpass.flows.refusals import Interrupted, UsageError
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.sizes import counted, format_bytes, parse_bytes
+from fewpass.pipeline.sizes import counted, format_bytes, format_seconds, parse_bytes
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
@@ -97,7 +97,7 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
         Memory limit, in addition to what the libraries take [default: 1GiB].
     """
     from fewpass.flows.display.bars import work_display
-    from fewpass.flows.display.console import Terminal, facts_table, format_seconds
+    from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.pipeline.memory import peak_memory_bytes
     from fewpass.pipeline.tables.ingest.phases import copy_by_column
     from fewpass.storage.column_copy import copy_bytes, copy_folder
@@ -182,7 +182,6 @@ def show_columns(terminal: Terminal, result: IngestResult) -> None:
 
 
 def _shown(result: IngestResult) -> dict[str, Any]:
-    from fewpass.flows.display.console import format_seconds
 
     density = result.nnz / (result.rows * result.features)
     return {

@@ -77,55 +77,51 @@ def described(kind: str) -> dict[str, Any]:
 def _overview(facts: dict[str, str]) -> Iterator[Any]:
     yield _paragraph(AUTO)
     left = [kind for kind in facts if not any(kind in kinds for kinds in WANTED.values())]
-    from fewpass.flows.display.console import titled_table
+    from fewpass.flows.display.console import facts_table
 
     groups = WANTED | ({"Others": tuple(left)} if left else {})
     for title, kinds in groups.items():
-        table = titled_table(title)
-        table.show_header = False
-        table.add_column(style="cyan", no_wrap=True, min_width=8)
-        table.add_column()
-        for kind in kinds:
-            table.add_row(kind, facts[kind])
-        yield table
+        yield facts_table(title, {kind: facts[kind] for kind in kinds})
     yield _paragraph("fewpass methods NAME shows what one needs and its settings (--solver NAME).")
 
 
 def _combinations(rows: list[tuple[str, tuple[str, ...], tuple[str, ...]]]) -> Table:
     """Lay out which methods take which loss with which penalty."""
-    from fewpass.flows.display.console import titled_table
+    from fewpass.flows.display.console import rows_table
 
-    table = titled_table("By penalty and loss")
-    table.add_column("penalty", style="cyan", no_wrap=True)
-    table.add_column("losses")
-    table.add_column("methods")
-    for penalty, losses, able in rows:
-        table.add_row(penalty, ", ".join(losses), ", ".join(able) or "none")
-    return table
+    every = [
+        {"penalty": penalty, "losses": ", ".join(losses), "methods": ", ".join(able) or "none"}
+        for penalty, losses, able in rows
+    ]
+    return rows_table("By penalty and loss", every, text=("losses", "methods"))
 
 
 def _page(facts: dict[str, Any]) -> Iterator[Any]:
-    from fewpass.flows.display.console import titled_table
+    from fewpass.flows.display.console import facts_table, rows_table
 
     first, _, rest = (facts["what"] or "").partition("\n\n")
     yield _paragraph(f"{facts['method']}: {' '.join(first.split())}")
     for paragraph in rest.split("\n\n"):
         if paragraph.strip():
             yield _paragraph(" ".join(paragraph.split()))
-    needs = titled_table()
-    needs.show_header = False
-    needs.add_column(style="cyan", no_wrap=True)
-    needs.add_column()
-    most = facts["most_columns"]
-    needs.add_row("losses", facts["losses"])
-    needs.add_row("streams", facts["streams"])
-    if facts["numbers_per_row"]:
-        needs.add_row("stored per row", f"{8 * facts['numbers_per_row']} bytes")
-    if most is not None:
-        needs.add_row("columns", f"at most {most:,}")
-    yield needs
+    numbers, most = facts["numbers_per_row"], facts["most_columns"]
+    needs = {
+        "losses": facts["losses"],
+        "streams": str(facts["streams"]),
+        "stored per row": f"{8 * numbers} bytes" if numbers else None,
+        "columns": None if most is None else f"at most {most:,}",
+    }
+    yield facts_table("Needs", needs)
     if facts["settings"]:
-        yield _settings(facts["settings"])
+        settings = [
+            {
+                "name": one["name"],
+                "default": "" if one["default"] is None else f"{one['default']}",
+                "about": one["what"],
+            }
+            for one in facts["settings"]
+        ]
+        yield rows_table("Settings: --set NAME=VALUE", settings, text=("default", "about"))
 
 
 def _paragraph(text: str) -> Table:
@@ -135,16 +131,3 @@ def _paragraph(text: str) -> Table:
     shown = Table.grid()
     shown.add_row(printable(text))
     return shown
-
-
-def _settings(settings: list[dict[str, Any]]) -> Table:
-    from fewpass.flows.display.console import titled_table
-
-    table = titled_table("Settings: --set NAME=VALUE")
-    table.add_column("name", style="cyan", no_wrap=True)
-    table.add_column("default", no_wrap=True)
-    table.add_column("")
-    for one in settings:
-        default = "" if one["default"] is None else f"{one['default']}"
-        table.add_row(one["name"], default, one["what"])
-    return table

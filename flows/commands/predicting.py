@@ -11,7 +11,7 @@ from fewpass.flows.options import FIXED, OUTPUT, WHERE, Output, Where, given, na
 from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.prediction_plan import PredictionPlan
-from fewpass.pipeline.sizes import counted, format_bytes
+from fewpass.pipeline.sizes import counted, format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
@@ -120,8 +120,6 @@ def _files(result: PredictionResult) -> str | None:
 
 def _shown(result: PredictionResult) -> dict[str, Any]:
     """Return what a person is shown of a result."""
-    from fewpass.flows.display.console import format_seconds
-
     left_out = (
         f"{counted(result.beyond, 'value')} beyond the model's features" if result.beyond else None
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fewpass.pipeline.runs.timeline_points import NO_BOUND
-from fewpass.pipeline.sizes import format_passes
+from fewpass.pipeline.sizes import as_fixed, format_passes
 
 if TYPE_CHECKING:
     from fewpass.pipeline.runs.outcome import TrainingResult
@@ -33,8 +33,6 @@ class Verdict(NamedTuple):
 
 def held_out_sentence(result: TrainingResult) -> str:
     """Say which model had the lowest held-out loss, and whether that ended the training."""
-    from fewpass.flows.display.console import as_fixed
-
     (chosen,) = result.candidates
     ended = "Stopped early" if result.stopped_early else "Ended"
     return (

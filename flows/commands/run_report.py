@@ -6,11 +6,6 @@ from __future__ import annotations
 from fewpass.flows.options import OUTPUT, WHERE, Output, Where
 from fewpass.flows.refusals import UsageError
 
-NO_PICTURES = (
-    "No pictures are drawn, as matplotlib is not installed. Add --html, for a page that draws its "
-    "own, or install it with pip install 'fewpass[plots]'."
-)
-
 
 def report(
     run: str,
@@ -21,7 +16,7 @@ def report(
     where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """Report on a run: as text and curves in RUN/report, or as a page (--html).
+    """Report on a run: as text, or as a page with its curves (--html).
 
     Parameters
     ----------
@@ -40,15 +35,14 @@ def report(
 
     from fewpass.flows.commands import report_tables
     from fewpass.flows.display.console import Terminal, facts_table
-    from fewpass.pipeline.reporting.report import can_draw, draw_report
+    from fewpass.pipeline.reporting.report import read_report
+    from fewpass.pipeline.reporting.run_facts import report_facts
     from fewpass.pipeline.runs.run_folder import RunFolder
 
     terminal = Terminal(output)
-    summary = draw_report(RunFolder(run))
-    if not (html or can_draw()):
-        terminal.say(NO_PICTURES)
+    summary = read_report(RunFolder(run)).report
     address = report_tables.write_page(terminal, RunFolder(run), held_out, where) if html else None
-    tables = [facts_table("Run", report_tables.shown_report(summary))]
+    tables = [facts_table("Run", report_facts(summary))]
     if summary.forecast is not None:
         tables.append(report_tables.comparison(summary))
     if address is not None:

@@ -6,11 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, Output, whole
 from fewpass.flows.outcomes import (
-    COLUMNS,
-    REFUSED,
     history_rows,
     model_rows,
     models_facts,
@@ -23,8 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from fewpass.pipeline.models.refresh.listing import StoreModels
-    from fewpass.pipeline.models.refresh.store_events import Event, RefusedFile
+    from fewpass.pipeline.models.refresh.store_events import Event
 
 MOST_EVENTS = 12  # that people are shown; --json has all
 
@@ -41,40 +37,18 @@ def listed(store: str, /, *, output: Output = OUTPUT) -> int:
     """
     from rich.console import Group
 
-    from fewpass.flows.display.console import Terminal
+    from fewpass.flows.display.console import Terminal, rows_table
     from fewpass.pipeline.models.refresh.listing import models
 
     made = models(store)
-    shown: list[RenderableType] = [models_table(made)] if made.generations else []
+    shown: list[RenderableType] = []
+    if made.generations:
+        shown.append(rows_table("Models", model_rows(made), text=("state", "learnt from")))
     shown.append(history_table(made.events))
     if made.refused:
-        shown.append(refused_table(made.refused))
+        shown.append(rows_table("Refused files", refused_rows(made.refused), text=("reason",)))
     Terminal(output).result(models_facts(store, made), Group(*shown))
     return 0
-
-
-def refused_table(refused: Sequence[RefusedFile]) -> Table:
-    """Return a table of the refused files."""
-    from fewpass.flows.display.console import titled_table
-
-    table = titled_table("Refused files")
-    for name in REFUSED:
-        table.add_column(name, no_wrap=name in REFUSED[2:], overflow="fold")
-    for row in refused_rows(refused):
-        table.add_row(*map(printable, row.values()))
-    return table
-
-
-def models_table(made: StoreModels) -> Table:
-    """Return a table of generations, the newest last."""
-    from fewpass.flows.display.console import titled_table
-
-    table = titled_table("Models")
-    for name in COLUMNS:
-        table.add_column(name, justify="right" if name in COLUMNS[3:5] else "left", no_wrap=True)
-    for row in model_rows(made):
-        table.add_row(*row.values())
-    return table
 
 
 def history_table(events: Sequence[Event]) -> Table:
@@ -82,20 +56,22 @@ def history_table(events: Sequence[Event]) -> Table:
 
     What, by whom and why share a column: reasons are sentences, and a terminal is narrow.
     """
-    from fewpass.flows.display.console import titled_table
+    from fewpass.flows.display.console import rows_table
 
     every = history_rows(events)
     shown = every[-MOST_EVENTS:]
     title = "History" if len(shown) == len(every) else f"The last {counted(len(shown), 'event')}"
-    table = titled_table(title)
-    for name in ("when", "generation", "what"):
-        table.add_column(name, no_wrap=name != "what", overflow="fold")
-    for row in shown:
-        by = "" if row["by"] == "-" else f" ({row['by']})"
-        why = f": {row['why']}" if row["why"] else ""
-        what = f"{row['what']}{why}{by}"
-        table.add_row(*map(printable, (row["when"], row["generation"], what)))
-    return table
+    rows = [
+        {"when": row["when"], "generation": row["generation"], "what": _what_and_why(row)}
+        for row in shown
+    ]
+    return rows_table(title, rows, text=("what",))
+
+
+def _what_and_why(row: dict[str, str]) -> str:
+    by = "" if row["by"] == "-" else f" ({row['by']})"
+    why = f": {row['why']}" if row["why"] else ""
+    return f"{row['what']}{why}{by}"
 
 
 def publish(

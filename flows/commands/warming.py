@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fewpass.flows.options import OUTPUT, Output, whole
 from fewpass.pipeline.settings.model_config import MOST_WORKERS
+from fewpass.pipeline.sizes import format_seconds
 
 if TYPE_CHECKING:
     from fewpass.pipeline.compiling_ahead import WarmedCombination
@@ -33,7 +34,7 @@ def warm_up(
     processes
         That compile at a time [default: one per core].
     """
-    from fewpass.flows.display.console import Terminal, facts_table, format_seconds
+    from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.pipeline import compiling_ahead as ahead
 
     terminal = Terminal(output)

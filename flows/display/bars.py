@@ -13,7 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fewpass.flows.display.console import Terminal, format_seconds
+from fewpass.flows.display.console import Terminal
+from fewpass.pipeline.sizes import format_seconds
 
 if TYPE_CHECKING:
     from fewpass.pipeline.passes.span import SpanReport

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -24,7 +23,6 @@ from fewpass.storage.redaction import without_secrets
 
 WARNINGS = ("yellow", "red")  # styles
 MOST_COLUMNS = 40  # of a table, that the results of a command show one by one
-LARGE = 1e4  # from here on decimals say little
 
 
 class Screen(Console):
@@ -118,6 +116,28 @@ def titled_table(title: str | None = None) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=None)
 
 
+def rows_table(
+    title: str,
+    rows: Sequence[Mapping[str, str]],
+    text: Sequence[str] = (),
+    *,
+    of_numbers: bool = False,
+) -> Table:
+    """Lay rows out below the names of their cells.
+
+    Text is at the left: the first column, unless the table is of numbers, and those of `text`.
+    """
+    table = titled_table(printable(title))
+    for k, name in enumerate(rows[0] if rows else ()):
+        if name in text or (k == 0 and not of_numbers):
+            table.add_column(name, style="" if k else "cyan", overflow="fold")
+        else:
+            table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(printable, row.values()))
+    return table
+
+
 def facts_table(title: str, facts: Mapping[str, Any], *, whole_names: bool = True) -> Table:
     """Lay facts out one below the other; what is None is left out.
 
@@ -151,39 +171,3 @@ def format_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value)
-
-
-def passes_and_rows(passes: float, rows: int) -> str:
-    """Say how many passes were made, and how many rows were stepped through, if any were."""
-    return f"{passes:.4g}, {rows:,} rows" if rows else f"{passes:.4g}"
-
-
-def as_fixed(number: float | None, decimals: int) -> str:
-    """Write a number with fixed decimals, a large one with eight digits; a dash for none."""
-    large = number is not None and abs(number) >= LARGE
-    return or_dash(number, ".8g" if large else f".{decimals}f")
-
-
-def decimals_of(numbers: Iterable[float]) -> int:
-    """Return the decimals of losses: 6, or more where the least has fewer than six digits by them.
-
-    Losses of counts for a unit of exposure may be far below 1.
-    """
-    least = min(
-        (abs(number) for number in numbers if number and math.isfinite(number)), default=1.0
-    )
-    return max(6, 5 - math.floor(math.log10(least)))
-
-
-def or_dash(number: float | None, style: str) -> str:
-    """Write a number in a style, or a dash where there is none."""
-    return "-" if number is None else format(number, style)
-
-
-def format_seconds(seconds: float) -> str:
-    """Write a duration: 4.2 s, 3:07, 1:02:03."""
-    if seconds < 60.0:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fewpass.flows.display.console import Terminal, as_fixed, format_seconds
+from fewpass.flows.display.console import Terminal
 from fewpass.flows.display.log_lines import Every, Line
 from fewpass.flows.display.seldom_sentences import engine_line, seldom_sentences
 from fewpass.flows.display.training_display import (
@@ -19,7 +19,7 @@ from fewpass.flows.display.training_display import (
 from fewpass.pipeline.runs.events import Event, Start
 from fewpass.pipeline.runs.timeline_points import NO_BOUND, WorkDone
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import as_fixed, format_bytes, format_seconds
 
 SHORTEST_S = 1.0  # from line to line: there are passes of milliseconds
 SHOWN_BYTES_PER_S = 5e4  # less would read as 0.0

@@ -12,13 +12,13 @@ from rich.live import Live
 from rich.table import Table
 
 from fewpass.flows.display.bars import ShowWork, bar, line, work_display
-from fewpass.flows.display.console import Terminal, as_fixed, format_seconds, or_dash
+from fewpass.flows.display.console import Terminal
 from fewpass.flows.display.log_lines import Every, GrowingIntervals
 from fewpass.pipeline.runs.events import Event, Start
 from fewpass.pipeline.runs.timeline import LossSums, Timeline
 from fewpass.pipeline.runs.timeline_points import NO_BOUND
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import as_fixed, format_bytes, format_seconds, or_dash
 from fewpass.solvers.kernels.compiling import working_seconds
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import logging
@@ -24,16 +23,16 @@ from prefect.artifacts import (
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.logging import get_run_logger
 
-from fewpass.flows.display.console import format_seconds
 from fewpass.flows.display.log_lines import FIELDS, Line
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import memory_in_use
 from fewpass.flows.orchestration.telling import Teller
+from fewpass.pipeline.drawing.charts import image_address
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.runs.timeline_points import NO_BOUND, written_gap
-from fewpass.pipeline.sizes import format_bytes, format_passes
+from fewpass.pipeline.runs.timeline_points import above_optimum, written_gap
+from fewpass.pipeline.sizes import format_bytes, format_passes, format_seconds
 
 TOLD_EVERY_S = 2.0
 LAST_WORD_S = 10.0  # that the end of a flow waits for artifacts on their way
@@ -125,9 +124,8 @@ def progress_text(timeline: Timeline) -> str:
 def _proven(timeline: Timeline) -> Iterator[str]:
     if timeline.certificates:
         last = timeline.certificates[-1]
-        gap = written_gap(last.gap, last.relative)
         yield f"objective {last.objective:.6g}"
-        yield NO_BOUND if gap == NO_BOUND else f"at most {gap} above the optimum"
+        yield above_optimum(last.gap, last.relative) or ""
 
 
 def log_line(level: str, line: Line, more: dict[str, str]) -> None:
@@ -205,10 +203,11 @@ def _six(number: float | None) -> str:
     return "" if number is None else f"{number:.6g}"
 
 
-def show_image(url: str, what: str, png: bytes, text: str) -> None:
-    """Attach a picture to the run; it travels inside its own address, nothing is hosted."""
-    data = base64.b64encode(png).decode()
-    key, place = artifact_key(url, what), f"data:image/png;base64,{data}"
+def show_chart(url: str, what: str, drawn: str, text: str) -> None:
+    """Attach a chart to the run; it travels inside its own address, nothing is hosted."""
+    key, place = artifact_key(url, what), image_address(drawn)
+    if place is None:
+        return
     about = as_markdown(text)
     TELLER.give(key, lambda: create_image_artifact(place, key=key, description=about))
 

@@ -10,11 +10,7 @@ from prefect.states import Completed
 from fewpass.flows.cluster import cluster_of, engine_for_pass
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
-from fewpass.flows.orchestration.model_pages import (
-    evaluated_slice_rows,
-    look_closely,
-    show_look,
-)
+from fewpass.flows.orchestration.model_pages import look_closely, show_look
 from fewpass.flows.orchestration.scheduled import (
     dated,
     durable_task,
@@ -22,6 +18,7 @@ from fewpass.flows.orchestration.scheduled import (
 )
 from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.reporting.figure_rows import slice_rows
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.evaluate_rows import (
@@ -56,7 +53,8 @@ def evaluate(
         seen = look_closely((run,), dataset, where, matching)
         show_look((run,), dataset, seen)
         columns = seen.columns[-1]
-    rows = [row for one in evaluation.slices for row in evaluated_slice_rows(*one)]
+    each = [(column, slice_rows(of)) for column, of in evaluation.slices]
+    rows = [{"column": c, "value": row.pop("slice")} | row for c, own in each for row in own]
     if rows:
         show_table(run, "slices", rows, f"{run} on slices of {dataset}, with 95 % intervals")
     card = model_card(run_at(run), {dataset: evaluation}, columns)

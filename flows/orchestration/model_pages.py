@@ -15,7 +15,8 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.reporting.page.comparison_page import NAMES, verdict
+from fewpass.pipeline.reporting.comparison_page import NAMES, verdict
+from fewpass.pipeline.reporting.figure_rows import importance_rows
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.scoring.compared_rows import (
     ComparedRows,
@@ -24,7 +25,6 @@ from fewpass.pipeline.scoring.compared_rows import (
     compared_rows,
 )
 from fewpass.pipeline.scoring.comparing import compare
-from fewpass.pipeline.scoring.evaluated_slices import Slice
 from fewpass.pipeline.scoring.paired_figures import Difference, ModelComparison
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
@@ -72,8 +72,8 @@ def show_look(runs: Sequence[str], dataset: str, seen: CloseLook) -> None:
     where = f"{first}{counted(rows.of, 'row')} of {dataset}"
     each = {
         "beside": (f"{run} beside {runs[0]}, on {where}", figure_rows(seen.figures)),
-        "columns": (f"columns by importance to {run}", importance_rows(seen.columns)),
-        "slices": (f"{run} on slices of {where}", slice_rows(rows.slices)),
+        "columns": (f"columns by importance to {run}", _importance_rows(seen.columns)),
+        "slices": (f"{run} on slices of {where}", compared_slice_rows(rows.slices)),
         "worst": (f"rows that {run} is worst on, of {where}", row_rows(rows.worst)),
         "fallen": (f"rows that {run} has become worst on, of {where}", row_rows(rows.fallen)),
     }
@@ -129,24 +129,12 @@ def _compared(new: Difference, old: Difference) -> dict[str, str]:
     }  # fmt: skip
 
 
-def importance_rows(each: Sequence[Importance | None]) -> list[dict[str, str]]:
-    """Lay out how important columns are to the last model, and were to the one before it."""
+def _importance_rows(each: Sequence[Importance | None]) -> list[dict[str, str]]:
     new, old = each[-1], each[0] if len(each) > 1 else None
-    before = {one.name: one for one in old.terms} if old else {}
-    rows = []
-    for one in new.terms[:MOST_COLUMNS] if new else ():
-        was = before.get(one.name)
-        row = {"column": one.name, "share of the scores' variance": f"{one.share:.1%}"}
-        if old:
-            row[f"share, {OTHER}"] = f"{was.share:.1%}" if was else "-"
-        row["loss without it"] = f"{one.loss_without:+.2g} +- {1.96 * one.standard_error:.2g}"
-        if old:
-            row[f"loss without it, {OTHER}"] = f"{was.loss_without:+.2g}" if was else "-"
-        rows.append(row)
-    return rows
+    return importance_rows(new, MOST_COLUMNS, old) if new else []
 
 
-def slice_rows(slices: Sequence[ComparedSlice]) -> list[dict[str, str]]:
+def compared_slice_rows(slices: Sequence[ComparedSlice]) -> list[dict[str, str]]:
     """Lay out what models make of slices: the log loss where there is one, and the error."""
     return [_slice_row(one) for one in slices]
 
@@ -196,18 +184,3 @@ def _cell(value: Any) -> str:
         each = (f"{one['feature']} {one['value']:.4g}" for one in value[:MOST_CELLS])
         return f"{', '.join(each)}{more}"
     return f"{value:.8g}" if isinstance(value, float) else str(value)
-
-
-def evaluated_slice_rows(column: str, slices: Sequence[Slice]) -> list[dict[str, str]]:
-    """Lay out slices of the rows of files, with 95 % intervals."""
-    rows = []
-    for one in slices:
-        figures, metrics = one.evaluation, one.evaluation.metrics
-        row = {"column": column, "value": one.name, "rows": f"{figures.rows:,}"}
-        row["loss"] = f"{figures.loss:.4g} +- {one.loss_within:.2g}"
-        if one.error_low is not None:
-            row["error"] = f"{figures.error:.2%} ({one.error_low:.2%} to {one.error_high:.2%})"
-        elif metrics is not None and metrics.mae is not None:
-            row["mean absolute error"] = f"{metrics.mae:.4g}"
-        rows.append(row)
-    return rows

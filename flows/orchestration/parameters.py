@@ -8,7 +8,6 @@ name of a choice alone is its kind: `solver=sgd`.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args, get_origin
@@ -137,19 +136,19 @@ def assigned(request: Request, words: Iterable[str]) -> dict[str, Any]:
     BadAddress
         An address with a password, a token or a query: Prefect keeps parameters.
     """
-    values = values_of(request, words, {})
+    values = values_of(request, words)
     valid = validated(request, values, HELP)
     return {name: valid[name] for name in values}
 
 
-def values_of(request: Request, words: Iterable[str], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn NAME=VALUE words into a flow's parameters, on top of those that it has; as plain values.
+def values_of(request: Request, words: Iterable[str]) -> dict[str, Any]:
+    """Turn NAME=VALUE words into a flow's parameters, as plain values.
 
     A plan may be given whole, as JSON, and what stands in it one by one: what comes later wins.
     """
     words = list(words)
     parameters = _parameters_for(request, words)
-    values: dict[str, Any] = copy.deepcopy(dict(before))
+    values: dict[str, Any] = {}
     given: set[str] = set()  # lists begin anew with the first word of theirs
     for word in words:
         name, equals, text = word.partition("=")
@@ -268,7 +267,7 @@ def _put(values: dict[str, Any], named: Named, value: Any, *, anew: bool) -> Non
 
 
 def _folder(values: dict[str, Any], folders: list[str]) -> dict[str, Any]:
-    """Return the part of values at a path; a new one where a deployment has none: null."""
+    """Return the part of values at a path; a new one where there is none."""
     for folder in folders:
         if not isinstance(values.get(folder), dict):
             values[folder] = {}

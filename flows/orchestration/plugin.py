@@ -1,9 +1,9 @@
 """Prefect's documented start-up hook: adds `prefect run`, and keeps the program to itself.
 
-Prefect calls it on import where plug-ins are enabled.  For `prefect run` and `prefect deployment
-run` the line of fewpass_prefect_run.pth enables them, which Python reads at its start where the
-package is installed; for all else of Prefect's the pyproject.toml of the checkout does.  The names
-of the commands are imported when one of them runs.
+Prefect calls it on import where plug-ins are enabled.  For `prefect run` the line of
+fewpass_prefect_run.pth enables them, which Python reads at its start where the package is
+installed; for all else of Prefect's the pyproject.toml of the checkout does.  The names of the
+commands are imported when one of them runs.
 """
 # ruff: noqa: PLC0415
 
@@ -24,19 +24,9 @@ PROGRAMS = ("prefect", "__main__.py", "-m")  # what sys.argv[0] is called in Pre
 
 @register_hook
 def setup_environment(*, ctx: HookContext) -> SetupResult | None:  # noqa: ARG001 - Prefect's name
-    """Register the command in Prefect's program, and ask every library not to phone home.
-
-    `prefect deployment run` takes the same parameters as `prefect run`.
-    """
+    """Register the command in Prefect's program, and ask every library not to phone home."""
     if Path(sys.argv[0] or "").name in PROGRAMS:
         add_run_command()
-        from fewpass.flows.orchestration.deployment_words import (
-            is_deployment_run,
-            rewrite_command_line,
-        )
-
-        if is_deployment_run(sys.argv[1:]):
-            rewrite_command_line()
         if sys.argv[1:2] == ["worker"]:
             keep_reasons()
     if "DO_NOT_TRACK" in os.environ:

@@ -16,8 +16,8 @@ from fewpass.flows.interrupts import stopping_first
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import (
     TrainingProgress,
+    show_chart,
     show_convergence,
-    show_image,
     show_text,
 )
 from fewpass.flows.orchestration.ends import telling_of_snapshots
@@ -33,14 +33,14 @@ from fewpass.flows.orchestration.session import Session, Stage, stages
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import require_convergence, require_tolerance
 from fewpass.pipeline.planning.default_end import with_end
+from fewpass.pipeline.reporting.learning import certificate_chart, loss_chart
 from fewpass.pipeline.reporting.model_card import model_card
-from fewpass.pipeline.reporting.report import CONVERGENCE, IMAGE, draw_report
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import remove_old_runs
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.runs.timeline_points import NO_BOUND, written_gap
+from fewpass.pipeline.runs.timeline_points import above_optimum
 from fewpass.pipeline.settings.execution import NONE, Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
@@ -97,9 +97,8 @@ def _came_to(result: TrainingResult) -> str:
     parts = [format_passes(result.passes, ".4g")]
     if result.objective is not None:
         parts.append(f"objective {result.objective:.6g}")
-    if result.certificate is not None:
-        gap = written_gap(result.certificate, result.relative_gap, ".2e")
-        parts.append(gap if gap == NO_BOUND else f"at most {gap} above the optimum")
+    if above := above_optimum(result.certificate, result.relative_gap, ".2e"):
+        parts.append(above)
     return f"{', '.join(parts)}: {result.run}."
 
 
@@ -163,11 +162,11 @@ def make_passes(session: Session, stage: Stage, show: Callable[[Event], None]) -
 
 @durable_task("report")
 def show_run(run: RunFolder) -> None:
-    """Draw the loss curve and write the model's card, in the run folder and for Prefect's pages."""
-    report = draw_report(run)
-    if report.image is not None:  # inner loops tell no loss on the way
-        show_image(run.url, "loss", run.folder.read(IMAGE), f"loss of {run.url}")
-    if report.convergence is not None:
-        image = run.folder.read(CONVERGENCE)
-        show_image(run.url, "above-optimum", image, f"how far above the optimum {run.url} is")
+    """Show the curves of a training and the model's card, which is in the run folder, too."""
+    timeline, tol = Timeline.of(run), run.record().plan.tol
+    if len(timeline.losses) > 1:  # inner loops tell no loss on the way
+        show_chart(run.url, "loss", loss_chart(timeline.losses), f"loss of {run.url}")
+    if len(timeline.certificates) > 1:
+        drawn = certificate_chart(timeline.certificates, tol)
+        show_chart(run.url, "above-optimum", drawn, f"how far above the optimum {run.url} is")
     show_text(run.url, "card", model_card(run), f"model of {run.url}")

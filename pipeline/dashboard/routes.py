@@ -33,6 +33,7 @@ from fewpass.pipeline.dashboard.metrics import (
 )
 from fewpass.pipeline.dashboard.shown_run import MOST_SHOWN, read_again
 from fewpass.pipeline.dashboard.view import LABELS, Against, view
+from fewpass.pipeline.drawing.charts import style
 from fewpass.pipeline.drawing.safe_text import as_json
 from fewpass.pipeline.models.refresh.store_state import runs_in
 from fewpass.pipeline.passes.on_dask import HAS_PAGE, TOPIC
@@ -63,16 +64,13 @@ class Page(OfThisMachine):
 @cache
 def page_and_policy() -> tuple[str, str]:
     """Return the page, and a policy by which its own script runs and no other, wherever it is."""
-    text = _text_of("dashboard", "page.html")
-    text = text.replace("/* page.css */", _text_of("reporting.page", "page.css"))
+    page = files("fewpass.pipeline.dashboard").joinpath("page.html")
+    text = page.read_text(encoding="utf-8")
+    text = text.replace("/* page.css */", style())
     script = text.partition("<script>")[2].partition("</script>")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     own = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; connect-src 'self'"
     return text, f"{NOTHING}; {own}"
-
-
-def _text_of(package: str, name: str) -> str:
-    return files(f"fewpass.pipeline.{package}").joinpath(name).read_text(encoding="utf-8")
 
 
 class OfRuns(OfThisMachine):

@@ -11,7 +11,7 @@ from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline_points import WorkDone, speeds, useful
-from fewpass.pipeline.sizes import counted, format_bytes, format_passes
+from fewpass.pipeline.sizes import counted, format_bytes, format_passes, format_seconds
 
 NO_ROWS_YET = "no rows yet: workers are starting, or kernels are being compiled"
 LIBRARIES = 250e6  # bytes that a process takes next to its budget
@@ -57,21 +57,13 @@ def facts(shown: ShownRun) -> Iterable[str]:
     early = shown.state == "finished" and timeline.passes < plan.passes
     of = f"passes (at most {plan.passes})" if early else f"of {format_passes(plan.passes, ',')}"
     yield f"{timeline.passes:.1f} {of} over {counted(shown.record.n_rows, 'row')} of {plan.dataset}"
-    yield in_words(timeline.seconds)
+    yield format_seconds(timeline.seconds)
     if shown.state == "running" and not timeline.marks:
         yield NO_ROWS_YET
     if shown.state == "running" and (lately := speeds(timeline.marks)):
         yield f"{lately[-1].rows:,.3g} rows/s"
         if lately[-1].bytes_read >= 1.0:
             yield f"{format_bytes(lately[-1].bytes_read)}/s"
-
-
-def in_words(seconds: float) -> str:
-    """Write a duration: 4.2 s, 3 min 7 s, 1 h 2 min."""
-    if seconds < 60.0:
-        return f"{seconds:.{int(seconds < 10.0)}f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
 
 
 def forecast(runs: list[ShownRun]) -> str:
@@ -100,7 +92,7 @@ def _actual(run: ShownRun) -> tuple[str, ...]:
         proven = timeline.certificates[-1]
         objective, gap = f"{proven.objective:.6g}", f"{proven.gap:.3g}"
     read = format_bytes(timeline.marks[-1].bytes_read if timeline.marks else 0)
-    return objective, gap, f"{timeline.passes:.1f}", read, in_words(timeline.seconds)
+    return objective, gap, f"{timeline.passes:.1f}", read, format_seconds(timeline.seconds)
 
 
 def short(run: ShownRun) -> str:

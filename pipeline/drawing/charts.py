@@ -7,8 +7,11 @@ its width.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +20,7 @@ from fewpass.pipeline.drawing.safe_text import as_html
 
 WIDTH, HEIGHT = 460.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 10.0, 40.0
+LEGEND = 50.0  # below a chart that is a file of its own
 WINDOW = 20  # points of a curve that are averaged
 MANY = 5 * WINDOW  # points of a curve that is easier to read smoothed
 MOST_POINTS = 600  # of a line: more cannot be distinguished
@@ -104,6 +108,35 @@ def chart(
     title = f"<title>{as_html(f'{y_label} against {x_label}')}</title>"
     desc = f"<desc>{as_html(description)}</desc>"
     return f"{picture}{title}{desc}{''.join(parts)}</svg>{_legend(shown)}"
+
+
+@cache
+def style() -> str:
+    """Return the style of charts and pages."""
+    return files("fewpass.pipeline.drawing").joinpath("page.css").read_text(encoding="utf-8")
+
+
+def picture(drawn: str) -> str:
+    """Return a chart as an SVG file: with its style, and its legend below it."""
+    inner, _, legend = drawn.partition(">")[2].partition("</svg>")
+    tall = HEIGHT + LEGEND
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {tall:g}" '
+        f'width="{1.5 * WIDTH:g}" height="{1.5 * tall:g}" style="background:var(--card)">'
+        f"<style>{style()}</style>{inner}"
+        f'<foreignObject y="{HEIGHT:g}" width="{WIDTH:g}" height="{LEGEND:g}">'
+        f'<div xmlns="http://www.w3.org/1999/xhtml">{legend}</div></foreignObject></svg>'
+    )
+
+
+def image_address(drawn: str) -> str | None:
+    """Return an address that holds a chart as a picture, for pages with styles of their own.
+
+    None of what is no picture, such as a single moment.
+    """
+    if not drawn.startswith("<svg"):
+        return None
+    return f"data:image/svg+xml;base64,{base64.b64encode(picture(drawn).encode()).decode()}"
 
 
 def described(lines: Sequence[Curve], x_label: str, x: Kind = "linear") -> str:

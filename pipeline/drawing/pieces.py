@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fewpass.pipeline.drawing.charts import style
 from fewpass.pipeline.drawing.safe_text import as_html
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+    """Return a page of these parts, which are HTML, as is the title."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f"<title>{title}</title><style>{style()}</style></head><body>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n<footer>Made by fewpass.</footer></body></html>\n"
+    )
 
 
 def section(title: str, *cards: str, folded: bool = False) -> str:
@@ -70,6 +84,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int 
     return _scrolled(f"<table>{head_row}<tbody>{body}</tbody></table>")
 
 
+def rows_of(rows: Sequence[Mapping[str, str]], text_columns: int = 1) -> str:
+    """Lay rows out below the names of their cells."""
+    return table([*rows[0]], [[*row.values()] for row in rows], text_columns) if rows else ""
+
+
 def _scrolled(table: str) -> str:
     return f'<div class="scroll" tabindex="0">{table}</div>'
 
@@ -104,43 +123,32 @@ def _bar(share: float, *, two_sided: bool) -> str:
     return f'<span class="bar"><i class="c{colour}" style="{style}"></i></span>'
 
 
-def heat(labels: Sequence[str], shares: Sequence[Sequence[float]], texts: Any, corner: str) -> str:
-    """Lay out a square table whose cells are the darker the larger their share of the row."""
-    top = "".join(f'<th class="number">{as_html(label)}</th>' for label in labels)
+def heat(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    shares: Sequence[Sequence[float]],
+    texts: Sequence[Sequence[str]],
+    *,
+    corner: str = "",
+    thin: Sequence[Sequence[bool]] | None = None,
+) -> str:
+    """Lay out numbers whose cells are the darker the larger their share is, in [-1, 1].
+
+    Those below 0 have another colour, thin ones are hatched; `texts` are the numbers as written.
+    """
+    top = "".join(f'<th class="number">{as_html(label)}</th>' for label in columns)
+    hatched = thin or [[False] * len(columns)] * len(rows)
     body = "".join(
         f"<tr><th>{as_html(label)}</th>"
         + "".join(
-            f'<td class="cell" style="--share:{70.0 * share:.0f}%">{as_html(text)}</td>'
-            for share, text in zip(row, said, strict=True)
+            f'<td class="cell{" down" * (share < 0.0)}{" thin" * few}" '
+            f'style="--share:{70.0 * abs(share):.0f}%">{as_html(text)}</td>'
+            for share, few, text in zip(own, thin_ones, written, strict=True)
         )
         + "</tr>"
-        for label, row, said in zip(labels, shares, texts, strict=True)
+        for label, own, thin_ones, written in zip(rows, shares, hatched, texts, strict=True)
     )
     head = f"<thead><tr><th>{as_html(corner)}</th>{top}</tr></thead>"
-    return _scrolled(f'<table class="heat">{head}<tbody>{body}</tbody></table>')
-
-
-def signed_heat(
-    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]],
-    thin: Sequence[Sequence[bool]], texts: Sequence[Sequence[str]],
-) -> str:  # fmt: skip
-    """Lay out numbers whose cells are the darker the larger they are, of two colours by sign.
-
-    Thin cells are hatched; `texts` are the numbers as written.
-    """
-    most = max((abs(value) for row in values for value in row), default=0.0) or 1.0
-    top = "".join(f'<th class="number">{as_html(label)}</th>' for label in columns)
-    body = "".join(
-        f"<tr><th>{as_html(label)}</th>"
-        + "".join(
-            f'<td class="cell{" down" * (value < 0.0)}{" thin" * few}" '
-            f'style="--share:{70.0 * abs(value) / most:.0f}%">{as_html(text)}</td>'
-            for value, few, text in zip(row, hatched, said, strict=True)
-        )
-        + "</tr>"
-        for label, row, hatched, said in zip(rows, values, thin, texts, strict=True)
-    )
-    head = f"<thead><tr><th></th>{top}</tr></thead>"
     return _scrolled(f'<table class="heat">{head}<tbody>{body}</tbody></table>')
 
 

@@ -1,4 +1,4 @@
-"""Figures of an additive model's functions: how much each moves scores, and all as plain data."""
+"""Figures of an additive model's functions: how much each moves scores, and its points."""
 
 from __future__ import annotations
 
@@ -64,40 +64,3 @@ def places_of(curve: ColumnCurve) -> Floats:
         return curve.grid
     seconds: Floats = curve.origin + curve.grid * SECONDS_OF_DAY
     return seconds
-
-
-def as_facts(shapes: Shapes) -> dict[str, Any]:
-    """Return all functions as JSON has them.
-
-    The last of `values` and `rows` is that of missing cells.
-    """
-    share = {one.name: one for one in importances(shapes)}
-    columns = [
-        {
-            "name": title_of(one), "column": one.variable.column, "part": one.variable.part,
-            "kind": kind_of(one),
-            "knots": one.grid.tolist() if isinstance(one, ColumnCurve) else [*one.names[:-1]],
-            **_first_day(one), "values": one.values.tolist(), "rows": one.masses.tolist(),
-            "importance": share[title_of(one)].importance, "share": share[title_of(one)].share,
-        }
-        for one in shapes.columns
-    ]  # fmt: skip
-    pairs = [
-        {
-            "name": one.title, "a": one.table.of[0].title, "b": one.table.of[1].title,
-            "grid_a": axis_values(one.table.a), "grid_b": axis_values(one.table.b),
-            "values": one.values.tolist(), "rows": one.masses.tolist(),
-            "importance": share[one.title].importance, "share": share[one.title].share,
-            **(one.table.selection.model_dump() if one.table.selection else {}),
-        }
-        for one in shapes.pairs
-    ]  # fmt: skip
-    rest = [name for name, _ in shapes.rest]
-    return {"constant": shapes.constant, "columns": columns, "pairs": pairs, "rest": rest}
-
-
-def _first_day(function: Function) -> dict[str, str]:
-    """Return the date that days are counted from, where a function is one of days."""
-    if not isinstance(function, ColumnCurve) or function.origin is None:
-        return {}
-    return {"days_since": str(np.datetime64(int(function.origin), "s"))[:10]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.function_figures import (
     ShapeImportance,
-    as_facts,
     axis_values,
     importances,
     kind_of,
@@ -81,6 +80,8 @@ class PairFunction:
         Rows of the sample there.  Where there are none, nothing was learnt.
     importance, share : float
         As of a column.
+    selection : dict
+        Figures by which the pair was taken; none of one that was asked for.
     """
 
     name: str
@@ -92,6 +93,7 @@ class PairFunction:
     rows: Floats
     importance: float
     share: float
+    selection: dict[str, Any]
 
     def to_pandas(self) -> Any:
         """Return the grid as a pandas frame, a down; BadInput if pandas is not installed."""
@@ -126,7 +128,6 @@ class ModelShapes:
     pairs: list[PairFunction]
     rest: list[str]
     importances: list[ShapeImportance]
-    _shapes: Shapes = field(repr=False)
 
     @classmethod
     def of(cls, shapes: Shapes) -> ModelShapes:
@@ -137,7 +138,7 @@ class ModelShapes:
             shapes.constant,
             [_column(one, by_name[title_of(one)]) for one in shapes.columns],
             [_pair(one, by_name[one.title]) for one in shapes.pairs],
-            [name for name, _ in shapes.rest], every, shapes,
+            [name for name, _ in shapes.rest], every,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -154,12 +155,27 @@ class ModelShapes:
         raise KeyError(f"There is no function {name!r}. There are {names}.")
 
     def data(self) -> dict[str, Any]:
-        """Return all functions as `fewpass explain RUN --json` writes them (`additive`)."""
-        return as_facts(self._shapes)
+        """Return all as `fewpass explain RUN --json` writes it (`additive`), dates as text."""
+        columns, pairs = [*map(_plain, self.columns)], [*map(_plain, self.pairs)]
+        return {"constant": self.constant, "columns": columns, "pairs": pairs, "rest": self.rest}
 
     def to_pandas(self) -> Any:
         """Return `importances` as a pandas frame; BadInput if pandas is not installed."""
         return _pandas().DataFrame(self.importances)
+
+
+def _plain(function: ColumnFunction | PairFunction) -> dict[str, Any]:
+    each = ((one.name, getattr(function, one.name)) for one in fields(function))
+    return {name: _listed(value) for name, value in each}
+
+
+def _listed(value: Any) -> Any:
+    """Return what JSON has words for."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, list):
+        return [str(one) if isinstance(one, np.datetime64) else one for one in value]
+    return value
 
 
 def _is_of(pair: PairFunction, names: str | Sequence[str]) -> bool:
@@ -190,6 +206,7 @@ def _pair(function: Surface, own: ShapeImportance) -> PairFunction:
     return PairFunction(
         function.title, one, other, [*axis_values(table.a), None], [*axis_values(table.b), None],
         function.values, function.masses, own.importance, own.share,
+        table.selection.model_dump() if table.selection else {},
     )  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""A run afterwards: report, model card, pictures, notebooks."""
+"""A run afterwards: report, page, model card, notebooks."""

@@ -9,15 +9,13 @@ from typing import Any
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.explaining.importance import Importance
 from fewpass.pipeline.matching import listed
+from fewpass.pipeline.reporting.figure_rows import Rows, class_rows, importance_rows
 from fewpass.pipeline.reporting.figures_in_words import shown_figures
 from fewpass.pipeline.reporting.model_shapes import form_in_words
-from fewpass.pipeline.runs.model import load_model, trained_lam
-from fewpass.pipeline.runs.outcome import Convergence
+from fewpass.pipeline.reporting.report import read_report
+from fewpass.pipeline.reporting.run_facts import data_facts, report_facts
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.runs.saved import Saved, is_of_model
-from fewpass.pipeline.runs.timeline_points import NO_BOUND
-from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.schema import described_columns, recipe_in
@@ -40,18 +38,15 @@ def model_card(
     importance
         Of the columns, on held-out rows; none by default.
     """
-    model = load_model(run)
-    saved = Saved.of(run.snapshots.load(model.snapshot, is_of_model))
+    report, _, model, _ = read_report(run)
     plan = model.record.plan.model_dump(mode="json")
     parts = [
         f"# Model {as_markdown(run.folder.name)}",
-        _table(_model_facts(run, model.record, saved)),
+        _table(report_facts(report)),
         "## Data set",
-        _table(_data_facts(model.record)),
+        _table(data_facts(model.record)),
         *_columns(model.record),
         *_form(model.record),
-        "## Certificate",
-        _certificate(model.record, saved),
         "## Evaluation",
         *_evaluations(evaluations or {}),
         *_importance(importance),
@@ -65,20 +60,6 @@ def model_card(
     return text
 
 
-def _model_facts(run: RunFolder, record: RunRecord, saved: Saved) -> dict[str, Any]:
-    return {
-        "run": run.url,
-        "snapshot": saved.name,
-        "state": "finished" if saved.finished else "unfinished",
-        "method": record.method(saved.cursor.method),
-        "lam": f"{trained_lam(record, saved):.6g}",
-        **_lam_facts(record),
-        "passes": f"{saved.cursor.passes:g}",
-        **({"rows stepped through": f"{seen:,}"} if (seen := saved.cursor.rows_seen) else {}),
-        "weights, SHA-256": saved.weights_sha256,
-    }
-
-
 def _rounded(value: Any) -> Any:
     """Return settings with numbers of six digits: run.json has all of them."""
     if isinstance(value, dict):
@@ -86,27 +67,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(inner) for inner in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-def _lam_facts(record: RunRecord) -> dict[str, Any]:
-    """Tell what a lam that nobody gave was chosen from."""
-    origin = record.lam_origin
-    if origin is None:
-        return {}
-    losses = [f"{each.lam:.3g}: {each.loss:.6g}" for each in origin.candidates]
-    return {"lam chosen": origin.sentence(), "held-out loss by lam": ", ".join(losses)}
-
-
-def _data_facts(record: RunRecord) -> dict[str, Any]:
-    return {
-        "at": record.plan.dataset,
-        "fingerprint": record.dataset_fingerprint,
-        "rows": f"{record.n_rows:,}",
-        "features": f"{record.n_features:,}",
-        "layout": record.layout,
-        "targets": record.targets.kind,
-        "scaling": record.scaling.kind,
-    }
 
 
 def _columns(record: RunRecord) -> list[str]:
@@ -129,61 +89,39 @@ def _form(record: RunRecord) -> list[str]:
     return said
 
 
-def _certificate(record: RunRecord, saved: Saved) -> str:
-    convergence = Convergence.of(record.plan.tol, saved.certificate, finished=saved.finished)
-    verdict = convergence.sentence(saved.cursor.passes)
-    return f"{_proven(saved)} {verdict}" if verdict else _proven(saved)
-
-
-def _proven(saved: Saved) -> str:
-    if saved.certificate is None:
-        return "There is none: how far the model is from the optimum is not known."
-    objective, gap = saved.certificate.objective, saved.certificate.gap
-    if saved.certificate.proves_nothing:
-        return f"The objective is {objective:.6g}; {NO_BOUND}, only that no loss is below 0."
-    return (
-        f"The objective is {objective:.6g}, at most {gap:.3g} above the optimum "
-        f"({saved.certificate.relative:.2g} of it)."
-    )
-
-
 def _evaluations(evaluations: Mapping[str, Evaluation]) -> list[str]:
     if not evaluations:
         return ["None was made yet."]
-    return [
-        f"On {as_markdown(dataset)}:\n\n" + _table(_figures(e))
-        for dataset, e in evaluations.items()
-    ]
+    return [f"On {as_markdown(dataset)}:\n\n" + _figures(e) for dataset, e in evaluations.items()]
 
 
-def _figures(evaluation: Evaluation) -> dict[str, Any]:
+def _figures(evaluation: Evaluation) -> str:
     """Return what there is of an evaluation, and what becomes of each class."""
-    figures: dict[str, Any] = {k: v for k, v in shown_figures(evaluation).items() if v is not None}
-    if evaluation.left_out:
-        figures["columns left out"] = listed(evaluation.left_out)
-    return figures | {f"label {one.label}": _of_class(one) for one in evaluation.classes or ()}
-
-
-def _of_class(one: ClassFigures) -> str:
-    shares = {"recall": one.recall, "precision": one.precision}
-    said = [f"{name} {share:.2%}" for name, share in shares.items() if share is not None]
-    mistaken = [f"mostly mistaken for {one.mistaken_for}"] if one.mistaken_for else []
-    return ", ".join([counted(one.rows, "row", spec=",.0f"), *said, *mistaken])
+    left_out = listed(evaluation.left_out) if evaluation.left_out else None
+    parts = [_table(shown_figures(evaluation) | {"columns left out": left_out})]
+    if evaluation.classes:
+        parts.append(_rows(class_rows(evaluation.classes, len(evaluation.classes))))
+    return "\n\n".join(parts)
 
 
 def _importance(importance: Importance | None) -> list[str]:
     """Lay out the most important columns."""
     if importance is None:
         return []
-    shown = {
-        one.name: f"{one.share:.1%} of the variance of scores, loss {one.loss_without:+.4g} without"
-        for one in importance.terms[:MOST_COLUMNS]
-    }
-    return [f"## Columns by importance\n\nOn {counted(importance.rows, 'row')}.", _table(shown)]
+    rows = importance_rows(importance, MOST_COLUMNS)
+    return [f"## Columns by importance\n\nOn {counted(importance.rows, 'row')}.", _rows(rows)]
+
+
+def _rows(rows: Rows) -> str:
+    head, *body = (map(as_markdown, line) for line in ([*rows[0]], *(r.values() for r in rows)))
+    lines = [[*head], ["---"] * len(rows[0]), *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _table(facts: Mapping[str, Any]) -> str:
     lines = [
-        f"| {as_markdown(name)} | {as_markdown(str(value))} |" for name, value in facts.items()
+        f"| {as_markdown(name)} | {as_markdown(str(value))} |"
+        for name, value in facts.items()
+        if value is not None
     ]
     return "\n".join(["| | |", "|---|---|", *lines])

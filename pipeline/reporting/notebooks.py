@@ -5,18 +5,21 @@ Notebooks show a bar unasked; scripts write lines with verbose=1 only.
 
 from __future__ import annotations
 
-import base64
 import sys
 import time
 from collections.abc import Callable
 from typing import Any, Self
 
-from fewpass.pipeline.drawing.pieces import facts, table
+from fewpass.pipeline.drawing.charts import image_address
+from fewpass.pipeline.drawing.pieces import facts, rows_of
 from fewpass.pipeline.drawing.safe_text import as_html
+from fewpass.pipeline.reporting.figure_rows import lam_rows
+from fewpass.pipeline.reporting.run_facts import training_facts
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.runs.timeline_points import above_optimum
 from fewpass.pipeline.sizes import format_passes
 
 FIRST_S = 1.0  # what is done by then shows nothing
@@ -67,7 +70,7 @@ class Progressing:
         ]
         if proven:
             parts.append(f"objective {proven.objective:.6g}")
-            parts.append(f"at most {proven.gap:.2g} above the optimum")
+            parts.append(above_optimum(proven.gap, proven.relative_gap, ".2g") or "")
             if proven.left_passes is not None:
                 parts.append(f"about {format_passes(proven.left_passes)} to the tolerance")
         if timeline.held_out:
@@ -135,46 +138,25 @@ class ShownResult(TrainingResult):
 def training_html(result: TrainingResult) -> str:
     """Return a table of what counts, what became of every lam, and the loss curve.
 
-    The curve is drawn of the run's log; none of a run that is gone, or without matplotlib.
+    The curve is drawn of the run's log; none of a run that is gone.
     """
-    parts = [facts(_of_training(result))]
+    parts = [facts(training_facts(result))]
     if result.candidates:
-        rows = [[_number(value) for value in one.values()] for one in result.candidates]
-        parts.append(table(list(result.candidates[0]), rows, text_columns=0))
-    if curve := _loss_curve(result.run):
-        parts.append(f'<img alt="loss curve" src="data:image/png;base64,{curve}">')
+        parts.append(rows_of(lam_rows(result.candidates, "loss", result.lam)))
+    if curve := image_address(_loss_curve(result.run)):
+        parts.append(f'<img alt="loss curve" src="{curve}">')
     return "\n".join(parts)
 
 
-def _of_training(result: TrainingResult) -> dict[str, Any]:
-    proven = None
-    if result.certificate is not None and result.objective is not None:
-        proven = f"{result.objective:.6g}, at most {result.certificate:.3g} above the optimum"
-    return {
-        "run": result.run,
-        "method": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
-        "models": result.classes,
-        "passes": f"{result.passes:.4g}",
-        "objective": proven,
-        "tolerance": result.convergence.sentence(result.passes),
-        "held-out loss lowest after": result.passes_of_model and f"{result.passes_of_model:.4g}",
-        "took": f"{result.seconds:.1f} s, at most {result.peak_memory_bytes / 1e6:.0f} MB",
-    }
-
-
-def _number(value: Any) -> str:
-    return "-" if value is None else f"{value:.6g}"
-
-
-def _loss_curve(url: str) -> str | None:
-    from fewpass.pipeline.reporting.report import can_draw  # noqa: PLC0415 - imports the methods
+def _loss_curve(url: str) -> str:
+    """Draw the loss of rows before they were learnt from, or else the certificates."""
+    from fewpass.pipeline.reporting import learning  # noqa: PLC0415 - imports the methods
 
     run = RunFolder(url)
-    if not (can_draw() and run.exists()):
-        return None
-    from fewpass.pipeline.reporting.pictures import loss_curve  # noqa: PLC0415 - matplotlib
-
+    if not run.exists():
+        return ""
     timeline = Timeline.of(run)
-    if not (timeline.points or timeline.certificates):
-        return None
-    return base64.b64encode(loss_curve(timeline, run.folder.name)).decode()
+    if len(timeline.losses) > 1:
+        return learning.loss_chart(timeline.losses)
+    proven = timeline.certificates
+    return learning.certificate_chart(proven, None) if len(proven) > 1 else ""

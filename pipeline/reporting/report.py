@@ -1,29 +1,26 @@
-"""A run in numbers and pictures."""
+"""A run in numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.model import Model, load_model
-from fewpass.pipeline.runs.outcome import Convergence, bound
+from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved, is_of_model
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.timeline_points import WorkDone
 from fewpass.pipeline.sizes import format_bytes
 
-IMAGE = "report/loss.png"
-CONVERGENCE = "report/convergence.png"
-VALIDATION = "report/validation.png"
-
 
 class RunReport(NamedTuple):
     """The fields that `fewpass report --json` prints."""
 
     run: str
+    snapshot: str
     dataset: str
     solver: str
     chosen: str | None  # why, where `auto` chose it
@@ -39,7 +36,6 @@ class RunReport(NamedTuple):
     last_loss: float | None  # of rows before they were learnt from, at the end
     objective: float | None
     certificate: float | None
-    bound: str | None  # the same in words
     tol: float | None  # these three as in fewpass.pipeline.runs.outcome.Convergence
     relative_gap: float | None
     converged: bool | None
@@ -49,9 +45,9 @@ class RunReport(NamedTuple):
     compiling_s: float  # of these, on kernels that the machine did not have yet
     bytes_read: int
     waiting_share: float  # of the spans' time, spent waiting for the reader
-    image: str | None  # the loss curve; None without two points, as where passes are reductions
-    convergence: str | None  # the picture of objective and certificate, where there are several
-    validation: str | None  # the picture of the held-out loss; None without two points
+    n_weights: int
+    weights_not_zero: int
+    weights_sha256: str
     warnings: list[str]  # why it was not expected to come to its end
     forecast: dict[str, Any] | None  # the fields of fewpass.pipeline.planning.forecast
 
@@ -80,7 +76,7 @@ class ReportedRun(NamedTuple):
 
 
 def read_report(run: RunFolder) -> ReportedRun:
-    """Return a run's report, without pictures.
+    """Return a run's report and its sources.
 
     Raises
     ------
@@ -97,6 +93,7 @@ def read_report(run: RunFolder) -> ReportedRun:
     losses, work = timeline.losses, timeline.marks[-1] if timeline.marks else WorkDone()
     report = RunReport(
         run=run.url,
+        snapshot=saved.name,
         dataset=record.plan.dataset,
         solver=record.method(cursor.method),
         chosen=record.methods.reason if record.methods else None,
@@ -110,7 +107,6 @@ def read_report(run: RunFolder) -> ReportedRun:
         last_loss=losses[-1].since_last if losses else None,
         objective=saved.certificate.objective if saved.certificate else None,
         certificate=saved.certificate.gap if saved.certificate else None,
-        bound=bound(saved.certificate),
         **Convergence.of(record.plan.tol, saved.certificate, finished=saved.finished)._asdict(),
         restarts=timeline.restarts,
         resumed=timeline.resumed,
@@ -118,53 +114,10 @@ def read_report(run: RunFolder) -> ReportedRun:
         compiling_s=timeline.compiling_s,
         bytes_read=cursor.bytes_read,
         waiting_share=work.waiting / work.working if work.working else 0.0,
-        image=None,
-        convergence=None,
-        validation=None,
+        n_weights=model.weights.coef.size,
+        weights_not_zero=int(np.count_nonzero(model.weights.coef)),
+        weights_sha256=saved.weights_sha256,
         warnings=list(record.warnings),
         forecast=record.forecast.model_dump() if record.forecast else None,
     )
     return ReportedRun(report, timeline, model, saved)
-
-
-def can_draw() -> bool:
-    """Say whether matplotlib is installed (`fewpass[plots]`)."""
-    return find_spec("matplotlib") is not None
-
-
-def draw_report(run: RunFolder) -> RunReport:
-    """Write the pictures into the run's folder and return its report.
-
-    Without matplotlib (`fewpass[plots]`) no picture is drawn.
-
-    Raises
-    ------
-    BadInput
-        When there is no run, or none of its snapshots is whole yet.
-    """
-    report, timeline, _, saved = read_report(run)
-    if not can_draw():
-        return report
-    from fewpass.pipeline.reporting import pictures  # noqa: PLC0415 - matplotlib
-
-    losses, certificates, name = timeline.losses, timeline.certificates, run.folder.name
-    curve = saved.validation.curve if saved.validation else ()
-
-    def drawn(key: str, png: Callable[[], bytes], *, worth: bool) -> str | None:
-        if not worth:
-            return None
-        run.folder.write(key, png())
-        return run.folder.address(key)
-
-    has_curve = bool(losses) and max(len(losses), len(certificates)) > 1  # a dot is no curve
-    return report._replace(
-        image=drawn(IMAGE, lambda: pictures.loss_curve(timeline, name), worth=has_curve),
-        convergence=drawn(
-            CONVERGENCE,
-            lambda: pictures.convergence(timeline, name, report.tol),
-            worth=len(certificates) > 1,
-        ),
-        validation=drawn(
-            VALIDATION, lambda: pictures.validation_curve(curve, name), worth=len(curve) > 1
-        ),
-    )

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 
 from fewpass.pipeline.runs.grid import Choice
 from fewpass.pipeline.runs.saved import Cursor, Saved
-from fewpass.pipeline.runs.timeline_points import NO_BOUND
 from fewpass.pipeline.runs.validation import Validation
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
@@ -120,15 +119,6 @@ class Trained(NamedTuple):
             certified=saved.certificate,
             converged=Convergence.of(plan.tol, saved.certificate, finished=True).converged,
         )
-
-
-def bound(certified: Certificate | None) -> str | None:
-    """Format the bound on the gap; one as large as the objective says nothing."""
-    if certified is None:
-        return None
-    if certified.proves_nothing:
-        return NO_BOUND
-    return f"at most {certified.gap:.3g}"
 
 
 def hinge_gap(problem: Problem, certified: Certificate | None) -> float | None:

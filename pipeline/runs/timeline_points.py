@@ -17,6 +17,12 @@ def written_gap(gap: float | None, relative: float | None, spec: str = ".3g") ->
     return NO_BOUND if relative is not None and relative >= 1.0 else f"{gap:{spec}}"
 
 
+def above_optimum(gap: float | None, relative: float | None, spec: str = ".3g") -> str | None:
+    """Say how far an objective is above the optimum at most; None without a gap."""
+    written = written_gap(gap, relative, spec)
+    return written if written in (None, NO_BOUND) else f"at most {written} above the optimum"
+
+
 class Point(NamedTuple):
     """Progressive loss at one moment: of rows before they were learnt from."""
 

@@ -33,7 +33,7 @@ def test_the_page_works_and_a_database_and_plain_python_predict_the_same(
         assert cli.main(shlex.split(command)) == 0, command
         printed[command] = capsys.readouterr().out
     assert "hour x day" in printed["explain model --top 5"]  # the rush of working days
-    assert (tmp_path / "model/report/importance.png").exists()
+    assert (tmp_path / "model/report/functions.html").exists()
     run(notebook, {})
     assert "hour x day" in capsys.readouterr().out
     table, document = pd.read_csv("rides.csv"), json.loads((tmp_path / "rides.json").read_text())

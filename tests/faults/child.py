@@ -45,7 +45,7 @@ def prepare() -> None:
     import fewpass.flows.interrupts
     import fewpass.flows.settings
     import fewpass.pipeline.api
-    import fewpass.pipeline.reporting.pictures  # noqa: F401
+    import fewpass.pipeline.reporting.page  # noqa: F401
     from fewpass.pipeline.budget import Budget, MemoryShare
 
     for name, part in {"run": "1/10000", "retained": "0"}.items():

@@ -1,6 +1,5 @@
 """What is installed without extras: the whole way from a terminal, and advice where more is asked."""
 
-import json
 import os
 from pathlib import Path
 
@@ -44,10 +43,6 @@ def test_every_step_from_a_table_to_a_page(tmp_path):
     write_visits(tmp_path / "visits.csv", 4000, 0)
     steps = [[AHEAD]]
     steps += [["fewpass", *line.split(), "--json"] for line in COMMANDS.splitlines()]
-    pictures = [
-        ["fewpass", "report", "model"],
-        ["fewpass", "evaluate", "model", "visits-test", "--reliability"],
-    ]
     estimators = [[f"from fewpass import {name}"] for name in ("LinearClassifier", "from_run")]
     (tmp_path / "lake/_delta_log").mkdir(parents=True)
     (tmp_path / "berg/metadata").mkdir(parents=True)
@@ -59,17 +54,12 @@ def test_every_step_from_a_table_to_a_page(tmp_path):
         "mlflow": "export model model.mlflow",
     }  # fmt: skip
     lacking = [["fewpass", *line.split()] for line in extras.values()]
-    said = base([*steps, *pictures, *estimators, *lacking], tmp_path)
+    said = base([*steps, *estimators, *lacking], tmp_path)
     for step, done in zip(steps, said, strict=False):
         assert done.status == 0, (step, done.err)
-    assert json.loads(done.out)["image"] is None
     assert (tmp_path / "model/report/report.html").exists()
-    assert not (tmp_path / "model/report/loss.png").exists()
     asked = said[len(steps) : -len(extras)]
     for extra, refused in zip(extras, said[-len(extras) :], strict=True):
         assert refused.status == 2, refused.err
         assert f"fewpass[{extra}]" in refused.err
-    for without_pictures in asked[:2]:
-        assert without_pictures.status == 0, without_pictures.err
-        assert "pip install 'fewpass[plots]'" in without_pictures.err
-    assert all("pip install 'fewpass[scikit-learn]'" in refused.err for refused in asked[2:])
+    assert all("pip install 'fewpass[scikit-learn]'" in refused.err for refused in asked)

@@ -311,10 +311,8 @@ def test_words_for_people(work, fewpass):
     assert (status, out, err) == (0, "", "")
 
 
-def test_report_draws_the_curve(work, as_json):
-    told = as_json("report", work / "run")
-    assert told["finished"]
-    assert Path(told["image"]).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+def test_report_tells_of_a_run(work, as_json):
+    assert as_json("report", work / "run")["finished"]
 
 
 def test_inspect_tells_what_lies_there(work, as_json, fewpass):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.reporting.model_card import model_card
-from fewpass.pipeline.reporting.report import draw_report
+from fewpass.pipeline.reporting.report import read_report
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -64,7 +64,7 @@ def test_every_surface_says_it(fewpass, datasets, tmp_path, asked, name, converg
     assert {k: told[k] for k in ("tol", "relative_gap", "converged")} == {
         k: result[k] for k in ("tol", "relative_gap", "converged")
     }
-    report = draw_report(RunFolder(str(run)))
+    report = read_report(RunFolder(str(run))).report
     assert (report.converged, report.relative_gap) == (converged, result["relative_gap"])
     card = model_card(RunFolder(str(run)))
     if converged is None:

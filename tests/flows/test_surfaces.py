@@ -47,7 +47,7 @@ SHOWN = {"config", "debug", "dry_run", "json", "log_format", "quiet", "verbose",
 OF_COMMANDS = {
     "train": {"require_tol", "keep", "plan"},
     "explain": {
-        "by_column", "csv", "function", "held_out", "names", "pictures", "weights",
+        "by_column", "csv", "function", "held_out", "names", "html", "weights",
     },
     "evaluate": {"html", "importance", "overwrite", "reliability", "threads"},
 }  # fmt: skip

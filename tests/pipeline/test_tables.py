@@ -101,21 +101,6 @@ def test_python_predicts_frames_as_the_command_predicts_files(work, tmp_path):
     np.testing.assert_allclose(model.decision_function(rows), expected.score, atol=1e-5)
 
 
-def test_any_threads_and_memory_make_the_same_data_set(work, tmp_path):
-    folder, _ = work
-    found = []
-    for threads, memory in ((1, 256_000_000), (3, 1 << 30)):
-        plan = IngestPlan(
-            sources=(str(folder / "train.csv"),),
-            dataset=str(tmp_path / str(threads)),
-            options={"label": "bought"},
-            threads=threads,
-            memory=memory,
-        )
-        found.append(ingest(plan).fingerprint)
-    assert found[0] == found[1]
-
-
 def test_the_recipe_is_part_of_the_data_set(work, tmp_path):
     folder, _ = work
     data = Dataset.open(str(folder / "data"))

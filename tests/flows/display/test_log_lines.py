@@ -15,7 +15,7 @@ from fewpass.flows.display.ingest_display import IngestLines
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import LEARNING, PROVING, aligned, fitting
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.reporting.page.learning import losses
+from fewpass.pipeline.reporting.learning import losses
 from fewpass.pipeline.runs.timeline_points import Point
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
@@ -111,7 +111,7 @@ def test_a_method_of_reductions_tells_no_rows(dataset, fewpass, tmp_path):
     assert "The training is finished" in err
     status, out, _ = fewpass("report", run)
     assert " 0 rows" not in out
-    assert "resumed             0" in out
+    assert re.search(r"resumed +0 *$", out, re.MULTILINE)
 
 
 def test_reductions_are_told_by_what_they_prove_and_end_with_nothing_left(
@@ -131,8 +131,6 @@ def test_reductions_are_told_by_what_they_prove_and_end_with_nothing_left(
 def test_a_dot_is_no_picture(dataset, as_json, fewpass, tmp_path):
     run = tmp_path / "newton"
     as_json("train", dataset, run, "--solver", "newton", "--passes", 1, *NO_DASK)
-    told = as_json("report", run)
-    assert (told["convergence"], told["validation"]) == (None, None)
     assert "objective" in fewpass("report", run, "--html")[1]
     page = (run / "report/report.html").read_text()
     assert "Computed once, at the end." in page

@@ -9,16 +9,11 @@ from rich.live import Live
 from rich.table import Table
 
 from fewpass.flows.cli import main
-from fewpass.flows.display.console import (
-    MOST_COLUMNS,
-    Screen,
-    as_fixed,
-    columns_table,
-    decimals_of,
-)
+from fewpass.flows.display.console import MOST_COLUMNS, Screen, columns_table
 from fewpass.flows.display.printing import log_printable, printable, printable_errors
 from fewpass.flows.refusals import sentence
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sizes import as_fixed, decimals_of
 
 RED, TITLE = "\x1b[31m", "\x1b]0;gone\x07"
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -139,7 +139,7 @@ def test_every_command_runs(flow_runner, tmp_path):
         process, seen = finished(environment | more, tmp_path)
     assert process.returncode == 0, (tmp_path / "out").read_text()[-3000:]
     require_for_this_machine(seen, [ports[port] for port in (4200, 8786, 8787)])
-    for made in ("data/manifest.json", "first/run.json", "second/report/loss.png", "scores.csv",
+    for made in ("data/manifest.json", "first/run.json", "second/report/model-card.md", "scores.csv",
                  "live/events/000001.json", "scores.parquet", "third/run.json"):  # fmt: skip
         assert (store / made).exists(), made
     hosts = set((tmp_path / "lookups").read_text().splitlines())

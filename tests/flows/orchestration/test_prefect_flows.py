@@ -20,9 +20,13 @@ import pytest
 from fewpass.flows.orchestration.command import run_app, run_flow
 from fewpass.flows.orchestration.server import run_for_make
 from fewpass.pipeline.clicks import write_clicks
+from fewpass.pipeline.drawing.charts import picture
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_state import published, run_of
+from fewpass.pipeline.reporting.learning import loss_chart
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.timeline import Timeline
 from testing.datasets import make
 from testing.object_store import object_store
 from testing.prefect_server import (
@@ -124,8 +128,10 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert shown["progress"]["data"] == 100.0
     objectives = [row["objective"] for row in json.loads(shown["convergence"]["data"])]
     assert f"{trained['objective']:.6g}" in objectives
-    image = base64.b64decode(shown["loss"]["data"].partition(",")[2])
-    assert image == (Path(trained["run"]) / "report/loss.png").read_bytes()
+    kind, _, image = shown["loss"]["data"].partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    losses = Timeline.of(RunFolder(trained["run"])).losses
+    assert base64.b64decode(image).decode() == picture(loss_chart(losses))
     card = shown["card"]["data"]
     assert trained["weights_sha256"] in card
     assert f"at most {trained['certificate']:.3g} above the optimum" in card
@@ -171,7 +177,7 @@ def test_folds_of_several_lam(prefect_server, flow_runner, tmp_path):
     (flow_run,) = prefect_server.ask("flow_runs/filter", newest)
     shown = prefect_server.artifacts(flow_run)
     (table,) = (a["data"] for key, a in shown.items() if key.endswith("-folds"))
-    assert [row["fold"] for row in json.loads(table)] == [*"012012", "mean", "mean"]
+    assert [row["fold"] for row in json.loads(table)] == 2 * [*"012", "mean", "standard error"]
 
 
 def test_a_method_of_reductions_alone_shows_how_it_converged(prefect_server, flow_runner, tmp_path):
@@ -475,33 +481,14 @@ def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
     assert str(victim) in err
 
 
-NIGHTLY, CONDITION = "deployment run train/nightly -p", "-p dataset=d -p where=id in 8000,8001"
 QUOTED = "in\" stands alone. A parameter with blanks goes in quotes: -p 'where=id in 8000,8001'.\n"
 
 
-@pytest.mark.parametrize(
-    ("line", "status", "said"),
-    [
-        (f"{NIGHTLY} lamb=1", 2, "Did you mean lam"),
-        (f"{NIGHTLY} passes=3", 1, "No Prefect server answers at http"),
-        (f"run forget {CONDITION}", 2, f'prefect run: "{QUOTED}'),
-        (f"deployment run forget/forget-rows {CONDITION}", 2, f'prefect deployment run: "{QUOTED}'),
-    ],
-)
-def test_words_are_refused_without_a_server(line, status, said, monkeypatch, capsys):
-    """What is wrong is refused before anybody is asked; for the rest a dead server is named."""
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
-    from fewpass.flows.orchestration.deployment_words import is_deployment_run, rewrite_command_line
-
-    words = line.split()
-    monkeypatch.setattr(sys, "argv", ["prefect", *words])
-    nowhere = {PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api"}
-    with temporary_settings(nowhere), pytest.raises(SystemExit) as ended:
-        rewrite_command_line() if is_deployment_run(words) else run_app(words[1:])
+def test_words_that_stand_alone_are_refused(capsys):
+    with pytest.raises(SystemExit) as ended:
+        run_app(["forget", "-p", "dataset=d", "-p", "where=id", "in", "8000,8001"])
     printed = capsys.readouterr()
-    assert (ended.value.code, printed.out) == (status, "")
-    assert said in printed.err
+    assert (ended.value.code, printed.out, printed.err) == (2, "", f'prefect run: "{QUOTED}')
 
 
 def test_a_server_that_does_not_answer_is_named(capsys, monkeypatch):

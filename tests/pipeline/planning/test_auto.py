@@ -13,7 +13,7 @@ from fewpass.pipeline.planning.auto import choose
 from fewpass.pipeline.planning.falling_back import far_behind
 from fewpass.pipeline.planning.method_choice import MethodChoice, MethodRequest
 from fewpass.pipeline.planning.rate import Mark, left_passes, noted, rate
-from fewpass.pipeline.reporting.report import draw_report
+from fewpass.pipeline.reporting.report import read_report
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Cursor, read_attributes
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -305,7 +305,7 @@ def test_it_falls_back_and_says_so(tmp_path, uneven):
     single = TrainingPlan(dataset=uneven.folder.url, lam="1/n", tol=1e-6, solver={"kind": "s2gd+"})
     assert run.result.passes < trained(single, tmp_path / "alone")[0].result.passes
     assert run.result.certificate <= 1e-6
-    report = draw_report(run.run)
+    report = read_report(run.run).report
     assert report.solver == "s2gd+, then psdca"
     assert "s2gd+, usually about" in report.chosen
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.reporting.report import draw_report
+from fewpass.pipeline.reporting.report import read_report
 from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -21,7 +21,7 @@ def test_a_run_and_its_report_say_which_learner_won(tmp_path, classes):
     (told,) = [event.facts.models for event in events if event.kind == "learners"]
     assert len(told) == (1 if classes == 2 else classes)
     run = RunFolder(str(tmp_path / "run"))
-    assert draw_report(run).learners == told
+    assert read_report(run).report.learners == told
     kept = run.snapshots.load(load_model(run).snapshot).attributes["streams"][0]
     for model, own in zip(told, kept.get("models", [kept]), strict=True):
         assert model["objective"] == own["lead.objective"]
@@ -35,7 +35,7 @@ def test_averaged_sgd_alone_has_no_learners(tmp_path):
     plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", solver={"kind": "asgd"})
     events = list(TrainingRun.start(plan, str(tmp_path / "run"), InProcess()))
     assert not [event for event in events if event.kind == "learners"]
-    assert draw_report(RunFolder(str(tmp_path / "run"))).learners == []
+    assert read_report(RunFolder(str(tmp_path / "run"))).report.learners == []
 
 
 def test_of_many_models_learners_are_counted():

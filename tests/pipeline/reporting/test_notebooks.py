@@ -8,6 +8,7 @@ import pytest
 
 from fewpass import LinearClassifier, train
 from fewpass.pipeline.reporting import notebooks
+from fewpass.pipeline.sizes import as_fixed
 from testing.datasets import make
 from testing.html_pages import Page
 
@@ -19,7 +20,8 @@ def test_a_result_is_a_table_with_the_loss_curve(tmp_path):
     assert found.images == 1
     assert f"{tmp_path}/a <run>" in found.text  # escaped, so it is text again
     assert "onepass, loss logistic" in found.text
-    assert all(f"{one['loss']:.6g}" in found.text for one in result.candidates)
+    for one in result.candidates:
+        assert f"{one['lam']:.6g}" in found.text and as_fixed(one["loss"], 6) in found.text
 
 
 def test_a_run_that_is_gone_still_has_a_table(tmp_path):

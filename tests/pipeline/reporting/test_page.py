@@ -1,14 +1,15 @@
 """The page of a run: its curves are scikit-learn's, and it needs and runs nothing from elsewhere."""
 
 import re
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score, roc_curve
 
 from fewpass.flows import cli
-from fewpass.pipeline.drawing.charts import Curve, chart, decades, steps
-from fewpass.pipeline.reporting.page.quality import curves
+from fewpass.pipeline.drawing.charts import Curve, chart, decades, image_address, picture, steps
+from fewpass.pipeline.reporting.quality import curves
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluation import HISTOGRAM_BITS, score_bins
@@ -45,6 +46,9 @@ def test_a_chart_leaves_out_what_an_axis_cannot_show():
     assert len(re.search(r'polyline [^>]*points="([^"]*)"', drawn)[1].split()) == 2
     assert "a&lt;b" in drawn
     assert chart([Curve("", [(1.0, 0.0)])], "x", "y", y="log") == ""
+    assert image_address(chart([Curve("", [(1.0, 2.0)])], "x", "y")) is None
+    alone = ET.fromstring(picture(drawn))  # XML, with its style and its legend
+    assert "--c1:" in alone.find("{*}style").text and "a<b" in "".join(alone.itertext())
 
 
 def trained(tmp_path, monkeypatch, label):

@@ -135,9 +135,9 @@ def test_the_command_lists_shapes_and_writes_them_as_json(work, capsys):
     names = [one["name"] for one in facts["columns"]]
     assert {"x", "z", "town", "day days", "day month"} <= set(names) and not facts["rest"]
     for one in facts["columns"]:
-        assert len(one["values"]) == len(one["rows"]) == len(one["knots"]) + 1
+        assert len(one["contributions"]) == len(one["rows"]) == len(one["points"])
     pair = next(one for one in facts["pairs"] if one["name"] == "z x town")
-    assert len(pair["values"]) == len(pair["grid_a"]) + 1 and "<north>" in pair["grid_b"]
+    assert len(pair["contributions"]) == len(pair["points_a"]) and "<north>" in pair["points_b"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_levels_that_are_numbers_or_days_come_in_their_order(wanted, tmp_path, c
     assert main(["explain", run, "--json", "-q"]) == 0
     facts = json.loads(capsys.readouterr().out)["additive"]
     (own,) = (one for one in facts["columns"] if one["name"] == "stars")
-    assert own["knots"][:5] == facts["pairs"][0]["grid_b"][:5] == wanted
+    assert own["points"][:5] == facts["pairs"][0]["points_b"][:5] == wanted
     for words in (["--function", "stars"], ["--function", "z:stars"]):
         assert main(["explain", run, *words]) == 0
         found = re.findall(rf"(?<=\s)(?:{named})(?=\s)", capsys.readouterr().out)
@@ -179,7 +179,7 @@ def test_functions_of_all_classes_stand_next_to_each_other(work, capsys):
         printed = capsys.readouterr().out
         assert all(one["class"] in printed for one in every)
         if words == ["--function", "x"]:
-            at_first = [one["additive"]["columns"][0]["values"][0] for one in every]
+            at_first = [one["additive"]["columns"][0]["contributions"][0] for one in every]
             assert all(f"{value:+.6g}" in printed for value in at_first)
 
 
@@ -193,11 +193,9 @@ def test_python_has_what_the_command_writes(name, work, capsys):
         found = fewpass.explain(model, class_label=label)
         assert json.loads(json.dumps(found.data())) == written
     assert [one.name for one in found.columns] == [one["name"] for one in written["columns"]]
-    for own, facts in zip(found.columns, written["columns"], strict=True):
-        assert own.contributions.tolist() == facts["values"] and own.rows.tolist() == facts["rows"]
-        assert own.points[-1] is None and len(own.points) == len(own.rows)
+    assert all(one.points[-1] is None for one in found.columns)
     days = next(one for one in written["columns"] if one["name"] == "day days")
-    assert found["day days"].points[0] == np.datetime64(days["days_since"])
+    assert found["day days"].points[0] == np.datetime64(days["points"][0])
     pair = found["town", "z"]
     assert pair is found["z x town"] and pair.contributions.shape == (
         len(pair.points_a), len(pair.points_b)
@@ -258,12 +256,13 @@ def test_a_linear_model_has_no_shapes(work, tmp_path, capsys):
     assert "has no curves" in capsys.readouterr().err
 
 
-def test_pictures_page_and_card_show_them(work, capsys):
+def test_pages_and_card_show_them(work, capsys):
     run = str(work / "run")
-    assert main(["explain", run, "--pictures", "--json", "-q"]) == 0
-    pictures = json.loads(capsys.readouterr().out)["pictures"]
-    assert len(pictures) > 5
-    assert all(Path(path).read_bytes()[:4] == b"\x89PNG" for path in pictures)
+    assert main(["explain", run, "--html", "--json", "-q"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    page = Path(told["page"]).read_text()
+    assert all(f"<h3>{one['name']}</h3>" in page for one in told["additive"]["pairs"])
+    assert "&lt;north&gt;" in page and "<north>" not in page
     assert main(["report", run, "--html", "-q"]) == 0
     page = (work / "run/report/report.html").read_text()
     assert "Importance" in page and "z x town" in page

@@ -198,7 +198,9 @@ def test_the_command_draws_the_diagram(calibrated, as_json, fewpass):
     there = reliability(model, sets["others"], InProcess())
     assert told["reliability"]["brier"] == there.brier
     assert len(told["reliability"]["bins"]) == len(there.bins)
-    assert model.run.folder.read("report/reliability.png")[:4] == b"\x89PNG"
+    page = model.run.folder.read("report/reliability.html").decode()
+    assert told["reliability"]["page"] == model.run.folder.address("report/reliability.html")
+    assert page.count("<svg") == 1 and f"Brier score {there.brier:.4f}" in page
     status, out, _ = fewpass("evaluate", model.run.url, others, "--reliability")
     assert status == 0
     assert "calibration error" in out

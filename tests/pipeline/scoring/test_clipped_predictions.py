@@ -57,16 +57,6 @@ def test_every_way_to_predict_clips_alike(work):
     assert evaluate(work / "run", work / "wide").r2 == pytest.approx(figures.r2, abs=1e-9)
 
 
-def test_onnx_clips(work):
-    onnx = pytest.importorskip("onnx.reference")
-    made = from_run(work / "run")
-    made.save_model(work / "model.onnx", overwrite=True)
-    X = wide().drop(columns="y")
-    (found,) = onnx.ReferenceEvaluator(str(work / "model.onnx")).run(None, {"X": X.to_numpy()})
-    np.testing.assert_allclose(found[:, 0], made.predict(X), atol=1e-12)
-    assert (found.min(), found.max()) == (0.0, 6.0)
-
-
 def test_a_training_may_ask_for_none(work):
     train(work / "data", work / "plain", tol=1e-8, clip=False)
     free = predicted(work / "run", work / "free.parquet", clip=False)

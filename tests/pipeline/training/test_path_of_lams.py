@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.reporting.page.page import path_of_lams
+from fewpass.pipeline.reporting.page import path_of_lams
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -65,17 +65,6 @@ def table(n=1200, seed=0):
     })  # fmt: skip
 
 
-#: Cells as people write them, and what they are; None: no number, though there are digits.
-ODD_NUMBERS = {
-    "preis": {
-        "1,5e3": "1500", "2E2 €": "200", "SEK 7,5": "7,5", "12.5": None, "12 kg": None, "ca. 5": None,
-    },
-    "price": {
-        "1.5e3": None, "2E2": None, "CHF 7.5": "7.5", "(12)": "-12", "1,5": None, "5 pcs": None,
-    },
-}  # fmt: skip
-
-
 #: Dates as people and programs write them.
 DATES = {
     "long": "%d %B %Y", "english": "%A, %B %d, %Y", "mail": "%a, %d %b %Y %H:%M:%S GMT",
@@ -91,39 +80,6 @@ def dates_as_written(n=300):
     hours = np.random.default_rng(4).integers(0, 24 * 700, n)
     moments = [dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=int(k)) for k in hours]
     return pa.table({name: [m.strftime(how) for m in moments] for name, how in DATES.items()})
-
-
-#: Dates of ISO 8601 that others read otherwise, and what they are; None: a day that is none.
-ODD_DATES = {
-    "2026-3-1": "2026-03-01 00:00:00", "2026-03-1 5:07:00": "2026-03-01 05:07:00",
-    " 2026-03-01 ": "2026-03-01 00:00:00", "2026-3-10T05:00Z": "2026-03-10 05:00:00",
-    "2026-03-01 24:00:00": None, "2026-02-30": None, "2026-03-01 05:60:00": None,
-    "1969-12-31 23:59:59.5": "1969-12-31 23:59:59", "1957-10-4 19:28:34.75": "1957-10-04 19:28:34",
-}  # fmt: skip
-
-
-def odd_dates():
-    """Return a recipe of dates and their times, rows of odd ones, and the same as they are meant."""
-    when = dates_as_written().column("utc").to_pylist()
-    usual = [dt.datetime.strptime(one, DATES["utc"]).isoformat(" ") for one in when]  # noqa: DTZ007
-    rows = [
-        pa.table({"when": pa.array(c, pa.string())}) for c in (usual, ODD_DATES, ODD_DATES.values())
-    ]
-    return recipe_of(rows[0]), *rows[1:]
-
-
-def odd_numbers(rows):
-    """Rows with cells that are hard to read, and the same with what these are."""
-    texts = {n: pa.array(list(odd), pa.string()) for n, odd in ODD_NUMBERS.items()}
-    meant = {n: pa.array(list(odd.values()), pa.string()) for n, odd in ODD_NUMBERS.items()}
-    first = rows.slice(0, len(texts["preis"]))
-    return tuple(_with(first, columns) for columns in (texts, meant))
-
-
-def _with(rows, columns):
-    for name, cells in columns.items():
-        rows = rows.set_column(rows.column_names.index(name), name, cells)
-    return rows
 
 
 def flags_and_codes(spelling):

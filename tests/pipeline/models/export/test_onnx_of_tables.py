@@ -1,7 +1,6 @@
 """Models of tables as ONNX: the whole recipe inside, the same numbers as the recipe itself."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from onnxruntime import InferenceSession
 from sklearn.compose import make_column_transformer
@@ -13,70 +12,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.export_formats import as_onnx, export
 from tests.pipeline.models.export.exported_rows import (
     LISTS,
-    MODELS,
-    expected_of,
-    feeds_of,
     model_of,
     recipe_of,
     table,
-    with_curves,
 )
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return table().drop_columns([*LISTS])
-
-
-@pytest.fixture(scope="module")
-def recipe(rows):
-    return with_curves(recipe_of(rows))
-
-
-def answers(model, rows):
-    session = InferenceSession(as_onnx(model))
-    feeds = feeds_of(model.recipe, rows)
-    assert {one.name for one in session.get_inputs()} == set(feeds)
-    names = [output.name for output in session.get_outputs()]
-    got = dict(zip(names, session.run(None, feeds), strict=True))
-    return {"prediction": got["variable"][:, 0]} if "variable" in got else got
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_every_kind_of_column_and_of_model(rows, recipe, name):
-    assert {type(one).__name__ for one in recipe.columns} == {
-        "Number", "Bins", "Category", "Hashed", "Text", "Date", "EmbeddingColumn",
-    }  # fmt: skip
-    model = model_of(recipe, name)
-    got, wanted = answers(model, rows), expected_of(model, rows)
-    assert set(got) == set(wanted)
-    for key, values in wanted.items():
-        if key == "label":
-            assert [str(a) for a in got[key]] == [
-                str(int(a) if isinstance(a, np.bool_) else a) for a in values
-            ]
-        else:
-            np.testing.assert_allclose(got[key], values, rtol=1e-10, atol=1e-10)
-
-
-def test_rows_that_the_sample_does_not_have(rows, recipe):
-    """Nothing at all, unseen words, far numbers, days before and after, and no word in any text."""
-    model = model_of(recipe, "numbers")._replace(bounds=None)
-    empty = pa.table({f.name: pa.nulls(1, f.type) for f in rows.schema}, schema=rows.schema)
-    odd = {
-        "age": -5, "paid": 1e30, "rooms": 1e9, "city": "Zürich", "user": "nobody", "shop": "",
-        "day": "1931-02-28", "us": "12/31/2099", "at": "2030-01-01 23:59:59", "review": "?!",
-        "ts": -1, "title": "a",
-    }  # fmt: skip
-    strange = pa.concat_tables(
-        [
-            empty,
-            pa.Table.from_pylist([rows.slice(0, 1).to_pylist()[0] | odd], schema=rows.schema),
-        ]
-    )
-    for some in (empty, strange, strange.slice(1)):
-        got, wanted = answers(model, some)["prediction"], expected_of(model, some)["prediction"]
-        np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("column", LISTS)

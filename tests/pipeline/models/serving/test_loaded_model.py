@@ -11,7 +11,6 @@ import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.serving.loaded_model import LoadedModel
 from tests.pipeline.models.export.exported_rows import (
-    MODELS,
     expected_of,
     model_of,
     recipe_of,
@@ -30,34 +29,6 @@ def recipe(rows):
     return with_curves(recipe_of(rows))
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_one_row_many_rows_and_the_recipe_say_the_same(rows, recipe, name):
-    model = model_of(recipe, name)
-    loaded, wanted, dicts = (
-        LoadedModel(model, "run", "1"),
-        expected_of(model, rows),
-        rows.to_pylist(),
-    )
-    one = [loaded.predict_one(row) for row in dicts]
-    if "prediction" in wanted:
-        values = np.array([answer["prediction"] for answer in one])
-        for found in (values, loaded.predict(rows), loaded.predict(dicts)):
-            np.testing.assert_allclose(found, wanted["prediction"], rtol=1e-10, atol=1e-10)
-        return
-    assert [answer["label"] for answer in one] == wanted["label"].tolist()
-    assert loaded.predict(rows).tolist() == wanted["label"].tolist()
-    assert loaded.predict(dicts).tolist() == wanted["label"].tolist()
-    np.testing.assert_allclose(loaded.decision_function(rows), wanted["scores"], atol=1e-10)
-    assert list(loaded.classes) == model.classes.tolist()
-    if "probabilities" not in wanted:
-        with pytest.raises(BadInput, match="has no probabilities"):
-            loaded.predict_proba(rows)
-        return
-    each = [[answer["probabilities"][label] for label in loaded.classes] for answer in one]
-    for found in (np.array(each), loaded.predict_proba(rows)):
-        np.testing.assert_allclose(found, wanted["probabilities"], atol=1e-10)
-
-
 def test_frames_of_pandas_and_polars(rows, recipe):
     simple = rows.drop_columns(["embedding", "tags", "map"])
     model = model_of(recipe_of(simple), "two classes")
@@ -65,6 +36,13 @@ def test_frames_of_pandas_and_polars(rows, recipe):
     wanted = expected_of(model, simple)["probabilities"]
     for frame in (simple.to_pandas(), pl.from_arrow(simple)):
         np.testing.assert_allclose(loaded.predict_proba(frame), wanted, atol=1e-10)
+
+
+def test_classes_are_told_and_probabilities_only_where_there_are_some(rows, recipe):
+    loaded = LoadedModel(model_of(recipe, "two classes, no probabilities"), "run", "1")
+    assert list(loaded.classes) == [0, 1]
+    with pytest.raises(BadInput, match="has no probabilities"):
+        loaded.predict_proba(rows)
 
 
 def test_what_a_row_must_be(rows, recipe):

@@ -7,8 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, random_array, save_npz
 
 from fewpass.pipeline.errors import BadInput
@@ -218,23 +216,6 @@ def test_csv_without_targets_for_predictions(tmp_path):
     assert partly.X.tolist() == [[1], [2], [3]]
     assert np.isnan(partly.target).tolist() == [False, True, False]
     assert parsed[0].labels == ("no", "yes")
-
-
-@given(
-    rows=st.lists(
-        st.tuples(st.floats(-1e70, 1e70), st.sampled_from(["x", "y,z", 'q"'])),
-        min_size=1,
-        max_size=20,
-    ),
-    piece_bytes=st.integers(1, 200),
-)
-def test_any_piece_size_gives_the_same_csv_rows(tmp_path_factory, rows, piece_bytes):
-    quote = '"'
-    lines = [f'{value!r},"{word.replace(quote, quote * 2)}"' for value, word in rows]
-    path = write(tmp_path_factory.mktemp("pieces"), "\n".join(["a,y", *lines]))
-    table, parsed = read([path], piece_bytes, dtype="float64")
-    assert table.X[:, 0].tolist() == [value for value, _ in rows]
-    assert labels(parsed) == [word for _, word in rows]
 
 
 # --- Parquet -----------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ from sklearn.utils import murmurhash3_32
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS
+from fewpass.pipeline.settings.formats import TABLES as TABLES_OF_FILES
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.ingest import mapping, phases
@@ -249,6 +251,11 @@ NUMBERS = [
         ("sparse npz", ".npz", write_sparse_npz, {}, None),
     )
 ]  # fmt: skip
+
+
+def test_every_format_is_here():
+    endings = {form.ending for form in (*WORDS, *NUMBERS)}
+    assert {EXTENSIONS[ending] for ending in endings} == {*FORMATS, *TABLES_OF_FILES}
 
 
 def formats(*asked):

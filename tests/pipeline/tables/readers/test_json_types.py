@@ -61,16 +61,6 @@ def test_a_member_of_another_type_is_told_by_line(
     assert (len(X), len(y), skipped) == (79, 79, 1)
 
 
-@pytest.mark.parametrize("first_bytes", [1 << 20, 300])
-def test_a_line_that_is_no_json_is_told(tmp_path, monkeypatch, first_bytes):
-    monkeypatch.setattr(json_rows, "HEAD_BYTES", first_bytes)
-    path = written(tmp_path, [*rows(), '{"a": 1', *rows()])
-    with pytest.raises(BadInput, match=r"line 41: the line is not JSON"):
-        read(source_of(path), 500)
-    X, _, skipped = read(source_of(path, on_bad_row="skip"), 500)
-    assert (len(X), skipped) == (80, 1)
-
-
 @given(
     bad=st.sets(st.integers(10, 79), max_size=30), blank=st.sets(st.integers(10, 79), max_size=5),
     cut=st.integers(200, 3000),

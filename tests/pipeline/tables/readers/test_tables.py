@@ -205,25 +205,6 @@ def test_a_bad_cell_is_told_by_its_row(tmp_path):
     assert (len(X), len(y), skipped) == (89, 89, 1)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("a,1", r"row 4: the row has 2 cells, 3 were expected: 'a,1'"),
-        ("a,,yes", None),
-        ("a,1,", r"row 4: the target in column 'y' is missing"),
-        ('"a,1,yes', r"row 4: a quoted cell does not end"),
-    ],
-)
-def test_a_bad_line_is_told(tmp_path, line, message):
-    path = tmp_path / "rows.csv"
-    path.write_text("word,x,y\nb,2,no\nc,3,yes\n" + line + "\nd,5,no\n")
-    if message is None:
-        assert len(read(source_of(path))[0]) == 4
-        return
-    with pytest.raises(BadInput, match=message):
-        read(source_of(path))
-
-
 def test_columns_are_found_by_name(tmp_path):
     frame = table()
     frame.to_csv(tmp_path / "rows.csv", index=False)

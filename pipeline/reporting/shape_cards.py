@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fewpass.pipeline.drawing.charts import Curve, Kind, chart
-from fewpass.pipeline.drawing.pieces import Bar, bars, card, fold, section, signed_heat, table
+from fewpass.pipeline.drawing.pieces import (
+    Bar,
+    bars,
+    card,
+    document,
+    fold,
+    heat,
+    section,
+    table,
+)
+from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.explaining.function_figures import (
     ShapeImportance,
     importances,
@@ -13,7 +25,12 @@ from fewpass.pipeline.explaining.function_figures import (
     places_of,
 )
 from fewpass.pipeline.reporting.largest_weights import classes_of
-from fewpass.pipeline.reporting.model_shapes import form_in_words, is_additive, model_shapes
+from fewpass.pipeline.reporting.model_shapes import (
+    ClassShapes,
+    form_in_words,
+    is_additive,
+    model_shapes,
+)
 from fewpass.pipeline.reporting.shown_shapes import (
     FEW_ROWS,
     cell_words,
@@ -41,6 +58,20 @@ MOST_BARS, MOST_SHAPES, MOST_LEVELS, MOST_CELLS = 20, 10, 30, 14
 MOST_OTHERS, SHAPES_OF_OTHERS = 8, 6
 #: Characters of a line of a map that fit into half the page.
 NARROW = 66
+FUNCTIONS = "report/functions.html"
+
+
+def write_functions(model: Model, each: Sequence[ClassShapes], names: Sequence[str]) -> str:
+    """Draw functions and importances on a page in the run's folder; return its address."""
+    rows = importances_of_all([one.shapes for one in each])[:MOST_BARS]
+    title = as_html(f"{model.run.folder.name}: what moves scores")
+    drawn = [section("Importance", _importances(rows, len(each) if len(each) > 1 else 0))]
+    for one in each:
+        by_name = {title_of(function): function for function in one.shapes.functions}
+        whose = "Functions" if one.label is None else f"Functions of {one.label}"
+        drawn.append(section(whose, *(_card(by_name[name]) for name in names)))
+    model.run.folder.write(FUNCTIONS, document(title, [f"<h1>{title}</h1>", *drawn]).encode())
+    return str(model.run.folder.address(FUNCTIONS))
 
 
 def shape_cards(model: Model) -> str:
@@ -120,7 +151,7 @@ def _card(function: Function) -> str:
     if isinstance(function, Surface):
         return _map_card(title, function)
     if isinstance(function, ColumnCurve):
-        return card(title, _curve(function), _missing(function))
+        return card(title, curve(function), _missing(function))
     left = left_out(function, MOST_LEVELS)
     note = (
         f"Rows of the sample behind the names.{f' {left:,} rarer ones are not shown.' * (left > 0)}"
@@ -128,7 +159,7 @@ def _card(function: Function) -> str:
     return card(title, _levels(function), note)
 
 
-def _curve(function: ColumnCurve) -> str:
+def curve(function: ColumnCurve) -> str:
     """Draw a curve over the rows of the sample, dashed where there are none, and missing cells."""
     values = function.values[:-1].tolist()
     points = [*zip(places_of(function).tolist(), values, strict=True)]
@@ -183,7 +214,9 @@ def _map_card(title: str, surface: Surface) -> str:
     shown = shown_map(surface, MOST_CELLS)
     down, across = shown.titles
     words = cell_words(shown.values)
-    drawn = signed_heat(shown.down, shown.across, shown.values.tolist(), shown.thin, words)
+    most = float(np.abs(shown.values).max(initial=0.0)) or 1.0
+    shares = (shown.values / most).tolist()
+    drawn = heat(shown.down, shown.across, shares, words, thin=shown.thin)
     names = max(map(len, shown.down), default=0)
     line = sum(2 + max(map(len, column)) for column in zip(shown.across, *words, strict=True))
     note = (

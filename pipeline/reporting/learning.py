@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fewpass.pipeline.drawing.charts import WINDOW, Curve, Kind, chart, smoothed
-from fewpass.pipeline.drawing.pieces import card, section, table
+from fewpass.pipeline.drawing.pieces import card, rows_of, section, table
+from fewpass.pipeline.reporting.figure_rows import lam_rows
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.runs.timeline_points import Point
+from fewpass.pipeline.runs.timeline_points import Certified, Point
 from fewpass.pipeline.sizes import counted, format_passes
 
 A_MOMENT_S = 0.05  # compiling that is worth a word
@@ -33,6 +36,12 @@ def losses(points: list[Point], n_rows: int) -> str:
         (one,) = points
         said = f"<p>Loss {one.average:.6g} over {counted(round(one.passes * n_rows), 'row')}.</p>"
         return card("Progressive loss", said, "Of rows before they were learnt from: logged once.")
+    note = f"Of rows before they were learnt from: {counted(len(points), 'point')}."
+    return card("Progressive loss", loss_chart(points), note)
+
+
+def loss_chart(points: list[Point]) -> str:
+    """Draw the progressive loss against passes."""
     each = [(p.passes, p.since_last) for p in points if p.since_last is not None]
     lines = [
         Curve("each section of rows", each, 1, "faint"),
@@ -40,9 +49,7 @@ def losses(points: list[Point], n_rows: int) -> str:
         Curve("mean since the start", [(p.passes, p.average or 0.0) for p in points], 2),
     ]
     across: Kind = "log" if _falls_early(each) else "linear"
-    drawn = chart(lines, "passes over the data", "loss", x=across)
-    note = f"Of rows before they were learnt from: {counted(len(points), 'point')}."
-    return card("Progressive loss", drawn, note)
+    return chart(lines, "passes over the data", "loss", x=across)
 
 
 def _falls_early(curve: list[tuple[float, float]]) -> bool:
@@ -63,6 +70,12 @@ def _certificates(timeline: Timeline, tol: float | None) -> str:
         (one,) = proven
         said = f"<p>Objective {one.objective:.6g}, at most {one.gap:.3g} above the optimum.</p>"
         return card("Certificate", said, "Computed once, at the end.")
+    note = "The optimum itself is not known; the certificate proves how far away it is at most."
+    return card("Certificate", certificate_chart(proven, tol), note)
+
+
+def certificate_chart(proven: Sequence[Certified], tol: float | None) -> str:
+    """Draw against passes how far above the optimum a run was at most, and the tolerance."""
     least = min(c.objective for c in proven)
     lines = [
         Curve("certified: at most", [(c.passes, c.gap) for c in proven], 1),
@@ -72,9 +85,7 @@ def _certificates(timeline: Timeline, tol: float | None) -> str:
     if goal is not None:
         ends = (proven[0].passes, proven[-1].passes)
         lines.append(Curve("tolerance", [(x, goal) for x in ends], 3, "dashed"))
-    drawn = chart(lines, "passes over the data", "above the optimum", y="log")
-    note = "The optimum itself is not known; the certificate proves how far away it is at most."
-    return card("Certificate", drawn, note)
+    return chart(lines, "passes over the data", "above the optimum", y="log")
 
 
 def _held_out(run: ReportedRun) -> str:
@@ -96,12 +107,8 @@ def lam_chosen(origin: LamOrigin | None) -> str:
     """Lay out what a lam that nobody gave was chosen from."""
     if origin is None:
         return ""
-    rows = [
-        (f"{each.lam:.4g}", f"{each.loss:.6g}", f"{each.standard_error or 0.0:.2g}")
-        for each in origin.candidates
-    ]
-    drawn = table(("lam", "held-out loss", "standard error of its distance"), rows)
-    return card("lam", drawn, f"{origin.sentence().replace('`', '')}.")
+    rows = lam_rows(origin.as_facts()["candidates"], "loss", None)
+    return card("lam", rows_of(rows), f"{origin.sentence().replace('`', '')}.")
 
 
 def time(report: RunReport) -> str:

@@ -6,10 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
-from fewpass.pipeline.drawing.pieces import card, facts, heat, last_part, section, table
+from fewpass.pipeline.drawing.pieces import (
+    card,
+    document,
+    facts,
+    heat,
+    last_part,
+    rows_of,
+    section,
+)
+from fewpass.pipeline.drawing.safe_text import as_html
+from fewpass.pipeline.reporting.figure_rows import class_rows, worst_classes
 from fewpass.pipeline.reporting.figures_in_words import shown_figures
-from fewpass.pipeline.reporting.page.quality import CELLS, Cells, Curves, Quality
-from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
+from fewpass.pipeline.reporting.quality import CELLS, Cells, Curves, Quality
+from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.reliability import Reliability
 
@@ -17,6 +27,7 @@ NARROW_CLASSES = 12  # whose table takes half a row
 FEW_CLASSES = 5  # whose table stands below the figures
 MOST_CLASSES = 20  # of which a table of all against all can be read
 UNIT = (0.0, 1.0)
+RELIABILITY = "report/reliability.html"
 
 
 def held_out(quality: Quality) -> str:
@@ -31,7 +42,12 @@ def held_out(quality: Quality) -> str:
         if quality.reliability
         else "",
         _confusion(quality.labels, quality.confusion) if len(quality.labels) > FEW_CLASSES else "",
-        _classes(figures.classes) if figures.classes else "",
+        card(
+            worst_classes(figures.classes, MOST_CLASSES),
+            rows_of(class_rows(figures.classes, MOST_CLASSES), text_columns=2),
+        )
+        if figures.classes
+        else "",
         _cells(quality.cells) if quality.cells else "",
     )
 
@@ -73,6 +89,15 @@ def _precision(quality: Quality) -> str:
     return card("Precision and recall", drawn, note)
 
 
+def write_reliability(model: Model, diagram: Reliability, scored_on: str) -> str:
+    """Draw whether probabilities come true, on a page in the run's folder; return its address."""
+    folder, several = model.run.folder, model.weights.coef.ndim == 2
+    title = as_html(f"{folder.name} on {scored_on}")
+    drawn = section("Probabilities", _reliability(diagram, several=several))
+    folder.write(RELIABILITY, document(title, [f"<h1>{title}</h1>", drawn]).encode())
+    return str(folder.address(RELIABILITY))
+
+
 def _reliability(diagram: Reliability, *, several: bool) -> str:
     points = [(one.predicted, one.observed) for one in diagram.bins]
     lines = [
@@ -97,27 +122,11 @@ def _confusion(labels: tuple[str, ...], counts: NDArray[np.float64] | None) -> s
         return ""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
     texts = [[f"{cell:,.0f}" for cell in row] for row in counts.tolist()]
-    drawn = heat(labels, shares.tolist(), texts, "actual / predicted")
+    drawn = heat(labels, labels, shares.tolist(), texts, corner="actual / predicted")
     note = "A row per actual label, a column per predicted one; colour: the share of the row."
     if len(labels) > FEW_CLASSES:
         return card("Confusion", drawn, note, wide=len(labels) > NARROW_CLASSES)
     return f'<h3 class="next">Confusion</h3>{drawn}<p class="quiet">{note}</p>'
-
-
-def _classes(classes: tuple[ClassFigures, ...]) -> str:
-    worst = sorted(classes, key=lambda one: 1.0 if one.recall is None else one.recall)
-    rows = [
-        (one.label, one.mistaken_for or "-", f"{one.rows:,.0f}", _share(one.recall),
-         _share(one.precision))
-        for one in worst[:MOST_CLASSES]
-    ]  # fmt: skip
-    head = ("label", "mistaken for", "rows", "recall", "precision")
-    title = "Classes" if len(classes) <= MOST_CLASSES else f"The {MOST_CLASSES} worst classes"
-    return card(title, table(head, rows, text_columns=2))
-
-
-def _share(share: float | None) -> str:
-    return "-" if share is None else f"{share:.4f}"
 
 
 def _cells(cells: Cells) -> str:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib.resources import files
 from typing import NamedTuple
-
-import numpy as np
 
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
 from fewpass.pipeline.drawing.pieces import (
     Bar,
     bars,
     card,
+    document,
     facts,
     fold,
-    last_part,
     preformatted,
     section,
     table,
@@ -23,19 +19,21 @@ from fewpass.pipeline.drawing.pieces import (
 )
 from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.reporting.columns_shown import columns_section
+from fewpass.pipeline.reporting.held_out import held_out
 from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
+from fewpass.pipeline.reporting.learning import forecast, lam_chosen, learning, time
 from fewpass.pipeline.reporting.model_shapes import is_additive
-from fewpass.pipeline.reporting.page.columns_shown import columns_section
-from fewpass.pipeline.reporting.page.held_out import held_out
-from fewpass.pipeline.reporting.page.learning import forecast, lam_chosen, learning, time
-from fewpass.pipeline.reporting.page.quality import Quality
-from fewpass.pipeline.reporting.page.shape_cards import shape_cards
+from fewpass.pipeline.reporting.quality import Quality
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
+from fewpass.pipeline.reporting.run_facts import Facts, data_facts, report_facts
+from fewpass.pipeline.reporting.shape_cards import shape_cards
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.outcome import Convergence
-from fewpass.pipeline.sizes import counted, format_bytes
+from fewpass.pipeline.runs.timeline_points import above_optimum
+from fewpass.pipeline.sizes import counted, format_bytes, format_seconds
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
@@ -74,27 +72,16 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
         columns_section(model, quality.importance if quality else None),
         "" if is_additive(model) else _weights(model),
         _data(model),
-        section("The training", _facts(run), lam_chosen(model.record.lam_origin), forecast(report)),
+        section(
+            "The training",
+            card("Facts", facts(report_facts(report))),
+            lam_chosen(model.record.lam_origin),
+            forecast(report),
+        ),
         time(report),
         _reproduction(run, reproduction),
     ]
     return document(f"{name}: fewpass report", parts)
-
-
-def document(title: str, parts: Sequence[str]) -> str:
-    """Return a page of these parts, which are HTML, as is the title."""
-    style = (
-        files("fewpass.pipeline.reporting.page").joinpath("page.css").read_text(encoding="utf-8")
-    )
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>{title}</title><style>{style}</style></head><body>\n"
-        + "\n".join(part for part in parts if part)
-        + "\n<footer>Made by fewpass.</footer></body></html>\n"
-    )
 
 
 def _verdict(report: RunReport) -> str:
@@ -111,6 +98,7 @@ def _verdict(report: RunReport) -> str:
 def _tiles(report: RunReport, quality: Quality | None) -> str:
     figures = quality.figures if quality else None
     base = figures and figures.metrics and figures.metrics.base_error
+    above = above_optimum(report.certificate, report.relative_gap)
     return tiles({
         "error, held out": _written(figures and figures.error, ".2%"),
         "base rate of the error": _written(base, ".2%"),
@@ -118,9 +106,9 @@ def _tiles(report: RunReport, quality: Quality | None) -> str:
         "R squared, held out": _written(figures and figures.r2, ".4f"),
         "D squared, held out": _written(figures and figures.d2, ".4f"),
         "loss, held out": _written(figures and figures.loss, ".5g"),
-        "above the optimum": report.bound,
+        "above the optimum": above and above.removesuffix(" above the optimum"),
         "passes": f"{report.passes:.4g}",
-        "took": f"{report.seconds:.1f} s",
+        "took": format_seconds(report.seconds),
         "read": format_bytes(report.bytes_read),
     })  # fmt: skip
 
@@ -158,12 +146,8 @@ def _weight_bars(largest: list[NamedWeight]) -> str:
 def _data(model: Model) -> str:
     record = model.record
     manifest = _manifest(record.plan.dataset, record.dataset_fingerprint)
-    where = {
-        "data set": record.plan.dataset,
-        "fingerprint": record.dataset_fingerprint,
-        "sources": manifest and ", ".join(source.name for source in manifest.sources),
-    }
-    body = facts(_rows(model, manifest)) + fold("Addresses and fingerprint", facts(where))
+    sources = manifest and ", ".join(source.name for source in manifest.sources)
+    body = facts(data_facts(record) | _stored(manifest)) + fold("Sources", facts({"at": sources}))
     rows = card("Rows", body)
     return section("Data", rows, _labels(record.targets), _columns(model))
 
@@ -177,19 +161,11 @@ def _manifest(dataset: str, fingerprint: str) -> Manifest | None:
     return manifest if manifest.fingerprint == fingerprint else None
 
 
-def _rows(model: Model, manifest: Manifest | None) -> dict[str, str | None]:
-    record = model.record
-    shown: dict[str, str | None] = {
-        "data set": last_part(record.plan.dataset),
-        "rows": f"{record.n_rows:,}",
-        "features": f"{record.n_features:,}",
-        "layout": record.layout,
-        "scaling": record.scaling.kind,
-    }
+def _stored(manifest: Manifest | None) -> Facts:
     if manifest is None:
-        return shown | {"note": "The data set is no longer there, or another one."}
+        return {"note": "The data set is no longer there, or another one."}
     share = manifest.nnz / (manifest.n_rows * manifest.n_features)
-    return shown | {
+    return {
         "values stored": f"{manifest.nnz:,} ({share:.3%} of all)",
         "sources": counted(len(manifest.sources), "file"),
         "rows left out": f"{sum(manifest.bad_rows.values()):,}",
@@ -223,31 +199,12 @@ def _columns(model: Model) -> str:
     )
 
 
-def _facts(run: ReportedRun) -> str:
-    report, weights = run.report, run.model.weights
-    nonzero = int(np.count_nonzero(weights.coef))
-    return card("Facts", facts({
-        "run": last_part(report.run),
-        "chosen": report.chosen,
-        "objective": None if report.objective is None else f"{report.objective:.8g}",
-        "relative gap": None if report.relative_gap is None else f"{report.relative_gap:.3g}",
-        "rows visited": f"{report.rows_seen:,}" if report.rows_seen else None,
-        "weights that are not 0": f"{nonzero:,} of {weights.coef.size:,}",
-        "restarts": report.restarts,
-        "resumed": report.resumed,
-        "waited for reading": f"{report.waiting_share:.0%} of the stepping time",
-    }) + fold("Address", facts({"run": report.run})))  # fmt: skip
-
-
 def _reproduction(run: ReportedRun, how: Reproduction) -> str:
     versions = run.model.record.versions
-    said = {
-        "weights, SHA-256": run.saved.weights_sha256,
-        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
-    }
+    said = {"versions": ", ".join(f"{name} {version}" for name, version in versions.items())}
     plan = fold("plan.toml", preformatted(how.plan))
     note = "The same plan on the same data set makes the same bits on a machine like this one."
-    body = preformatted(how.commands) + plan + fold("Digest and versions", facts(said))
+    body = preformatted(how.commands) + plan + fold("Versions", facts(said))
     return section("How to reproduce it", card("", body, note, wide=True))
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
-from fewpass.pipeline.drawing.pieces import card, last_part, section, table
+from fewpass.pipeline.drawing.pieces import card, document, last_part, section, table
 from fewpass.pipeline.drawing.safe_text import as_html
-from fewpass.pipeline.reporting.page.page import document
 from fewpass.pipeline.scoring.paired_figures import ComparedModel, Difference, ModelComparison
 
 NAMES = {

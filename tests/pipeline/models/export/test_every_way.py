@@ -1,0 +1,199 @@
+"""A model and rows say the same whichever way they are scored: exported to any format, or served."""
+
+import datetime as dt
+import json
+import re
+import runpy
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from onnxruntime import InferenceSession
+
+from fewpass.pipeline.models.export.export_formats import as_json, as_onnx
+from fewpass.pipeline.models.export.sql_select import as_select
+from fewpass.pipeline.models.serving.loaded_model import LoadedModel
+from fewpass.pipeline.tables.additive.choosing import with_form
+from fewpass.pipeline.tables.additive.rules import AskedForm
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
+from tests.conftest import PROJECT
+from tests.pipeline.models.export.exported_rows import (
+    LISTS,
+    MODELS,
+    SPELLINGS,
+    dates_as_written,
+    expected_of,
+    feeds_of,
+    flags_and_codes,
+    model_of,
+    recipe_of,
+    table,
+    with_curves,
+)
+
+SCORER = PROJECT / "examples/score_json.py"
+#: Columns that a way has not; of SQL, words that are hashed, too.
+NOT_OF_SQL = ("review", "title", "embedding", *LISTS)
+WAYS = {
+    "model.json": (), "one row": (), "many rows": (), "ONNX": LISTS, "duckdb": NOT_OF_SQL,
+    "postgres": NOT_OF_SQL,
+}  # fmt: skip
+#: Values of columns that the sample does not have.
+ODD = {
+    "age": -5, "paid": 1e30, "rooms": 1e9, "city": "Zürich", "user": "nobody", "shop": "",
+    "day": "1931-02-28", "us": "12/31/2099", "at": "2030-01-01 23:59:59", "review": "?!", "ts": -1,
+    "title": "a",
+}  # fmt: skip
+
+
+# -- ways ------------------------------------------------------------------------------------------
+
+
+def by_document(model, rows):
+    predict = runpy.run_path(str(SCORER), run_name="score")["predict"]
+    document = json.loads(as_json(model))
+    plain = lambda v: v.isoformat() if isinstance(v, dt.date) else v  # noqa: E731
+    written = [json.dumps({n: plain(v) for n, v in row.items()}) for row in rows.to_pylist()]
+    return columns_of([predict(document, json.loads(row)) for row in written])
+
+
+def one_by_one(model, rows):
+    loaded = LoadedModel(model, "run", "1")
+    each = [loaded.predict_one(row) for row in rows.to_pylist()]
+    if "probabilities" in each[0]:
+        each = [one | {"probabilities": [*one["probabilities"].values()]} for one in each]
+    return columns_of([{n: v for n, v in one.items() if n != "score"} for one in each])
+
+
+def columns_of(answers):
+    return {name: np.array([one[name] for one in answers]) for name in answers[0]}
+
+
+def together(model, rows):
+    loaded = LoadedModel(model, "run", "1")
+    if model.classes is None:
+        return {"prediction": loaded.predict(rows)}
+    probable = {"probabilities": loaded.predict_proba(rows)} if model.has_probabilities else {}
+    return {"label": loaded.predict(rows), "scores": loaded.decision_function(rows)} | probable
+
+
+def by_onnx(model, rows):
+    session = InferenceSession(as_onnx(model))
+    feeds = feeds_of(model.recipe, rows)
+    assert {one.name for one in session.get_inputs()} == set(feeds)
+    names = [output.name for output in session.get_outputs()]
+    got = dict(zip(names, session.run(None, feeds), strict=True))
+    return {"prediction": got["variable"][:, 0]} if "variable" in got else got
+
+
+def by_sql(dialect, databases, model, rows):
+    got = databases.answers(dialect, as_select(model, dialect, "input"), rows)
+    of = lambda name: np.array(got.column(name).to_pylist())  # noqa: E731
+    if model.classes is None:
+        return {"prediction": of("predicted")}
+    probable = [name for name in got.column_names if name.startswith("probability_")]
+    found = {"label": of("predicted"), "score": of("score")}
+    return found | ({"probabilities": np.column_stack([*map(of, probable)])} if probable else {})
+
+
+@pytest.fixture(params=WAYS)
+def way(request, databases):
+    """What scores rows, and the columns that it has not."""
+    own = {"model.json": by_document, "one row": one_by_one, "many rows": together, "ONNX": by_onnx}
+    score = own.get(request.param) or (lambda *of: by_sql(request.param, databases, *of))
+    return score, WAYS[request.param]
+
+
+def assert_same(score, model, rows, wanted=None):
+    wanted = wanted or expected_of(model, rows)
+    got = score(model, rows)
+    assert ("probabilities" in got) == ("probabilities" in wanted)
+    for name, values in got.items():
+        expected = wanted.get(name)
+        if name == "label":
+            as_word = lambda v: str(int(v) if isinstance(v, bool | np.bool_) else v)  # noqa: E731
+            assert [*map(as_word, values)] == [*map(as_word, expected)]
+            continue
+        if name == "score":
+            scores = wanted["scores"]
+            expected = scores.max(axis=1) if scores.ndim == 2 else scores
+        found = np.reshape(values, np.shape(expected))
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10, err_msg=name)
+
+
+# -- laws ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def carried():
+    """Rows of every kind of column that a way has, and their recipe."""
+
+    def of(left_out):
+        if left_out not in made:
+            rows = table().drop_columns([*left_out])
+            recipe = recipe_of(rows, **({"user": "category"} if "review" in left_out else {}))
+            if "review" in left_out:
+                recipe = recipe.model_copy(update={"crosses": ()})
+            made[left_out] = rows, with_curves(recipe)
+        return made[left_out]
+
+    made = {}
+    return of
+
+
+def test_the_program_that_scores_a_document_needs_python_alone():
+    imported = re.findall(r"^(?:import|from) (\w+)", SCORER.read_text(), re.MULTILINE)
+    assert imported and not set(imported) - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kind_of_column_and_of_model(way, carried, name):
+    rows, recipe = carried(way[1])
+    assert_same(way[0], model_of(recipe, name), rows.slice(0, 300))
+
+
+def test_rows_that_the_sample_does_not_have(way, carried):
+    """Nothing at all, unseen words, far numbers, days before and after, and no word in any text."""
+    rows, recipe = carried(way[1])
+    model = model_of(recipe, "numbers")._replace(bounds=None)
+    empty = pa.table({f.name: pa.nulls(1, f.type) for f in rows.schema}, schema=rows.schema)
+    odd = {name: value for name, value in ODD.items() if name in rows.column_names}
+    strange = [rows.slice(0, 1).to_pylist()[0] | odd]
+    for some in (empty, pa.Table.from_pylist(strange, schema=rows.schema)):
+        assert_same(way[0], model, some)
+
+
+@pytest.mark.parametrize("missing", ["in the sample", "only later"])
+def test_curves_as_the_rules_make_them(way, missing):
+    rows = table(400).select(["age", "paid", "rooms", "price", "city"])
+    asked = {"form": "splines"}
+    sample = rows
+    if missing == "only later":
+        sample, asked = rows.drop_null(), {"pairs": [("age", "paid"), ("paid", "city")]}
+    cells = [column.combine_chunks() for column in sample.columns]
+    today = fitted(sample, RecipeRules(n_rows=sample.num_rows))
+    recipe = with_form(today, cells, None, AskedForm(**asked), 0).recipe
+    assert recipe.additive.splines
+    assert_same(way[0], model_of(recipe, "counts"), rows)
+
+
+def test_dates_in_all_ways_to_write_them(way):
+    rows = dates_as_written()
+    recipe = recipe_of(rows)
+    assert {one.kind for one in recipe.columns} == {"date"}
+    assert_same(way[0], model_of(recipe, "numbers")._replace(bounds=None), rows)
+
+
+@pytest.mark.parametrize("learnt", SPELLINGS)
+@pytest.mark.parametrize("given", SPELLINGS)
+def test_true_is_true_and_1_is_1_however_they_are_written(way, learnt, given):
+    """In text of ONNX, too, whose tensors have no flags."""
+    rows = flags_and_codes(learnt)
+    if way[0] is by_onnx and given == "typed":
+        given = "JSON"
+    recipe = recipe_of(rows, flag="category", code="category")
+    model = model_of(recipe, "numbers")._replace(bounds=None)
+    wanted = expected_of(model, rows)
+    assert len(set(wanted["prediction"].tolist())) == 12
+    assert_same(way[0], model, flags_and_codes(given), wanted)

@@ -48,7 +48,7 @@ from fewpass.solvers.wide_gradient import WIDE_GRADIENT, wide_certificate
 
 
 @dataclass(frozen=True)
-class MultiModel(Models):
+class MultiModel(Models, Solver):
     """One model per task, as a Solver."""
 
     @property
@@ -86,11 +86,6 @@ class MultiModel(Models):
             if self.solver.warm_start_pass is None
             else reduce_each(self, self.solver.warm_start_pass)
         )
-
-    @property
-    def by_column(self) -> bool:
-        """Return False: weights are read from several states, not from one array."""
-        return False
 
     @property
     def spare_copies(self) -> int:

@@ -137,17 +137,17 @@ def _(rows: SparseRows) -> int:
 
 
 @by_type
-def first_cell(rows: Rows, i: int) -> Index:  # type: ignore[empty-body]
+def first_cell(rows: Rows, i: int) -> Index:
     """Return the number of row i's first cell; unsigned for sparse rows, as their indices are."""
 
 
 @by_type
-def end_cell(rows: Rows, i: int) -> Index:  # type: ignore[empty-body]
+def end_cell(rows: Rows, i: int) -> Index:
     """Return one more than the number of its last cell."""
 
 
 @by_type
-def cell(rows: Rows, i: int, n: Index) -> tuple[Index, float]:  # type: ignore[empty-body]
+def cell(rows: Rows, i: int, n: Index) -> tuple[Index, float]:
     """Return column and value of cell n of row i."""
 
 

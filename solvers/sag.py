@@ -120,11 +120,7 @@ class Sag(Method):
         return Reduce(GRADIENT_AND_SLOPES, self.weights, self.absorb)
 
     def start_at(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        weights: Weights,
-        rows_before: int,  # noqa: ARG002
+        self, problem: Problem, stats: ProblemStats, weights: Weights, _rows_before: int
     ) -> SagState:
         """Return a state at given weights; the warm-start pass computes their slopes."""
         state: SagState = self.init(problem, stats)

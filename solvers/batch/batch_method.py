@@ -42,8 +42,17 @@ class BatchMethod(Method):
     sum: ClassVar[Sum] = GRADIENT
     """The sum of a pass; the first fields of its parts are those of GradientPart."""
 
-    def program(self, epoch: int) -> tuple[Sweep, ...]:  # noqa: ARG002
+    def program(self, _epoch: int) -> tuple[Sweep, ...]:
         return (Reduce(self.sum, self.point, self.absorb),)
+
+    def start_at(
+        self, problem: Problem, stats: ProblemStats, weights: Weights, _rows_before: int
+    ) -> State:
+        return self.at(self.init(problem, stats), weights)
+
+    @abstractmethod
+    def at(self, state: State, weights: Weights) -> State:
+        """Return a first state at other weights."""
 
     @abstractmethod
     def newest(self, state: State) -> Weights:
@@ -58,12 +67,7 @@ class BatchMethod(Method):
         return proven if state.evaluations > 0 else None
 
     def absorb(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        state: State,
-        total: Part,
-        sweep: int,  # noqa: ARG002
+        self, problem: Problem, stats: ProblemStats, state: State, total: Part, _sweep: int
     ) -> State:
         """Accept the new point, or return to the old one with a more careful step."""
         trial = self.trial(problem, self.newest(state), total)

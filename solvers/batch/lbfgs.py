@@ -97,14 +97,7 @@ class Lbfgs(BatchMethod):
             L=smoothness(problem, stats, stats.sigma_square),
         )
 
-    def start_at(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        weights: Weights,
-        rows_before: int,  # noqa: ARG002
-    ) -> LbfgsState:
-        state: LbfgsState = self.init(problem, stats)
+    def at(self, state: LbfgsState, weights: Weights) -> LbfgsState:
         return state._replace(x=as_vector(weights, 1.0 / state.length))
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:

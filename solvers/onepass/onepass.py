@@ -32,7 +32,6 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.onepass.adagrad import ETAS, G_START, INVERSE_SHARE, RECORD, G, W
 from fewpass.solvers.onepass.column_scales import begun, scales, write_moments
-from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.leaving import (
     clear_left,
     has_left,
@@ -58,6 +57,7 @@ from fewpass.solvers.onepass.onepass_state import (
     Lead,
     OnepassState,
     ProgressiveLosses,
+    join,
     late_losses,
     leading_output,
     output_weights,

@@ -21,8 +21,7 @@ from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.source_order import share_between
 from fewpass.pipeline.rows.windows import plan_windows
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.solvers.batch.agd import Agd
-from fewpass.solvers.batch.gd import Gd
+from fewpass.solvers.batch.gradient_descent import Agd, Gd
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.dual.asdca import Asdca
 from fewpass.solvers.dual.pegasos import Pegasos

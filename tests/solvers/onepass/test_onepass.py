@@ -11,9 +11,8 @@ from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import EXPLODED
 from fewpass.solvers.losses import LOSSES
 from fewpass.solvers.multi_model import MultiModel, one_by_one
-from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass import Onepass
-from fewpass.solvers.onepass.onepass_state import output_weights, progressive_objectives
+from fewpass.solvers.onepass.onepass_state import join, output_weights, progressive_objectives
 from fewpass.solvers.onepass.visit import ASGD, LAST, OUTPUTS, POLY, visit_rows
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd

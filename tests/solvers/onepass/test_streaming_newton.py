@@ -7,9 +7,13 @@ from scipy.sparse import csr_matrix
 
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import MOST_LOSS
-from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass import Onepass
-from fewpass.solvers.onepass.onepass_state import NEWTON, output_weights, progressive_objectives
+from fewpass.solvers.onepass.onepass_state import (
+    NEWTON,
+    join,
+    output_weights,
+    progressive_objectives,
+)
 from fewpass.solvers.onepass.streaming_newton import (
     LARGEST_BLOCK,
     LEAST_START,

@@ -318,7 +318,7 @@ def as_shown(state: OnepassState, length: float) -> OnepassState:
 def excluded(problem: Problem, stats: ProblemStats) -> SgdState:
     """Return the state of averaged SGD as after a divergence, for losses that it does not take."""
     begun = SGD.first_state(problem, stats)
-    return begun._replace(monitor=begun.monitor._replace(diverged=1))
+    return begun._replace(monitor=begun.monitor._replace(diverged=1.0))
 
 
 def prepared(

@@ -20,8 +20,6 @@ from fewpass.solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store
 from fewpass.solvers.loss_monitor import (
     MOST_LOSS,
     LossMonitor,
-    with_float_counts,
-    with_integer_counts,
 )
 from fewpass.solvers.losses import Problem, counted_slope, value
 from fewpass.solvers.onepass.adagrad import (
@@ -173,7 +171,7 @@ def visit_rows(
     (t, mass), (horizon, root_n) = clock, pace
     most, last = longest(rows, order), order.shape[0] - 1
     scratch, etas = np.empty(SCRATCH * (most + 1)), load(eta, 0, how)
-    at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, with_float_counts(sgd.monitor))
+    at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, sgd.monitor)
     for r in range(last + 1):
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
@@ -207,4 +205,4 @@ def visit_rows(
             if at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE:
                 flush(sgd_W, at.theta.alpha, at.bar.tau, at.bar.beta)
                 at = flushed(at)
-    return t, mass, AveragedSgd(at.theta, at.bar, with_integer_counts(at.monitor))
+    return t, mass, AveragedSgd(at.theta, at.bar, at.monitor)

@@ -19,8 +19,6 @@ from fewpass.solvers.loss_monitor import (
     LossMonitor,
     ReportLosses,
     smoothing,
-    with_float_counts,
-    with_integer_counts,
 )
 from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.protocol import Block
@@ -73,7 +71,7 @@ def step_and_compare(
     y: PerRow, weight: PerRow, order: Order,
 ) -> tuple[Iterate, Average, float, LossMonitor, int, int, int]:  # fmt: skip
     """Take the steps of the search; W changes in place."""
-    at = StepScalars(theta, 1.0 / theta.alpha, bar, with_float_counts(monitor))
+    at = StepScalars(theta, 1.0 / theta.alpha, bar, monitor)
     loss, r, t0 = problem.loss, 0, SOUGHT
     while r < order.shape[0] and t0 == SOUGHT and at.monitor.diverged == 0.0:
         i = order[r]
@@ -94,4 +92,4 @@ def step_and_compare(
             at = flushed(at)
         if t >= SOONEST and (bar_loss < at.monitor.loss or t >= latest):
             t0 = t
-    return at.theta, at.bar, bar_loss, with_integer_counts(at.monitor), t, t0, r
+    return at.theta, at.bar, bar_loss, at.monitor, t, t0, r

@@ -24,8 +24,6 @@ from fewpass.solvers.loss_monitor import (
     end_of,
     listen,
     smoothing,
-    with_float_counts,
-    with_integer_counts,
 )
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import PADDED, LossOfScores, loss_and_slopes
@@ -52,7 +50,7 @@ def step_wide_rows(
     lam, intercept, lam_b = strength(problem.penalty), problem.intercept, problem.lam_b
     wide, V, how, last = W.shape[2], W.reshape(-1), Eight(), order.shape[0] - 1
     v, g, more = np.empty(wide), np.empty(wide), np.empty(wide)
-    watched, noted, end, step = with_float_counts(monitor), 0, end_of(ends, 0), 2 * W.shape[2]
+    noted, end, step = 0, end_of(ends, 0), 2 * W.shape[2]
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
@@ -62,9 +60,9 @@ def step_wide_rows(
         scores_at(rows, i, V, step, 1.0 / alpha, intercept, b, loss.n_classes, v)
         now = loss_and_slopes(loss, v, int(y[i]), g)
         if t % LISTEN_EVERY == 0:
-            rate = smoothing(watched.n_monitored + 1.0)
-            watched = listen(watched, rate, now, least, least)
-            if watched.diverged > 0.0:
+            rate = smoothing(monitor.n_monitored + 1.0)
+            monitor = listen(monitor, rate, now, least, least)
+            if monitor.diverged > 0.0:
                 break
         alpha /= 1.0 - lam * gamma
         pull = gamma * weight[i]
@@ -84,9 +82,9 @@ def step_wide_rows(
             flush_wide(W, alpha, tau, beta)
             alpha, tau, beta = 1.0, 0.0, 1.0
         if r + 1 == end:
-            curve[noted, 0], curve[noted, 1] = watched.n_monitored, watched.loss_sum
+            curve[noted, 0], curve[noted, 1] = monitor.n_monitored, monitor.loss_sum
             noted, end = noted + 1, end_of(ends, noted + 1)
-    return alpha, tau, beta, with_integer_counts(watched), t
+    return alpha, tau, beta, monitor, t
 
 
 @part_of_kernels

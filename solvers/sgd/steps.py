@@ -46,8 +46,6 @@ from fewpass.solvers.loss_monitor import (
     end_of,
     listen,
     smoothing,
-    with_float_counts,
-    with_integer_counts,
 )
 from fewpass.solvers.losses import Loss, Problem, sgd_slope, steps_exactly, value
 from fewpass.solvers.penalties import L2, strength
@@ -122,13 +120,13 @@ def visit_rows(
 
 def as_scalars(state: SgdState) -> list[float]:
     """Return the numbers of a model that steps change, as `read_scalars` takes them."""
-    return [*state.theta, 1.0 / state.theta.alpha, *state.bar, *with_float_counts(state.monitor)]
+    return [*state.theta, 1.0 / state.theta.alpha, *state.bar, *state.monitor]
 
 
 def with_scalars(state: SgdState, t: int, numbers: Sequence[float]) -> SgdState:
     """Return the state at row t with these numbers."""
     theta, bar = Iterate(*numbers[:2]), Average(*numbers[3:6])
-    monitor = with_integer_counts(LossMonitor(*numbers[6:]))  # type: ignore[arg-type]
+    monitor = LossMonitor(*numbers[6:])
     return state._replace(theta=theta, bar=bar, monitor=monitor, t=t)
 
 

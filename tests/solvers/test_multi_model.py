@@ -363,7 +363,7 @@ def test_restarts_shorten_a_models_own_step_and_it_stays_short():
     state = state._replace(models=tuple(models))
     expected = [0.4, 0.3, 0.2]
     for lost in ((0,), (1,), (0, 2), (1,)):
-        exploded = LossMonitor(diverged=1)
+        exploded = LossMonitor(diverged=1.0)
         models = [
             m._replace(monitor=exploded) if k in lost else m for k, m in enumerate(state.models)
         ]

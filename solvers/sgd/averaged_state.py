@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,9 +83,14 @@ def join_streams(_problem: Problem, _stats: ProblemStats, states: list[SgdState]
     thetas, bars = zip(*(read_out(s) for s in states), strict=True)
     first.W[:, 0] = np.mean([theta.coef for theta in thetas], axis=0)
     first.W[:, 1] = np.mean([bar.coef for bar in bars], axis=0)
-    b = float(np.mean([theta.intercept for theta in thetas]))
-    b_bar = float(np.mean([bar.intercept for bar in bars]))
+    b, b_bar = (mean_intercept([weights.intercept for weights in each]) for each in (thetas, bars))
     return first._replace(theta=Iterate(b), bar=Average(b_bar))
+
+
+def mean_intercept(each: list[Any]) -> Any:
+    """Return the mean of streams' intercepts: a number, or (wide,) of several scores."""
+    mean = np.mean(each, axis=0)
+    return mean if mean.ndim else float(mean)
 
 
 class StreamSums(NamedTuple):

@@ -10,18 +10,12 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fewpass.solvers.kernels.simd.wide_rows import padded, padded_scores, wide_zeros
 from fewpass.solvers.loss_monitor import ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.losses.wide_loss import (
-    PADDED,
-    WideLoss,
-    level_of_scores,
-    loss_and_slopes,
-)
+from fewpass.solvers.losses.wide_loss import level_of_scores
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Walk, Weights
 from fewpass.solvers.sgd.averaged_sgd import Asgd, largest_square
@@ -37,6 +31,7 @@ from fewpass.solvers.sgd.averaged_state import (
 from fewpass.solvers.sgd.class_steps import step_wide_rows, wide_trial_objective
 from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS, smallest_good_step
 from fewpass.solvers.sgd.schedule import Schedule
+from fewpass.solvers.wide_gradient import loss_at_zero
 
 
 class WideAsgd(Asgd):
@@ -77,12 +72,12 @@ class WideAsgd(Asgd):
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """Return one walk; a row's classes are side by side already."""
         (walk,) = super().program(epoch)
-        join = partial(join_wide, self.width)
-        return (walk._replace(interleaved=None, join=join, pairs=None),)
+        return (walk._replace(interleaved=None, pairs=None),)
 
     def weights(self, state: SgdState) -> Weights:
         """Return the average once averaging has begun, else the last iterate."""
-        return read_wide(state, self.width)[1]
+        W, b = super().weights(state)
+        return Weights(np.ascontiguousarray(W[:, : self.width].T), b[: self.width].copy())
 
     def step(
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block,
@@ -98,7 +93,7 @@ class WideAsgd(Asgd):
         alpha, tau, beta, monitor, t = step_wide_rows(
             state.W, b, b_bar, alpha, tau, beta, state.monitor, state.t, state.t0, state.gamma0,
             self.schedule(problem), problem._replace(level=0.0), level_of_scores(problem),
-            loss_of_zeros(problem.loss), ends, curve, *block[:4],
+            loss_at_zero(problem.loss), ends, curve, *block[:4],
         )  # fmt: skip
         for end, (seen, lost) in zip(ends.tolist(), curve.tolist(), strict=True):
             if seen:
@@ -123,44 +118,3 @@ def trial(problem: Problem, schedule: Schedule, d: int, first: Block, gamma0: fl
     W, level = wide_zeros(d, 2, padded(problem.loss.width)), level_of_scores(problem)
     one = problem._replace(level=0.0)
     return float(wide_trial_objective(W, level, gamma0, schedule, one, *first[:4]))
-
-
-def loss_of_zeros(loss: Any) -> float:
-    """Return the loss of zero scores."""
-    assert isinstance(loss, WideLoss), "there are several scores"
-    v = np.full(padded(loss.width), PADDED)
-    v[: loss.width] = 0.0
-    return float(loss_and_slopes(loss, v, 0, np.zeros(len(v))))
-
-
-def read_wide(state: SgdState, K: int) -> tuple[Weights, Weights]:
-    """Return theta and bar; bar is theta until averaging begins."""
-    b: Any = state.theta.b
-    b_bar: Any = state.bar.b
-    u, uh, bar = state.W[:, 0, :K], state.W[:, 1, :K], state.bar
-    theta = Weights(in_rows(u / state.theta.alpha), b[:K].copy())
-    if not state.t > state.t0 >= 0:
-        return theta, theta
-    return theta, Weights(in_rows((bar.tau * u + uh) / bar.beta), b_bar[:K].copy())
-
-
-def in_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (d, K) as (K, d)."""
-    return np.ascontiguousarray(vectors.T)
-
-
-def join_wide(K: int, _problem: Problem, _stats: ProblemStats, states: list[SgdState]) -> SgdState:
-    """Average the streams' iterates and averages; a single stream stays the same, bit for bit."""
-    if len(states) == 1:
-        return states[0]
-    first = states[0]
-    thetas, bars = zip(*(read_wide(s, K) for s in states), strict=True)
-    first.W[:, 0, :K] = np.mean([theta.coef for theta in thetas], axis=0).T
-    first.W[:, 1, :K] = np.mean([bar.coef for bar in bars], axis=0).T
-    b: Any
-    b_bar: Any
-    b, b_bar = (
-        padded_scores(np.mean([weights.intercept for weights in each], axis=0), K)
-        for each in (thetas, bars)
-    )
-    return first._replace(theta=Iterate(b), bar=Average(b_bar))

@@ -222,9 +222,13 @@ def read_scalars(V: Vector, how: LaneWidth) -> StepScalars:
 @part_of_kernels
 def write_scalars(V: Vector, at: StepScalars, how: LaneWidth) -> None:
     """Write them."""
-    numbers = (*at.theta, at.inverse, *at.bar, *at.monitor)
+    L, (b, alpha), bar, monitor = how.width, at.theta, at.bar, at.monitor
+    numbers = (
+        b, alpha, at.inverse, bar.b, bar.tau, bar.beta, monitor.n_monitored, monitor.loss_sum,
+        monitor.loss, monitor.reference_loss, monitor.diverged,
+    )  # fmt: skip
     for k in range(len(numbers)):
-        store(V, k * how.width, numbers[k])
+        store(V, k * L, numbers[k])
 
 
 @part_of_kernels

@@ -35,7 +35,7 @@ from fewpass.solvers.onepass.adagrad import (
     predict,
 )
 from fewpass.solvers.penalties import strength
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.averaged_state import Schedule, step_size
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,

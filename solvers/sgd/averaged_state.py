@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.kernels.dispatch import part_of_kernels
+from fewpass.solvers.kernels.shapes import Number
+from fewpass.solvers.kernels.simd.lanes import power, sqrt
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import JoinByPairs, ProblemStats, Weights
@@ -116,3 +119,22 @@ def mean_of_streams(
 
 
 IN_PAIRS = JoinByPairs(stream_part, mean_of_streams)
+
+
+class Schedule(NamedTuple):
+    """Decay of the step size."""
+
+    a: float  # a lower bound on the smallest eigenvalue of the Hessian: lam
+    c: float  # power
+
+
+@part_of_kernels
+def step_size(schedule: Schedule, gamma0: Number, t: int) -> Number:
+    """Return gamma_t, t = 1, 2, ...; the usual powers are computed by square roots."""
+    x = 1.0 + schedule.a * gamma0 * t
+    if schedule.c == 0.75:
+        half = sqrt(x)
+        return gamma0 / (half * sqrt(half))
+    if schedule.c == 1.0:
+        return gamma0 / x
+    return gamma0 * power(x, -schedule.c)

@@ -21,8 +21,7 @@ from fewpass.solvers.loss_monitor import (
 )
 from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.protocol import Block
-from fewpass.solvers.sgd.averaged_state import SOUGHT, SgdState
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.averaged_state import SOUGHT, Schedule, SgdState, step_size
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,

@@ -28,7 +28,7 @@ from fewpass.solvers.loss_monitor import (
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import PADDED, LossOfScores, loss_and_slopes
 from fewpass.solvers.penalties import strength
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.averaged_state import Schedule, step_size
 from fewpass.solvers.sgd.steps import FLUSH_ABOVE
 
 BothVectors = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]  # (d, 2, wide): u and uh
@@ -123,41 +123,3 @@ def flush_wide(W: BothVectors, alpha: float, tau: float, beta: float) -> None:
         for k in range(W.shape[2]):
             W[j, 1, k] = (tau * W[j, 0, k] + W[j, 1, k]) / beta
             W[j, 0, k] /= alpha
-
-
-@kernel
-def wide_trial_objective(
-    W: BothVectors, level: PerClass, gamma0: float, schedule: Schedule, problem: Problem,
-    rows: Rows, y: PerRow, weight: PerRow, order: Order,
-) -> float:  # fmt: skip
-    """Return the objective on rows `order` after one pass of SGD over them, from a constant."""
-    loss: LossOfScores = problem.loss
-    lam, intercept, lam_b = strength(problem.penalty), problem.intercept, problem.lam_b
-    wide, V, alpha, step = W.shape[2], W.reshape(-1), 1.0, 2 * W.shape[2]
-    v, g, b = np.empty(wide), np.empty(wide), level.copy()
-    for r in range(order.shape[0]):
-        i = order[r]
-        gamma = step_size(schedule, gamma0, r + 1)
-        scores_at(rows, i, V, step, 1.0 / alpha, intercept, b, loss.n_classes, v)
-        loss_and_slopes(loss, v, int(y[i]), g)
-        alpha /= 1.0 - lam * gamma
-        for k in range(wide):
-            b[k] -= gamma * (lam_b * (b[k] - level[k]) + weight[i] * intercept * g[k])
-            g[k] *= -alpha * gamma * weight[i]
-        add_wide(rows, i, g, V, step, 0)
-        if alpha > 1e100:
-            flush_wide(W, alpha, 0.0, 1.0)
-            alpha = 1.0
-    total, square = 0.0, 0.0
-    for r in range(order.shape[0]):
-        i = order[r]
-        scores_at(rows, i, V, step, 1.0 / alpha, intercept, b, loss.n_classes, v)
-        total += weight[i] * loss_and_slopes(loss, v, int(y[i]), g)
-    for j in range(W.shape[0]):
-        for k in range(wide):
-            square += W[j, 0, k] * W[j, 0, k]
-    charged = 0.0
-    for k in range(loss.n_classes):
-        charged += (b[k] - level[k]) ** 2
-    mean = total / order.shape[0]
-    return float(mean + 0.5 * lam * square / alpha**2 + 0.5 * lam_b * charged)

@@ -50,8 +50,7 @@ from fewpass.solvers.loss_monitor import (
 from fewpass.solvers.losses import Loss, Problem, sgd_slope, steps_exactly, value
 from fewpass.solvers.penalties import L2, strength
 from fewpass.solvers.protocol import Block
-from fewpass.solvers.sgd.averaged_state import Average, Iterate, SgdState
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.averaged_state import Average, Iterate, Schedule, SgdState, step_size
 
 FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
 FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t

@@ -6,13 +6,14 @@ K scores in place of a slope.  Averaging begins after a given number of rows.
 
 from __future__ import annotations
 
-from functools import partial
+import math
 from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import PositiveInt
 
-from fewpass.solvers.kernels.simd.wide_rows import padded, padded_scores, wide_zeros
+from fewpass.solvers.kernels.shapes import Matrix, WholeNumbers
+from fewpass.solvers.kernels.simd.wide_rows import padded_scores, wide_zeros
 from fewpass.solvers.loss_monitor import ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import level_of_scores
@@ -24,14 +25,22 @@ from fewpass.solvers.sgd.averaged_state import (
     SOUGHT,
     Average,
     Iterate,
+    Schedule,
     SgdState,
     at_intercept,
+    has_exploded,
     scale_intercept,
 )
-from fewpass.solvers.sgd.class_steps import step_wide_rows, wide_trial_objective
+from fewpass.solvers.sgd.class_steps import step_wide_rows
 from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS, smallest_good_step
-from fewpass.solvers.sgd.schedule import Schedule
-from fewpass.solvers.wide_gradient import loss_at_zero
+from fewpass.solvers.wide_gradient import (
+    add_wide_gradient,
+    loss_at_zero,
+    no_wide_gradient,
+    wide_certificate,
+)
+
+NO_ENDS = np.empty(0, np.int64)
 
 
 class WideAsgd(Asgd):
@@ -86,21 +95,10 @@ class WideAsgd(Asgd):
         """Visit the rows of a block."""
         problem, state, length = self.prepared(problem, stats, state, block)
         ends = ends_of(stats.stream_rows, len(block.order), report)
-        curve = np.zeros((len(ends), 2))
-        b: Any
-        b_bar: Any
-        (b, alpha), (b_bar, tau, beta) = state.theta, state.bar
-        alpha, tau, beta, monitor, t = step_wide_rows(
-            state.W, b, b_bar, alpha, tau, beta, state.monitor, state.t, state.t0, state.gamma0,
-            self.schedule(problem), problem._replace(level=0.0), level_of_scores(problem),
-            loss_at_zero(problem.loss), ends, curve, *block[:4],
-        )  # fmt: skip
+        after, curve = stepped(problem, self.schedule(problem), state, block, ends)
         for end, (seen, lost) in zip(ends.tolist(), curve.tolist(), strict=True):
             if seen:
                 report(end, (seen, lost))
-        after = state._replace(
-            theta=Iterate(b, alpha), bar=Average(b_bar, tau, beta), monitor=monitor, t=t
-        )
         return scale_intercept(after, length)
 
     def _begin(
@@ -108,13 +106,34 @@ class WideAsgd(Asgd):
     ) -> SgdState:
         """Estimate the first step size on first rows."""
         first = block._replace(order=block.order[:TRIAL_ROWS])
-        objective_of = partial(trial, problem, self.schedule(problem), stats.d, first)
+        schedule, without_average = self.schedule(problem), state._replace(t0=NEVER)
+
+        def objective_of(gamma0: float) -> float:
+            level: Any = level_of_scores(problem)
+            begun = without_average._replace(W=wide_zeros(*state.W.shape), gamma0=gamma0)
+            after, _ = stepped(problem, schedule, at_intercept(begun, level), first, NO_ENDS)
+            if has_exploded(after):
+                return math.inf
+            at = self.weights(after)
+            part = add_wide_gradient(problem, at, first, no_wide_gradient(at))
+            return wide_certificate(problem, at, part).objective
+
         square = largest_square(problem, stats)
         return state._replace(gamma0=smallest_good_step(problem.lam, square, objective_of))
 
 
-def trial(problem: Problem, schedule: Schedule, d: int, first: Block, gamma0: float) -> float:
-    """Return the objective on first rows after a pass over them."""
-    W, level = wide_zeros(d, 2, padded(problem.loss.width)), level_of_scores(problem)
-    one = problem._replace(level=0.0)
-    return float(wide_trial_objective(W, level, gamma0, schedule, one, *first[:4]))
+def stepped(
+    problem: Problem, schedule: Schedule, state: SgdState, block: Block, ends: WholeNumbers
+) -> tuple[SgdState, Matrix]:
+    """Take the steps of a block's rows; return the losses after `ends` rows, too."""
+    curve = np.zeros((len(ends), 2))
+    b: Any
+    b_bar: Any
+    (b, alpha), (b_bar, tau, beta) = state.theta, state.bar
+    alpha, tau, beta, monitor, t = step_wide_rows(
+        state.W, b, b_bar, alpha, tau, beta, state.monitor, state.t, state.t0, state.gamma0,
+        schedule, problem._replace(level=0.0), level_of_scores(problem),
+        loss_at_zero(problem.loss), ends, curve, *block[:4],
+    )  # fmt: skip
+    theta, bar = Iterate(b, alpha), Average(b_bar, tau, beta)
+    return state._replace(theta=theta, bar=bar, monitor=monitor, t=t), curve

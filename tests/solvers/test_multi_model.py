@@ -374,7 +374,7 @@ def test_restarts_shorten_a_models_own_step_and_it_stays_short():
     # A model that found its step and begins again goes where it would have gone at once.
     rows = oracles.block(oracles.dense_rows(X), y)
     found = Asgd().step(problem, known, Asgd().init(problem, known), rows)
-    again = Asgd().keep_step(problem, known, found)
+    again = Asgd().restarted(problem, known, found)
     again = Asgd().step(problem, known, again, rows)
     pairs = zip(named_fields(found), named_fields(again), strict=True)
     assert all(np.array_equal(a, b) for (_, a), (_, b) in pairs)

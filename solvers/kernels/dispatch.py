@@ -32,11 +32,7 @@ from numba.extending import overload, register_jitable
 from fewpass.solvers.kernels.kernel_files import SUFFIX
 from fewpass.solvers.kernels.levels import compiled_with, compiler_lock
 from fewpass.solvers.kernels.loading import load_without_compiler, on_disk
-from fewpass.solvers.kernels.part_compiler import (
-    PartCompiler,
-    give_environments,
-    give_environments_to,
-)  # fmt: skip
+from fewpass.solvers.kernels.part_compiler import PartCompiler, give_environments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -119,14 +115,7 @@ def kernel(function: Function) -> Function:
             give_environments(compiled)
             return entry
 
-    call_template = compiled.get_call_template
-
-    def callable_by_others(args: Any, kws: Any) -> Any:
-        made = call_template(args, kws)
-        give_environments_to(compiled.targetctx.codegen(), compiled)
-        return made
-
-    compiled.compile, compiled.get_call_template = compile_once, callable_by_others
+    compiled.compile = compile_once
     return cast("Function", compiled)
 
 

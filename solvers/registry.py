@@ -54,7 +54,7 @@ WIDE_METHODS = {
     "psdca": "fewpass.solvers.dual.wide_psdca:WidePsdca",
     "asgd": "fewpass.solvers.sgd.wide_asgd:WideAsgd",
     "newton": "fewpass.solvers.batch.wide_newton:WideNewton",
-    "lbfgs": "fewpass.solvers.batch.wide_batch:WideLbfgs",
+    "lbfgs": "fewpass.solvers.batch.lbfgs:WideLbfgs",
 }
 #: Methods with a class of its own for penalties with a kink.
 KINKED_METHODS = {"newton": "fewpass.solvers.batch.working_set_newton:WorkingSetNewton"}

@@ -25,6 +25,11 @@ from fewpass.solvers.protocol import (
     Sweep,
     Weights,
 )
+from fewpass.solvers.wide_gradient import (
+    WideGradientPart,
+    whole_wide_gradient,
+    wide_certificate,
+)
 
 
 class Trial(NamedTuple):
@@ -40,7 +45,7 @@ class BatchMethod(Method):
 
     needs: ClassVar[Needs] = Needs(loss="smooth")
     sum: ClassVar[Sum] = GRADIENT
-    """The sum of a pass; the first fields of its parts are those of GradientPart."""
+    """The sum of a pass; the first fields of its parts are those of GradientPart, wide or not."""
 
     def program(self, _epoch: int) -> tuple[Sweep, ...]:
         return (Reduce(self.sum, self.point, self.absorb),)
@@ -78,6 +83,10 @@ class BatchMethod(Method):
 
     def trial(self, problem: Problem, at: Weights, total: Part) -> Trial:
         """Return a point with what its pass says of it."""
+        if self.needs.several_scores:
+            wide = WideGradientPart(*total[:4])
+            g = whole_wide_gradient(problem, at, wide)
+            return Trial(at, g, wide_certificate(problem, at, wide))
         part = GradientPart(*total[:4])
         return Trial(at, whole_gradient(problem, at, part), certificate(problem, at, part))
 

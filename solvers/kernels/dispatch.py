@@ -17,12 +17,12 @@ import fcntl
 import gc
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache, wraps
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numba
 import numpy as np
@@ -257,8 +257,26 @@ def by_type(generic: Callable[..., Any]) -> Verb:
     return cast("Verb", verb)
 
 
-def register_methods(verbs: Iterable[Verb], kind: type) -> None:
-    """Register a class's methods as its bodies of the verbs of their names."""
-    for verb in verbs:
-        if (body := getattr(kind, verb.__name__, None)) is not None:
-            verb.register(kind)(body)
+class OfFormulas:
+    """Base class of NamedTuples whose methods are the bodies of the verbs of their names."""
+
+    __slots__ = ()
+
+    formulas: ClassVar[tuple[Verb, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Register the class's methods."""
+        for verb in cls.formulas:
+            if (body := getattr(cls, verb.__name__, None)) is not None:
+                verb.register(cls)(body)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare types, too: those without numbers are empty tuples."""
+        return type(self) is type(other) and tuple.__eq__(self, other)  # type: ignore[operator]
+
+    def __ne__(self, other: object) -> bool:
+        """Negate `==`: otherwise the tuple's own method would be used."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self))  # type: ignore[misc]

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import OfFormulas, by_type, kernel, part_of_kernels
+from fewpass.solvers.kernels.dispatch import OfFormulas, Verb, by_type, kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import Number, PerRow
 from fewpass.solvers.kernels.simd.lanes import maximum, minimum, where
 from fewpass.solvers.penalties import Penalty, strength
@@ -102,7 +102,7 @@ class Loss(OfFormulas):
 
     __slots__ = ()
 
-    formulas = (
+    formulas: ClassVar[tuple[Verb, ...]] = (
         value, slope, counted_slope, curvature_at, conjugate, bracket, dual_step, direction,
         steps_exactly, sgd_slope, from_level,
     )  # fmt: skip

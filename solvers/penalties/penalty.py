@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import OfFormulas, by_type
+from fewpass.solvers.kernels.dispatch import OfFormulas, Verb, by_type
 from fewpass.solvers.kernels.rows import Rows
 from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide
 from fewpass.solvers.kernels.simd.lanes import LaneWidth
@@ -73,7 +73,7 @@ class Penalty(OfFormulas):
 
     __slots__ = ()
 
-    formulas = (
+    formulas: ClassVar[tuple[Verb, ...]] = (
         strength, shrunk, in_lanes, scaled_dual, predict, predict_both, predict_both_lanes,
     )  # fmt: skip
     is_smooth: ClassVar[bool] = True

@@ -87,18 +87,12 @@ def output_weights(state: OnepassState, output: int) -> Weights:
     return Weights(w[:-1], float(w[-1]))
 
 
-def progressive_objectives(problem: Problem, state: OnepassState) -> NDArray[np.float64]:
-    """Return J of every output, (6,): late-weighted losses before the steps plus regularisation.
+def late_losses(state: OnepassState) -> NDArray[np.float64]:
+    """Return the late-weighted mean loss of every output, (6,).
 
     Infinite if not finite, for averaged SGD after divergence, and for streaming Newton if it is not
     run or has not predicted a row yet.
     """
-    losses = late_losses(state)
-    return losses + charges(problem, state, losses, squares_of_weights(state))
-
-
-def late_losses(state: OnepassState) -> NDArray[np.float64]:
-    """Return the late-weighted mean loss of every output, (6,); infinite if unavailable."""
     sums, weight, newton = state.progressive.sums[0].tolist(), state.weight or 1.0, state.newton
     each = [total / weight if total < LEFT else math.inf for total in sums]
     goes = newton.weight > 0.0 and not newton.left

@@ -216,7 +216,7 @@ class Solver(ABC):
     def start_at(
         self, _problem: Problem, _stats: ProblemStats, _weights: Weights, _rows_before: int
     ) -> State:
-        """Return the state at given weights, which were trained on so many other rows."""
+        """Return the state at given weights, which were trained on other rows."""
         raise ValueError(
             f"{self.kind} cannot start from another model. Leave `start_from` out, or choose "
             "another method."

@@ -62,7 +62,7 @@ def add_tile_squares(
     rows: Rows, order: Order, start: int, m: int, every: int, cut: CutRows, weight: PerRow,
     curvatures: PerRow, column: float, H: LowerTriangle, squares: Vector,
 ) -> None:  # fmt: skip
-    """H += curvature x x^T, squares += weight x^2, over every so-manyth row of those cut.
+    """H += curvature x x^T, squares += weight x^2, over every `every`-th row of those cut.
 
     Nothing for dense rows, whose squares are added four by four.
     """

@@ -23,7 +23,7 @@ from fewpass.solvers.batch.working_set import (
     absorbed,
     cut_to_set,
     has_every_column,
-    least_l1,
+    l1_of,
     newest_of,
     next_set,
     point_of,
@@ -81,7 +81,7 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     order = np.ascontiguousarray(block.order[: state.rows_left])
     few = stats._replace(n=order.shape[0], columns=None)
     noisier = math.sqrt(stats.n / order.shape[0])
-    l1 = noisier * least_l1(problem.penalty)
+    l1 = noisier * l1_of(problem.penalty)
     penalty = problem.penalty._replace(l1=l1)  # type: ignore[attr-defined]
     rough, rows = problem._replace(penalty=penalty), block._replace(order=order)
     sample = started(rough, few, first_set_state(rough, few), rows)

@@ -7,7 +7,7 @@ bar = (tau u + uh) / beta as there, u and uh (d, wide), side by side in W.
 
 from __future__ import annotations
 
-import math
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from fewpass.solvers.kernels.simd.wide_rows import (
     add_both_wide,
     add_scores,
     add_wide,
+    padded,
     padded_scores,
     prefetch_wide,
     wide_zeros,
@@ -50,18 +51,12 @@ from fewpass.solvers.sgd.averaged_state import (
     Schedule,
     SgdState,
     at_intercept,
-    has_exploded,
     scale_intercept,
     step_size,
 )
 from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS, smallest_good_step
 from fewpass.solvers.sgd.steps import FLUSH_ABOVE
-from fewpass.solvers.wide_gradient import (
-    add_wide_gradient,
-    loss_at_zero,
-    no_wide_gradient,
-    wide_certificate,
-)
+from fewpass.solvers.wide_gradient import loss_at_zero
 
 BothVectors = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]  # (d, 2, wide): u and uh
 
@@ -157,7 +152,42 @@ def flush_wide(W: BothVectors, alpha: float, tau: float, beta: float) -> None:
             W[j, 0, k] /= alpha
 
 
-NO_ENDS = np.empty(0, np.int64)
+@kernel
+def wide_trial_objective(
+    W: BothVectors, level: PerClass, gamma0: float, schedule: Schedule, problem: Problem,
+    rows: Rows, y: PerRow, weight: PerRow, order: Order,
+) -> float:  # fmt: skip
+    """Return the objective on rows `order` after one pass of SGD over them, from a constant."""
+    loss: LossOfScores = problem.loss
+    lam, intercept, lam_b = strength(problem.penalty), problem.intercept, problem.lam_b
+    wide, V, alpha, step = W.shape[2], W.reshape(-1), 1.0, 2 * W.shape[2]
+    v, g, b = np.empty(wide), np.empty(wide), level.copy()
+    for r in range(order.shape[0]):
+        i = order[r]
+        gamma = step_size(schedule, gamma0, r + 1)
+        scores_at(rows, i, V, step, 1.0 / alpha, intercept, b, loss.n_classes, v)
+        loss_and_slopes(loss, v, int(y[i]), g)
+        alpha /= 1.0 - lam * gamma
+        for k in range(wide):
+            b[k] -= gamma * (lam_b * (b[k] - level[k]) + weight[i] * intercept * g[k])
+            g[k] *= -alpha * gamma * weight[i]
+        add_wide(rows, i, g, V, step, 0)
+        if alpha > 1e100:
+            flush_wide(W, alpha, 0.0, 1.0)
+            alpha = 1.0
+    total, square = 0.0, 0.0
+    for r in range(order.shape[0]):
+        i = order[r]
+        scores_at(rows, i, V, step, 1.0 / alpha, intercept, b, loss.n_classes, v)
+        total += weight[i] * loss_and_slopes(loss, v, int(y[i]), g)
+    for j in range(W.shape[0]):
+        for k in range(wide):
+            square += W[j, 0, k] * W[j, 0, k]
+    charged = 0.0
+    for k in range(loss.n_classes):
+        charged += (b[k] - level[k]) ** 2
+    mean = total / order.shape[0]
+    return float(mean + 0.5 * lam * square / alpha**2 + 0.5 * lam_b * charged)
 
 
 class WideAsgd(Asgd):
@@ -212,10 +242,21 @@ class WideAsgd(Asgd):
         """Visit the rows of a block."""
         problem, state, length = self.prepared(problem, stats, state, block)
         ends = ends_of(stats.stream_rows, len(block.order), report)
-        after, curve = stepped(problem, self.schedule(problem), state, block, ends)
+        curve = np.zeros((len(ends), 2))
+        b: Any
+        b_bar: Any
+        (b, alpha), (b_bar, tau, beta) = state.theta, state.bar
+        alpha, tau, beta, monitor, t = step_wide_rows(
+            state.W, b, b_bar, alpha, tau, beta, state.monitor, state.t, state.t0, state.gamma0,
+            self.schedule(problem), problem._replace(level=0.0), level_of_scores(problem),
+            loss_at_zero(problem.loss), ends, curve, *block[:4],
+        )  # fmt: skip
         for end, (seen, lost) in zip(ends.tolist(), curve.tolist(), strict=True):
             if seen:
                 report(end, (seen, lost))
+        after = state._replace(
+            theta=Iterate(b, alpha), bar=Average(b_bar, tau, beta), monitor=monitor, t=t
+        )
         return scale_intercept(after, length)
 
     def _begin(
@@ -223,34 +264,13 @@ class WideAsgd(Asgd):
     ) -> SgdState:
         """Estimate the first step size on first rows."""
         first = block._replace(order=block.order[:TRIAL_ROWS])
-        schedule, without_average = self.schedule(problem), state._replace(t0=NEVER)
-
-        def objective_of(gamma0: float) -> float:
-            level: Any = level_of_scores(problem)
-            begun = without_average._replace(W=wide_zeros(*state.W.shape), gamma0=gamma0)
-            after, _ = stepped(problem, schedule, at_intercept(begun, level), first, NO_ENDS)
-            if has_exploded(after):
-                return math.inf
-            at = self.weights(after)
-            part = add_wide_gradient(problem, at, first, no_wide_gradient(at))
-            return wide_certificate(problem, at, part).objective
-
+        objective_of = partial(trial, problem, self.schedule(problem), stats.d, first)
         square = largest_square(problem, stats)
         return state._replace(gamma0=smallest_good_step(problem.lam, square, objective_of))
 
 
-def stepped(
-    problem: Problem, schedule: Schedule, state: SgdState, block: Block, ends: WholeNumbers
-) -> tuple[SgdState, Matrix]:
-    """Take the steps of a block's rows; return the losses after `ends` rows, too."""
-    curve = np.zeros((len(ends), 2))
-    b: Any
-    b_bar: Any
-    (b, alpha), (b_bar, tau, beta) = state.theta, state.bar
-    alpha, tau, beta, monitor, t = step_wide_rows(
-        state.W, b, b_bar, alpha, tau, beta, state.monitor, state.t, state.t0, state.gamma0,
-        schedule, problem._replace(level=0.0), level_of_scores(problem),
-        loss_at_zero(problem.loss), ends, curve, *block[:4],
-    )  # fmt: skip
-    theta, bar = Iterate(b, alpha), Average(b_bar, tau, beta)
-    return state._replace(theta=theta, bar=bar, monitor=monitor, t=t), curve
+def trial(problem: Problem, schedule: Schedule, d: int, first: Block, gamma0: float) -> float:
+    """Return the objective on first rows after a pass over them."""
+    W, level = wide_zeros(d, 2, padded(problem.loss.width)), level_of_scores(problem)
+    one = problem._replace(level=0.0)
+    return float(wide_trial_objective(W, level, gamma0, schedule, one, *first[:4]))

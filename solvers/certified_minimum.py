@@ -1,4 +1,4 @@
-"""What minimises rows in memory at once, without an engine, takes and returns."""
+"""Types of the minimisers of rows in memory: what they are called with, and what they return."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AfterReading = Callable[[float, Certificate | None], None]
 
 
 class Sizes(NamedTuple):
-    """What is known of the rows before they are read."""
+    """Sizes of the rows, and F_0, before they are read."""
 
     n: int
     d: int

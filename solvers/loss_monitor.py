@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -91,34 +91,15 @@ def end_of(ends: WholeNumbers, k: int) -> int:
 class LossMonitor(NamedTuple):
     """Losses before the step, smoothed and compared with those of zero weights."""
 
-    n_monitored: int = 0
-    loss_sum: float = 0.0
-    loss: float = 0.0  # smoothed
-    reference_loss: float = 0.0  # the same smoothing of the loss of zero weights
-    diverged: int = 0  # 1 once the loss exploded
+    n_monitored: Number = 0.0  # all are Numbers, so that kernels have one type for them
+    loss_sum: Number = 0.0
+    loss: Number = 0.0  # smoothed
+    reference_loss: Number = 0.0  # the same smoothing of the loss of zero weights
+    diverged: Number = 0.0  # 1 once the loss exploded
 
     def metrics(self) -> dict[str, float]:
         """Return the running loss for the log."""
-        return {"loss": self.loss, "loss_sum": self.loss_sum, "n_monitored": self.n_monitored}
-
-
-#: A LossMonitor inside kernels: its counts are Numbers, too, as all fields there have one type.
-MonitorOfNumbers = Any
-
-
-@part_of_kernels
-def with_float_counts(monitor: LossMonitor) -> MonitorOfNumbers:
-    """Return the monitor with its counts as floats, so that all fields have one type."""
-    n_monitored, loss_sum, loss, reference_loss, diverged = monitor
-    counts: tuple[Number, Number] = float(n_monitored), float(diverged)
-    return LossMonitor(counts[0], loss_sum, loss, reference_loss, counts[1])
-
-
-@part_of_kernels
-def with_integer_counts(monitor: MonitorOfNumbers) -> LossMonitor:
-    """Return the monitor with its counts as integers."""
-    n_monitored, loss_sum, loss, reference_loss, diverged = monitor
-    return LossMonitor(int(n_monitored), loss_sum, loss, reference_loss, int(diverged))
+        return {"loss": self.loss, "loss_sum": self.loss_sum, "n_monitored": int(self.n_monitored)}
 
 
 @part_of_kernels
@@ -129,8 +110,8 @@ def smoothing(n: Number) -> Number:
 
 @part_of_kernels
 def listen(
-    monitor: MonitorOfNumbers, rate: Number, now: Number, at_zero: Number, least: float
-) -> MonitorOfNumbers:
+    monitor: LossMonitor, rate: Number, now: Number, at_zero: Number, least: float
+) -> LossMonitor:
     """Update the monitor with a row's loss before its step and its loss at zero weights.
 
     Works for numbers and for lanes.  `least`, the mean loss of zero weights, is a lower bound on

@@ -9,7 +9,7 @@ same as if it were trained alone, bit for bit.  The rows of a window are visited
 that the weights of that model stay in the processor's cache.
 
 A `MultiModel` is a Solver that wraps another one; tasks.py has the models' views of a block,
-walk_each_model.py and reduce_each_model.py their sweeps.
+each_model.py their sweeps.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.solvers.each_model import reduce_each, sum_each, walk_each
 from fewpass.solvers.gradient import GRADIENT, certificate
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.kernels.simd.interleaved import lanes_planned
@@ -41,14 +42,12 @@ from fewpass.solvers.protocol import (
     Weights,
     same,
 )
-from fewpass.solvers.reduce_each_model import reduce_each, sum_each
 from fewpass.solvers.tasks import Models, States, Tasks
-from fewpass.solvers.walk_each_model import walk_each
 from fewpass.solvers.wide_gradient import WIDE_GRADIENT, wide_certificate
 
 
 @dataclass(frozen=True)
-class MultiModel(Models):
+class MultiModel(Models, Solver):
     """One model per task, as a Solver."""
 
     @property
@@ -73,24 +72,14 @@ class MultiModel(Models):
 
     @property
     def certify_pass(self) -> Reduce | None:
-        return (
-            None
-            if self.solver.certify_pass is None
-            else reduce_each(self, self.solver.certify_pass)
-        )
+        return self._of_each(self.solver.certify_pass)
 
     @property
     def warm_start_pass(self) -> Reduce | None:
-        return (
-            None
-            if self.solver.warm_start_pass is None
-            else reduce_each(self, self.solver.warm_start_pass)
-        )
+        return self._of_each(self.solver.warm_start_pass)
 
-    @property
-    def by_column(self) -> bool:
-        """Return False: weights are read from several states, not from one array."""
-        return False
+    def _of_each(self, reduce: Reduce | None) -> Reduce | None:
+        return reduce and reduce_each(self, reduce)
 
     @property
     def spare_copies(self) -> int:

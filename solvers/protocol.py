@@ -9,8 +9,8 @@ Everything a method needs can be imported from here.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,44 +138,116 @@ class ChosenLearner(NamedTuple):
     lead: float  # the runner-up's progressive objective minus this one
 
 
-class Method(Settings):
-    """Base class of methods made of walks and reductions, with defaults."""
+class Solver(ABC):
+    """What a training calls of a method, or of several models of one (multi_model.py).
 
-    states: ClassVar[tuple[type, ...]]
-    """Types of its states, that of the first state first."""
-    warm_epoch: ClassVar[int] = 0
-    """Epoch that follows `start_at`; above 0 if earlier epochs seek a start."""
-    by_column: ClassVar[bool] = False
-    spare_copies: ClassVar[int] = 5
+    Every member is described here; those with a default have it here.
+    """
+
+    @property
+    @abstractmethod
+    def for_one_score(self) -> str | None:
+        """The setting that only losses of one score can be trained with, if there is one."""
+
+    @property
+    @abstractmethod
+    def goal(self) -> Goal:
+        """Default stopping rule.
+
+        After a number of "passes", at a certified "tolerance", or after a number of "steps", each
+        far cheaper than a pass.
+        """
+
+    if TYPE_CHECKING:  # a field of methods, and pydantic warns of fields that hide a property
+
+        @property
+        def kind(self) -> str:
+            """Name of the method."""
+
+    @property
+    @abstractmethod
+    def needs(self) -> Needs:
+        """Requirements on the problem."""
+
+    @property
+    @abstractmethod
+    def states(self) -> tuple[type, ...]:
+        """Types of its states, that of the first state first."""
 
     @property
     def certify_pass(self) -> Reduce | None:
+        """Reduction that certifies the newest weights after a last pass.
+
+        Only for a method that certifies its weights in walks; None: the gradient certifies them.
+        """
         return None
 
     @property
     def warm_start_pass(self) -> Reduce | None:
+        """Pass after `start_at` that computes the rest of the state; None: none needed."""
         return None
 
-    def init(self, problem: Problem, stats: ProblemStats) -> State:
-        """Refuse problems that the method does not suit, then return `first_state`."""
-        self.refuse_unfit(problem, stats)
-        return self.first_state(problem, stats)
+    @property
+    def warm_epoch(self) -> int:
+        """Epoch that follows `start_at`; above 0 if earlier epochs seek a start."""
+        return 0
 
-    def refuse_unfit(self, problem: Problem, stats: ProblemStats) -> None:
-        """Raise ValueError if the problem does not meet its requirements."""
-        kind: str = self.kind  # type: ignore[attr-defined]
-        refuse_unfit(kind, self.needs, problem, stats.d, stats.streams)
+    @property
+    def by_column(self) -> bool:
+        """Whether a column's weight depends only on that column's row of the state's W.
+
+        W is then the only array, and `weights` of a state with some rows of W are those of these
+        columns.
+        """
+        return False
+
+    @property
+    def spare_copies(self) -> int:
+        """Number of states for which memory is reserved, next to two for every stream.
+
+        A span takes one state and returns one.  The others are for weights read out of states, and
+        for sums over rows as large as weights, of which a dozen may exist at a time.
+        """
+        return 5
 
     @abstractmethod
-    def first_state(self, problem: Problem, stats: ProblemStats) -> State:
+    def init(self, problem: Problem, stats: ProblemStats) -> State:
         """Return the state before the first row.
 
         Raises ValueError if a setting does not fit the problem.
         """
 
+    def start_at(
+        self, _problem: Problem, _stats: ProblemStats, _weights: Weights, _rows_before: int
+    ) -> State:
+        """Return the state at given weights, which were trained on other rows."""
+        raise ValueError(
+            f"{self.kind} cannot start from another model. Leave `start_from` out, or choose "
+            "another method."
+        )
+
+    def row_state_size(self, _stats: ProblemStats) -> int:
+        """Return how many numbers are stored per row, if any are."""
+        return max(1, self.needs.numbers_per_row)
+
+    def adopted(self, state: State, *, midway: bool) -> State:  # noqa: ARG002
+        """Return a state read from storage, `midway` in a walk or not, ready to continue.
+
+        A method may mark the state here so that its numbers per row are verified.
+        """
+        return state
+
+    def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
+        """Return the bytes of the arrays of its largest state."""
+        return array_bytes(self.init(problem, stats))
+
     @abstractmethod
     def program(self, epoch: int) -> tuple[Sweep, ...]:
-        """Return the sweeps of an epoch."""
+        """Return the sweeps of an epoch (0, 1, ...)."""
+
+    @abstractmethod
+    def weights(self, state: State) -> Weights:
+        """Return the weights of a state."""
 
     def expected_passes(
         self, _problem: Problem, _stats: ProblemStats, _tol: float
@@ -188,130 +260,34 @@ class Method(Settings):
         reductions = sum(isinstance(sweep, Reduce) for sweep in sweeps)
         return ExpectedPasses(reductions=reductions / len(sweeps))
 
-    def start_at(
-        self, _problem: Problem, _stats: ProblemStats, _weights: Weights, _rows_before: int
-    ) -> State:
-        raise ValueError(
-            f"{getattr(self, 'kind', 'This method')} cannot start from another model. Leave "
-            "`start_from` out, or choose another method."
-        )
-
-    def row_state_size(self, _stats: ProblemStats) -> int:
-        return max(1, self.needs.numbers_per_row)
-
-    def adopted(self, state: State, *, midway: bool) -> State:  # noqa: ARG002
-        return state
-
-    def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
-        return array_bytes(self.init(problem, stats))
-
     def certificate(self, _state: State) -> Certificate | None:
+        """Return the certificate of `weights(state)`; None if computing it takes a pass."""
         return None
 
     def learners(self, _state: State) -> tuple[ChosenLearner, ...]:
+        """Return the learner behind `weights(state)`, one per model; () if there is only one."""
         return ()
 
     def before_steps(self, _state: State) -> tuple[float, ...]:
+        """Return every model's mean loss of rows before their steps; () where nobody adds it up."""
         return ()
 
 
-class Solver(Protocol):
-    """The methods and properties of a solver."""
-
-    @property
-    def for_one_score(self) -> str | None:
-        """The setting that only losses of one score can be trained with, if there is one."""
-
-    @property
-    def goal(self) -> Goal:
-        """Default stopping rule.
-
-        After a number of "passes", at a certified "tolerance", or after a number of "steps", each
-        far cheaper than a pass.
-        """
-
-    @property
-    def kind(self) -> str:
-        """Name of the method."""
-
-    @property
-    def needs(self) -> Needs:
-        """Requirements on the problem."""
-
-    @property
-    def states(self) -> tuple[type, ...]:
-        """Types of its states, that of the first state first."""
-
-    @property
-    def certify_pass(self) -> Reduce | None:
-        """Reduction that certifies the newest weights after a last pass.
-
-        Only for a method that certifies its weights in walks; None: the gradient certifies them.
-        """
-
-    @property
-    def warm_start_pass(self) -> Reduce | None:
-        """Pass after `start_at` that computes the rest of the state; None: none needed."""
-
-    @property
-    def warm_epoch(self) -> int:
-        """Epoch that follows `start_at`; above 0 if earlier epochs seek a start."""
-
-    @property
-    def by_column(self) -> bool:
-        """Whether a column's weight depends only on that column's row of the state's W.
-
-        W is then the only array, and `weights` of a state with some rows of W are those of these
-        columns.
-        """
-
-    @property
-    def spare_copies(self) -> int:
-        """Number of states for which memory is reserved, next to two for every stream.
-
-        A span takes one state and returns one.  The others are for weights read out of states, and
-        for sums over rows as large as weights, of which a dozen may exist at a time.
-        """
-
-    def row_state_size(self, stats: ProblemStats, /) -> int:
-        """Return how many numbers are stored per row, if any are."""
+class Method(Settings, Solver):
+    """Base class of methods made of walks and reductions."""
 
     def init(self, problem: Problem, stats: ProblemStats) -> State:
+        """Refuse problems that the method does not suit, then return `first_state`."""
+        self.refuse_unfit(problem, stats)
+        return self.first_state(problem, stats)
+
+    def refuse_unfit(self, problem: Problem, stats: ProblemStats) -> None:
+        """Raise ValueError if the problem does not meet its requirements."""
+        refuse_unfit(self.kind, self.needs, problem, stats.d, stats.streams)
+
+    @abstractmethod
+    def first_state(self, problem: Problem, stats: ProblemStats) -> State:
         """Return the state before the first row.
 
         Raises ValueError if a setting does not fit the problem.
         """
-
-    def start_at(
-        self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
-    ) -> State:
-        """Return the state at given weights, which were trained on `rows_before` other rows."""
-
-    def adopted(self, state: State, *, midway: bool) -> State:
-        """Return a state read from storage, `midway` in a walk or not, ready to continue.
-
-        A method may mark the state here so that its numbers per row are verified.
-        """
-
-    def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
-        """Return the bytes of the arrays of its largest state."""
-
-    def program(self, epoch: int) -> tuple[Sweep, ...]:
-        """Return the sweeps of an epoch (0, 1, ...)."""
-
-    def weights(self, state: State) -> Weights:
-        """Return the weights of a state."""
-
-    def expected_passes(
-        self, problem: Problem, stats: ProblemStats, tol: float, /
-    ) -> ExpectedPasses:
-        """Return the expected passes until the certificate's `relative` is `tol`."""
-
-    def certificate(self, state: State) -> Certificate | None:
-        """Return the certificate of `weights(state)`; None if computing it takes a pass."""
-
-    def learners(self, state: State) -> tuple[ChosenLearner, ...]:
-        """Return the learner behind `weights(state)`, one per model; () if there is only one."""
-
-    def before_steps(self, state: State) -> tuple[float, ...]:
-        """Return every model's mean loss of rows before their steps; () where nobody adds it up."""

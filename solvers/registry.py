@@ -40,8 +40,8 @@ METHODS = {
     "sdca": "fewpass.solvers.dual.sdca:Sdca",
     "psdca": "fewpass.solvers.dual.psdca:Psdca",
     "asdca": "fewpass.solvers.dual.asdca:Asdca",
-    "gd": "fewpass.solvers.batch.gd:Gd",
-    "agd": "fewpass.solvers.batch.agd:Agd",
+    "gd": "fewpass.solvers.batch.gradient_descent:Gd",
+    "agd": "fewpass.solvers.batch.gradient_descent:Agd",
     "sag": "fewpass.solvers.sag:Sag",
     "sag+": "fewpass.solvers.sag:SagPlus",
     "lbfgs": "fewpass.solvers.batch.lbfgs:Lbfgs",
@@ -54,7 +54,7 @@ WIDE_METHODS = {
     "psdca": "fewpass.solvers.dual.wide_psdca:WidePsdca",
     "asgd": "fewpass.solvers.sgd.wide_asgd:WideAsgd",
     "newton": "fewpass.solvers.batch.wide_newton:WideNewton",
-    "lbfgs": "fewpass.solvers.batch.wide_batch:WideLbfgs",
+    "lbfgs": "fewpass.solvers.batch.lbfgs:WideLbfgs",
 }
 #: Methods with a class of its own for penalties with a kink.
 KINKED_METHODS = {"newton": "fewpass.solvers.batch.working_set_newton:WorkingSetNewton"}

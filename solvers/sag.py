@@ -41,8 +41,6 @@ from fewpass.solvers.loss_monitor import (
     LossMonitor,
     listen,
     smoothing,
-    with_float_counts,
-    with_integer_counts,
 )
 from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.needs import Needs
@@ -120,11 +118,7 @@ class Sag(Method):
         return Reduce(GRADIENT_AND_SLOPES, self.weights, self.absorb)
 
     def start_at(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        weights: Weights,
-        rows_before: int,  # noqa: ARG002
+        self, problem: Problem, stats: ProblemStats, weights: Weights, _rows_before: int
     ) -> SagState:
         """Return a state at given weights; the warm-start pass computes their slopes."""
         state: SagState = self.init(problem, stats)
@@ -247,7 +241,7 @@ def visit_rows(
     A row with slope 0 counts as not visited before; `seen` is at most n.  Returns (scale, t, seen,
     monitor).
     """
-    (b, D_b, P, S), watched = scale, with_float_counts(monitor)
+    b, D_b, P, S = scale
     loss, lam = problem.loss, strength(problem.penalty)
     intercept, lam_b, level = problem.intercept, problem.lam_b, problem.level
     first = intercept * level
@@ -259,9 +253,9 @@ def visit_rows(
 
         t += 1
         if t % LISTEN_EVERY == 0:
-            rate = smoothing(watched.n_monitored + 1.0)
-            watched = listen(watched, rate, value(loss, p, y[i]), value(loss, first, y[i]), least)
-            if watched.diverged > 0.0:
+            rate = smoothing(monitor.n_monitored + 1.0)
+            monitor = listen(monitor, rate, value(loss, p, y[i]), value(loss, first, y[i]), least)
+            if monitor.diverged > 0.0:
                 break
 
         if slopes[i] == 0.0:
@@ -278,4 +272,4 @@ def visit_rows(
         if P < FOLD_BELOW:
             fold(W, P, P * S)
             P, S = 1.0, 0.0
-    return SagScalars(b, D_b, P, S), t, seen, with_integer_counts(watched)
+    return SagScalars(b, D_b, P, S), t, seen, monitor

@@ -24,7 +24,7 @@ class Settings(Described):
     """Base class of every solver's settings: immutable, unknown fields refused."""
 
     goal: ClassVar[Goal] = "tolerance"
-    """Default stopping rule: see Solver."""
+    """Default stopping rule: see protocol.py: Solver."""
     usual_passes: ClassVar[int] = 1
     """Default number of passes, with the goal "passes"."""
     needs: ClassVar[Needs] = Needs()
@@ -57,14 +57,11 @@ class Settings(Described):
             )
 
     def for_more_columns(
-        self,
-        problem: Problem,  # noqa: ARG002
-        stats: ProblemStats,  # noqa: ARG002
-        models: int,  # noqa: ARG002
-        fits: Callable[[Self, int], bool],  # noqa: ARG002
-    ) -> Self:
+        self, _problem: Problem, _stats: ProblemStats, _models: int,
+        _fits: Callable[[Self, int], bool],
+    ) -> Self:  # fmt: skip
         """Return settings that work if more columns than in `stats` may appear, in each model.
 
-        `fits` says whether the memory has space for these settings and that number of columns.
+        `_fits` says whether the memory has space for these settings and that number of columns.
         """
         return self

@@ -144,9 +144,9 @@ def add_wide_slopes(
     return total
 
 
-def loss_at_zero(loss: WideLoss) -> float:
+def loss_at_zero(loss: LossOfScores) -> float:
     """Return the loss of a row whose scores are all 0."""
-    return float(losses_of_wide_scores(loss, np.zeros((1, loss.width)), np.zeros(1))[0])
+    return float(loss.losses(np.zeros((1, loss.width)), np.zeros(1))[0])
 
 
 def losses_and_ranks(

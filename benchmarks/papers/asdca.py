@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.data_sets import STUDIES, in_memory, training_rows
 from benchmarks.papers.curves import FIGURES, Case, objective, say_missing
-from fewpass.solvers.batch.agd import Agd
+from fewpass.solvers.batch.gradient_descent import Agd
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.dual.asdca import X_START, Asdca
 from fewpass.solvers.dual.sdca import Sdca

@@ -37,7 +37,7 @@ from benchmarks.papers.curves import (
     say_missing,
 )
 from benchmarks.papers.s2gd_theory import figure_1, table_3
-from fewpass.solvers.batch.gd import Gd
+from fewpass.solvers.batch.gradient_descent import Gd
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.losses import Logistic, Problem
 from fewpass.solvers.penalties import L2

@@ -29,8 +29,8 @@ from fewpass.pipeline.scoring.evaluation import (
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.scoring.row_metrics import Measured
+from fewpass.solvers.each_model import sum_each
 from fewpass.solvers.protocol import Certificate, State, Sum, Weights
-from fewpass.solvers.reduce_each_model import sum_each
 from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 

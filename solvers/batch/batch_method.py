@@ -25,6 +25,11 @@ from fewpass.solvers.protocol import (
     Sweep,
     Weights,
 )
+from fewpass.solvers.wide_gradient import (
+    WideGradientPart,
+    whole_wide_gradient,
+    wide_certificate,
+)
 
 
 class Trial(NamedTuple):
@@ -40,10 +45,19 @@ class BatchMethod(Method):
 
     needs: ClassVar[Needs] = Needs(loss="smooth")
     sum: ClassVar[Sum] = GRADIENT
-    """The sum of a pass; the first fields of its parts are those of GradientPart."""
+    """The sum of a pass; the first fields of its parts are those of GradientPart, wide or not."""
 
-    def program(self, epoch: int) -> tuple[Sweep, ...]:  # noqa: ARG002
+    def program(self, _epoch: int) -> tuple[Sweep, ...]:
         return (Reduce(self.sum, self.point, self.absorb),)
+
+    def start_at(
+        self, problem: Problem, stats: ProblemStats, weights: Weights, _rows_before: int
+    ) -> State:
+        return self.at(self.init(problem, stats), weights)
+
+    @abstractmethod
+    def at(self, state: State, weights: Weights) -> State:
+        """Return a first state at other weights."""
 
     @abstractmethod
     def newest(self, state: State) -> Weights:
@@ -58,12 +72,7 @@ class BatchMethod(Method):
         return proven if state.evaluations > 0 else None
 
     def absorb(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        state: State,
-        total: Part,
-        sweep: int,  # noqa: ARG002
+        self, problem: Problem, stats: ProblemStats, state: State, total: Part, _sweep: int
     ) -> State:
         """Accept the new point, or return to the old one with a more careful step."""
         trial = self.trial(problem, self.newest(state), total)
@@ -74,6 +83,10 @@ class BatchMethod(Method):
 
     def trial(self, problem: Problem, at: Weights, total: Part) -> Trial:
         """Return a point with what its pass says of it."""
+        if self.needs.several_scores:
+            wide = WideGradientPart(*total[:4])
+            g = whole_wide_gradient(problem, at, wide)
+            return Trial(at, g, wide_certificate(problem, at, wide))
         part = GradientPart(*total[:4])
         return Trial(at, whole_gradient(problem, at, part), certificate(problem, at, part))
 

@@ -39,7 +39,7 @@ def minimised(A: Matrix, r: PerColumn, u0: PerColumn, l1: float, share: float) -
     enough = share * worst_of(A, u, r, l1)
     for _round in range(MOST_ROUNDS):
         for j in range(u.shape[0] - 1, -1, -1):  # the intercept first
-            moved(A, u, r, l1, j)
+            minimise_over(A, u, r, l1, j)
         worst = swept(A, u, r, l1, NEARER * enough)
         if worst > NEARER * enough:
             for _face in range(MOST_FACES):
@@ -59,7 +59,7 @@ def swept(A: Matrix, u: PerColumn, r: PerColumn, l1: float, enough: float) -> fl
         for j in range(u.shape[0] - 1, -1, -1):
             if u[j] != 0.0 or j == u.shape[0] - 1:
                 worst = max(worst, violation(A, u, r, l1, j))
-                moved(A, u, r, l1, j)
+                minimise_over(A, u, r, l1, j)
         if worst <= enough:
             break
     return worst
@@ -87,7 +87,7 @@ def worst_of(A: Matrix, u: PerColumn, r: PerColumn, l1: float) -> float:
 
 
 @called_by_kernels
-def moved(A: Matrix, u: PerColumn, r: PerColumn, l1: float, j: int) -> None:
+def minimise_over(A: Matrix, u: PerColumn, r: PerColumn, l1: float, j: int) -> None:
     """Minimise over number j."""
     curvature = A[j, j]
     if curvature <= 0.0:

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import FUSED, by_type
-from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows, dot_vector, positions
+from fewpass.solvers.kernels.rows import (
+    DenseRows,
+    Rows,
+    SparseRows,
+    dot_vector,
+    end_cell,
+    first_cell,
+)
 from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow, Vector
 from fewpass.solvers.kernels.simd.row_blocks import TILE, dot_eight
 
@@ -55,7 +62,7 @@ def add_tile_squares(
     rows: Rows, order: Order, start: int, m: int, every: int, cut: CutRows, weight: PerRow,
     curvatures: PerRow, column: float, H: LowerTriangle, squares: Vector,
 ) -> None:  # fmt: skip
-    """H += curvature x x^T, squares += weight x^2, over every so-manyth row of those cut.
+    """H += curvature x x^T, squares += weight x^2, over every `every`-th row of those cut.
 
     Nothing for dense rows, whose squares are added four by four.
     """
@@ -85,7 +92,7 @@ def _(
     place, ends = cut.place, cut.ends
     for k in range(m):
         at, x, count = cut.at[k], cut.x[k], np.uint64(0)
-        for n in positions(rows, order[start + k]):
+        for n in range(first_cell(rows, order[start + k]), end_cell(rows, order[start + k])):
             j = place[rows.indices[n]]
             at[count], x[count] = np.uint32(j), np.float64(rows.data[n])
             count += np.uint64(j >= 0)  # no branch: nobody can tell which are

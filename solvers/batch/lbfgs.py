@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
 from fewpass.solvers.estimates.expected_passes import condition_of_all, conditioning, digits
@@ -29,7 +29,9 @@ from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.solvers.gradient import SUFFICIENT_DECREASE, Bounds
 from fewpass.solvers.intercept import column_length
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import ExpectedPasses, Part, ProblemStats, Weights
+from fewpass.solvers.needs import Needs
+from fewpass.solvers.protocol import ExpectedPasses, Part, ProblemStats, Sum, Weights
+from fewpass.solvers.wide_gradient import WIDE_GRADIENT
 
 FLATTENING = 0.9  # c2
 MOST_TRIALS = 20  # of one search; then the pairs are dropped
@@ -97,14 +99,7 @@ class Lbfgs(BatchMethod):
             L=smoothness(problem, stats, stats.sigma_square),
         )
 
-    def start_at(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        weights: Weights,
-        rows_before: int,  # noqa: ARG002
-    ) -> LbfgsState:
-        state: LbfgsState = self.init(problem, stats)
+    def at(self, state: LbfgsState, weights: Weights) -> LbfgsState:
         return state._replace(x=as_vector(weights, 1.0 / state.length))
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
@@ -123,7 +118,7 @@ class Lbfgs(BatchMethod):
 
     def read(self, v: NDArray[np.float64], length: float) -> Weights:
         """Return the weights that a vector holds."""
-        return as_weights(v, length)
+        return Weights(v[:-1].copy(), float(v[-1]) * length)
 
     def is_good(self, state: LbfgsState, trial: Trial) -> bool:
         """Whether Wolfe's conditions hold."""
@@ -151,9 +146,18 @@ class Lbfgs(BatchMethod):
         return state._replace(search=advance(state.search, trial.certificate.objective, slope))
 
 
-def as_weights(v: NDArray[np.float64], length: float) -> Weights:
-    """Convert a vector of d + 1 numbers to weights."""
-    return Weights(v[:-1].copy(), float(v[-1]) * length)
+class WideLbfgs(Lbfgs):
+    """L-BFGS for several scores; a vector has K times d weights, then K intercepts."""
+
+    needs: ClassVar[Needs] = Needs(loss="smooth", several_scores=True)
+    sum: ClassVar[Sum] = WIDE_GRADIENT
+    width: PositiveInt
+    """K, the number of scores."""
+
+    def read(self, v: NDArray[np.float64], length: float) -> Weights:
+        """Return the weights that a vector holds."""
+        K = self.width
+        return Weights(v[:-K].reshape(K, -1).copy(), length * v[-K:])
 
 
 def as_vector(g: Weights, length: float) -> NDArray[np.float64]:

@@ -80,15 +80,8 @@ class Newton(BatchMethod):
         x = self.flat(constant_weights(problem, stats.d))
         return NewtonState(x, np.zeros_like(x), Bounds(), thinning(problem, stats, stats.d))
 
-    def start_at(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        weights: Weights,
-        rows_before: int,  # noqa: ARG002
-    ) -> NewtonState:
-        begun: NewtonState = self.init(problem, stats)
-        return begun._replace(x=self.flat(weights))
+    def at(self, state: NewtonState, weights: Weights) -> NewtonState:
+        return state._replace(x=self.flat(weights))
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of two vectors, and of the matrix of a reduction."""

@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fewpass.solvers.batch.batch_method import Trial
 from fewpass.solvers.batch.newton import Newton, NewtonState
-from fewpass.solvers.batch.wide_batch import wide_trial
 from fewpass.solvers.gradient import Bounds
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, prefetch_row
@@ -51,16 +49,19 @@ USUAL = 12.0  # passes
 
 
 class WideCurvedPart(NamedTuple):
-    """Sums over some rows; parts can be added."""
+    """Sums over some rows; the first are those of WideGradientPart."""
 
-    first: WideGradientPart
+    loss: float
+    G: NDArray[np.float64]  # (d, wide)
+    g_b: NDArray[np.float64]  # (wide,)
+    rows: int
     H: NDArray[np.float64]  # (K (d + 1), K (d + 1)), lower halves of the blocks at and below it
 
 
 def no_wide_curvature(at: Weights) -> WideCurvedPart:
     """Return the zero of the sums."""
     size = len(at.coef) * (at.coef.shape[1] + 1)
-    return WideCurvedPart(no_wide_gradient(at), np.zeros((size, size)))
+    return WideCurvedPart(*no_wide_gradient(at), np.zeros((size, size)))
 
 
 def add_wide_curvature(
@@ -71,7 +72,8 @@ def add_wide_curvature(
     add_blocks(
         part.H, in_columns(at.coef).ravel(), base, problem.loss, problem.intercept, *block[:4]
     )
-    return part._replace(first=add_wide_gradient(problem, at, block, part.first))
+    first = add_wide_gradient(problem, at, block, WideGradientPart(*part[:4]))
+    return WideCurvedPart(*first, part.H)
 
 
 #: Objective, gradient and H at a point.
@@ -129,13 +131,9 @@ class WideNewton(Newton):
         each = x.reshape(self.width, -1)
         return Weights(np.ascontiguousarray(each[:, :-1]), each[:, -1].copy())
 
-    def trial(self, problem: Problem, at: Weights, total: WideCurvedPart) -> Trial:
-        """Return a point with what its pass says of it."""
-        return wide_trial(problem, at, total.first)
-
     def curvature(self, problem: Problem, total: WideCurvedPart) -> NDArray[np.float64]:
         """Return H with the penalty's part."""
-        H = whole(total.H, self.width) / total.first.rows
+        H = whole(total.H, self.width) / total.rows
         charge = np.full(len(H) // self.width, problem.lam)
         charge[-1] = problem.lam_b if problem.intercept else 1.0
         H[np.diag_indices_from(H)] += np.tile(charge, self.width)

@@ -150,7 +150,7 @@ def stepped(
 ) -> SetState:
     """Minimise the model at x; return the state with the step under trial and the next W."""
     chosen, penalty = np.flatnonzero(state.chosen), problem.penalty
-    own, l1 = penalty.among(chosen), least_l1(penalty)
+    own, l1 = penalty.among(chosen), l1_of(penalty)
     w, b = state.x[:-1], float(state.x[-1])
     smooth = g.coef + problem.lam * w if problem.lam else g.coef.copy()
     A = whole_matrix(problem, stats, state.kappa, total)
@@ -173,7 +173,7 @@ def stepped(
     return crowded(penalty, state, there, smooth)
 
 
-def least_l1(penalty: Penalty) -> float:
+def l1_of(penalty: Penalty) -> float:
     """Return l1 of a penalty that has it."""
     l1: float = penalty.l1  # type: ignore[attr-defined]
     return l1
@@ -182,7 +182,7 @@ def least_l1(penalty: Penalty) -> float:
 def minimiser(own: Penalty, A: Matrix, r: Vector, start: Vector, share: float) -> Vector:
     """Return the minimiser of the model (k + 1,), for the penalty of its columns."""
     if own.by_column:
-        return minimised(A, r, start, least_l1(own), share)
+        return minimised(A, r, start, l1_of(own), share)
     return minimised_by_groups(own, A, r, start, share)
 
 
@@ -211,7 +211,7 @@ def has_every_column(d: int) -> bool:
 def next_set(penalty: Penalty, w: Vector, g: Vector) -> NDArray[np.bool_]:
     """Return the columns that are not 0 at w, and those of the largest gradient g, (d,).
 
-    Of groups all columns: the last one may be larger than what is left, if there is room.
+    Groups enter whole; the last one may exceed the size, up to MOST_SET.
     """
     d, nonzero = w.shape[0], penalty.whole(w != 0.0)
     if has_every_column(d):
@@ -251,11 +251,11 @@ def largest(score: Vector, size: int) -> NDArray[np.int64]:
 
 
 def crowded(penalty: Penalty, state: SetState, w: Vector, g: Vector) -> SetState:
-    """Count the passes in a row in which columns are left out for want of room."""
+    """Count consecutive passes with a full working set that leaves columns out."""
     taken = np.count_nonzero(penalty.whole(w != 0.0)) + penalty.widest - 1
     if taken <= CROWDED * MOST_SET:
         return state._replace(crowded=0)
-    left_out = penalty.slopes(g)[~state.chosen].max(initial=0.0) > least_l1(penalty)
+    left_out = penalty.slopes(g)[~state.chosen].max(initial=0.0) > l1_of(penalty)
     return state._replace(crowded=state.crowded + 1 if left_out else 0)
 
 

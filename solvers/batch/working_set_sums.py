@@ -164,7 +164,7 @@ def add_losses(
     """Add to G, brackets and shorter; return the sums of losses and slopes.
 
     `curvatures` (m,) receives the weighted curvature of every row visited, in their order.  Of
-    sparse rows every so-manyth is added to H and squares, too.
+    sparse rows every `every`-th is added to H and squares, too.
     """
     n, count, how = order.shape[0], 0, Eight()
     whole, steps = n - n % TILE, SHORTER[: shorter.shape[0]]

@@ -17,12 +17,12 @@ import fcntl
 import gc
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache, wraps
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numba
 import numpy as np
@@ -32,11 +32,7 @@ from numba.extending import overload, register_jitable
 from fewpass.solvers.kernels.kernel_files import SUFFIX
 from fewpass.solvers.kernels.levels import compiled_with, compiler_lock
 from fewpass.solvers.kernels.loading import load_without_compiler, on_disk
-from fewpass.solvers.kernels.part_compiler import (
-    PartCompiler,
-    give_environments,
-    give_environments_to,
-)  # fmt: skip
+from fewpass.solvers.kernels.part_compiler import PartCompiler, give_environments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -119,14 +115,7 @@ def kernel(function: Function) -> Function:
             give_environments(compiled)
             return entry
 
-    call_template = compiled.get_call_template
-
-    def callable_by_others(args: Any, kws: Any) -> Any:
-        made = call_template(args, kws)
-        give_environments_to(compiled.targetctx.codegen(), compiled)
-        return made
-
-    compiled.compile, compiled.get_call_template = compile_once, callable_by_others
+    compiled.compile = compile_once
     return cast("Function", compiled)
 
 
@@ -268,8 +257,26 @@ def by_type(generic: Callable[..., Any]) -> Verb:
     return cast("Verb", verb)
 
 
-def register_methods(verbs: Iterable[Verb], kind: type) -> None:
-    """Register a class's methods as its bodies of the verbs of their names."""
-    for verb in verbs:
-        if (body := getattr(kind, verb.__name__, None)) is not None:
-            verb.register(kind)(body)
+class OfFormulas:
+    """Base class of NamedTuples whose methods are the bodies of the verbs of their names."""
+
+    __slots__ = ()
+
+    formulas: ClassVar[tuple[Verb, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Register the class's methods."""
+        for verb in cls.formulas:
+            if (body := getattr(cls, verb.__name__, None)) is not None:
+                verb.register(cls)(body)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare types, too: those without numbers are empty tuples."""
+        return type(self) is type(other) and tuple.__eq__(self, other)  # type: ignore[operator]
+
+    def __ne__(self, other: object) -> bool:
+        """Negate `==`: otherwise the tuple's own method would be used."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self))  # type: ignore[misc]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from numba import _dynfunc, types
-from numba.core import environment, event
+from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import register_pass
@@ -74,26 +74,6 @@ def give_environments(kernel: Any) -> None:
     for compiled in kernel.overloads.values():
         for one in compiled._find_referenced_environments():
             compiled.library.codegen.set_env(one.env_name, one)
-
-
-def give_environments_to(codegen: Any, kernel: Any) -> None:
-    """As `give_environments`, for functions of other packages that are compiled with the kernel.
-
-    numba takes for granted that all functions have one code generator (levels.py).
-    """
-    for compiled in kernel.overloads.values():
-        if compiled.library.codegen is codegen:
-            continue
-        linked = compiled.library._get_module_for_linking().global_variables
-        needed = [environment.lookup_environment(variable.name) for variable in linked]
-        library = codegen.create_library("environments")
-        module = library.create_ir_module("environments")
-        for one in filter(None, needed):
-            kernel.targetctx.declare_env_global(module, one.env_name)
-        library.add_ir_module(module)
-        library.finalize()
-        for one in filter(None, needed):
-            codegen.set_env(one.env_name, one)
 
 
 def _is_of(kind: Any, wanted: Any) -> bool:

@@ -8,14 +8,15 @@ both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import FUSED, VECTORISED, by_type, called_by_kernels
+from fewpass.solvers.kernels.dispatch import FUSED, VECTORISED, Function, Verb, by_type
 from fewpass.solvers.kernels.prefetch import prefetch_line, prefetch_span
-from fewpass.solvers.kernels.shapes import Array, Order, PerColumn, PerRow, SideBySide
+from fewpass.solvers.kernels.shapes import Array, Index, Order, PerColumn, PerRow, SideBySide
 
 
 class DenseRows(NamedTuple):
@@ -131,161 +132,148 @@ def _(rows: SparseRows) -> int:
     return rows.indptr.shape[0] - 1  # type: ignore[no-any-return]
 
 
-@called_by_kernels
-def positions(rows: SparseRows, i: int) -> range:
-    """Return the positions of row i's pairs; unsigned like the indices, for the same reason."""
-    return range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1]))
+# A row's cells: columns of dense rows, places of the pairs of sparse ones.  Operations are written
+# in cells once, and compiled for both.
 
 
-# LLVM may reorder sums of dense rows: SIMD makes them 6 times faster.  Not those of sparse rows:
-# reordered, they become AVX reductions, which take twice as long.
+@by_type
+def first_cell(rows: Rows, i: int) -> Index:
+    """Return the number of row i's first cell; unsigned for sparse rows, as their indices are."""
 
 
-@dot.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, W: SideBySide) -> float:
+@by_type
+def end_cell(rows: Rows, i: int) -> Index:
+    """Return one more than the number of its last cell."""
+
+
+@by_type
+def cell(rows: Rows, i: int, n: Index) -> tuple[Index, float]:
+    """Return column and value of cell n of row i."""
+
+
+@first_cell.register(DenseRows)
+def _(rows: DenseRows, i: int) -> Index:
+    return 0
+
+
+@first_cell.register(SparseRows)
+def _(rows: SparseRows, i: int) -> Index:
+    return np.uint64(rows.indptr[i])
+
+
+@end_cell.register(DenseRows)
+def _(rows: DenseRows, i: int) -> Index:
+    return rows.X.shape[1]  # type: ignore[no-any-return]
+
+
+@end_cell.register(SparseRows)
+def _(rows: SparseRows, i: int) -> Index:
+    return np.uint64(rows.indptr[i + 1])
+
+
+@cell.register(DenseRows)
+def _(rows: DenseRows, i: int, n: Index) -> tuple[Index, float]:
+    return n, np.float64(rows.X[i, n])
+
+
+@cell.register(SparseRows)
+def _(rows: SparseRows, i: int, n: Index) -> tuple[Index, float]:
+    return rows.indices[n], np.float64(rows.data[n])
+
+
+def in_cells(verb: Verb, dense: set[str] = VECTORISED) -> Callable[[Function], Function]:
+    """Register the decorated function as the body of a verb for dense and for sparse rows.
+
+    LLVM may reorder sums of dense rows: SIMD makes them 6 times faster.  Not those of sparse rows:
+    reordered, they become AVX reductions, which take twice as long.
+    """
+
+    def register(body: Function) -> Function:
+        verb.register(DenseRows, fastmath=dense)(body)
+        return verb.register(SparseRows, fastmath=FUSED)(body)
+
+    return register
+
+
+@in_cells(dot)
+def _(rows: Rows, i: int, W: SideBySide) -> float:
     total = 0.0
-    for j in range(rows.X.shape[1]):
-        total += rows.X[i, j] * W[j, 0]
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        total += x * W[j, 0]
     return total
 
 
-@dot.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, W: SideBySide) -> float:
-    total = 0.0
-    for k in positions(rows, i):
-        total += rows.data[k] * W[rows.indices[k], 0]
-    return total
-
-
-@dot_both.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, W: SideBySide) -> tuple[float, float]:
+@in_cells(dot_both)
+def _(rows: Rows, i: int, W: SideBySide) -> tuple[float, float]:
     first, second = 0.0, 0.0
-    for j in range(rows.X.shape[1]):
-        first += rows.X[i, j] * W[j, 0]
-        second += rows.X[i, j] * W[j, 1]
-    return first, second
-
-
-@dot_both.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, W: SideBySide) -> tuple[float, float]:
-    first, second = 0.0, 0.0
-    for k in positions(rows, i):
-        j, x = rows.indices[k], np.float64(rows.data[k])
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
         first += x * W[j, 0]
         second += x * W[j, 1]
     return first, second
 
 
-@add.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, a: float, W: SideBySide) -> None:
-    for j in range(rows.X.shape[1]):
-        W[j, 0] += a * np.float64(rows.X[i, j])
+@in_cells(add)
+def _(rows: Rows, i: int, a: float, W: SideBySide) -> None:
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        W[j, 0] += a * x
 
 
-@add.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, a: float, W: SideBySide) -> None:
-    for k in positions(rows, i):
-        W[rows.indices[k], 0] += a * np.float64(rows.data[k])
-
-
-@add_both.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, a: float, b: float, W: SideBySide) -> None:
-    for j in range(rows.X.shape[1]):
-        x = np.float64(rows.X[i, j])
+@in_cells(add_both)
+def _(rows: Rows, i: int, a: float, b: float, W: SideBySide) -> None:
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
         W[j, 0] += a * x
         W[j, 1] += b * x
 
 
-@add_both.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, a: float, b: float, W: SideBySide) -> None:
-    for k in positions(rows, i):
-        j, x = rows.indices[k], np.float64(rows.data[k])
-        W[j, 0] += a * x
-        W[j, 1] += b * x
-
-
-@dot_vector.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, v: PerColumn) -> float:
+@in_cells(dot_vector)
+def _(rows: Rows, i: int, v: PerColumn) -> float:
     total = 0.0
-    for j in range(rows.X.shape[1]):
-        total += rows.X[i, j] * v[j]
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        total += x * v[j]
     return total
 
 
-@dot_vector.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, v: PerColumn) -> float:
-    total = 0.0
-    for k in positions(rows, i):
-        total += rows.data[k] * v[rows.indices[k]]
-    return total
+@in_cells(add_vector)
+def _(rows: Rows, i: int, a: float, v: PerColumn) -> None:
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        v[j] += a * x
 
 
-@add_vector.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, a: float, v: PerColumn) -> None:
-    for j in range(rows.X.shape[1]):
-        v[j] += a * np.float64(rows.X[i, j])
+@in_cells(add_scaled)
+def _(rows: Rows, i: int, a: float, W: SideBySide, v: PerColumn) -> None:
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        W[j, 0] += a * v[j] * x
 
 
-@add_vector.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, a: float, v: PerColumn) -> None:
-    for k in positions(rows, i):
-        v[rows.indices[k]] += a * np.float64(rows.data[k])
-
-
-@add_scaled.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, a: float, W: SideBySide, v: PerColumn) -> None:
-    for j in range(rows.X.shape[1]):
-        W[j, 0] += a * v[j] * np.float64(rows.X[i, j])
-
-
-@add_scaled.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, a: float, W: SideBySide, v: PerColumn) -> None:
-    for k in positions(rows, i):
-        j = rows.indices[k]
-        W[j, 0] += a * v[j] * np.float64(rows.data[k])
-
-
-@clear.register(DenseRows)
-def _(rows: DenseRows, i: int, v: PerColumn) -> None:
-    for j in range(rows.X.shape[1]):
-        v[j] = 0.0
-
-
-@clear.register(SparseRows)
-def _(rows: SparseRows, i: int, v: PerColumn) -> None:
-    for k in positions(rows, i):
-        v[rows.indices[k]] = 0.0
+@in_cells(clear)
+def _(rows: Rows, i: int, v: PerColumn) -> None:
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        v[cell(rows, i, n)[0]] = 0.0
 
 
 @norm2.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int) -> float:
-    total = 0.0
-    for j in range(rows.X.shape[1]):
-        total += np.float64(rows.X[i, j]) * rows.X[i, j]
-    return total
-
-
 @norm2.register(SparseRows, fastmath=VECTORISED)
-def _(rows: SparseRows, i: int) -> float:
+def _(rows: Rows, i: int) -> float:
     total = 0.0
-    for k in positions(rows, i):
-        total += np.float64(rows.data[k]) * rows.data[k]
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        _, x = cell(rows, i, n)
+        total += x * x
     return total
 
 
-@norm2_scaled.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, v: PerColumn) -> float:
+@in_cells(norm2_scaled)
+def _(rows: Rows, i: int, v: PerColumn) -> float:
     total = 0.0
-    for j in range(rows.X.shape[1]):
-        total += v[j] * np.float64(rows.X[i, j]) * rows.X[i, j]
-    return total
-
-
-@norm2_scaled.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, v: PerColumn) -> float:
-    total = 0.0
-    for k in positions(rows, i):
-        total += v[rows.indices[k]] * np.float64(rows.data[k]) * rows.data[k]
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        total += v[j] * x * x
     return total
 
 
@@ -331,5 +319,5 @@ def _(rows: DenseRows, i: int, A: Array, step: int) -> None:
 
 @prefetch_columns.register(SparseRows)
 def _(rows: SparseRows, i: int, A: Array, step: int) -> None:
-    for k in positions(rows, i):
-        prefetch_line(A, step * np.int64(rows.indices[k]))
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        prefetch_line(A, step * np.int64(rows.indices[n]))

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import by_type, kernel, part_of_kernels, register_methods
+from fewpass.solvers.kernels.dispatch import OfFormulas, Verb, by_type, kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import Number, PerRow
 from fewpass.solvers.kernels.simd.lanes import maximum, minimum, where
 from fewpass.solvers.penalties import Penalty, strength
@@ -85,10 +85,6 @@ def sgd_slope(loss: Loss, p: Number, y: Number, q: Number) -> Number:
 
 
 Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-FORMULAS = (
-    value, slope, counted_slope, curvature_at, conjugate, bracket, dual_step, direction,
-    steps_exactly, sgd_slope, from_level,
-)  # fmt: skip
 
 
 class WithoutOffset(NamedTuple):
@@ -98,7 +94,7 @@ class WithoutOffset(NamedTuple):
     weight: NDArray[np.float64]  # (n,) that the rows' own are multiplied by
 
 
-class Loss:
+class Loss(OfFormulas):
     """Base class of losses; methods, plans and predictions use these members only.
 
     Instances are NamedTuples of the loss's parameters, so that kernels can take them.
@@ -106,6 +102,10 @@ class Loss:
 
     __slots__ = ()
 
+    formulas: ClassVar[tuple[Verb, ...]] = (
+        value, slope, counted_slope, curvature_at, conjugate, bracket, dual_step, direction,
+        steps_exactly, sgd_slope, from_level,
+    )  # fmt: skip
     name: ClassVar[str]
     """Name in commands, plans and flows."""
     curvature: float
@@ -128,25 +128,10 @@ class Loss:
     least_target: ClassVar[float] = -math.inf
     """The smallest target that it is defined for."""
 
-    def __init_subclass__(cls) -> None:
-        """Register the class's methods as bodies of the functions above."""
-        register_methods(FORMULAS, cls)
-
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
         """Return the names of its parameters, which are settings of a plan."""
         return cls._fields  # type: ignore[attr-defined, no-any-return]
-
-    def __eq__(self, other: object) -> bool:
-        """Compare types, too: losses without parameters are empty tuples."""
-        return type(self) is type(other) and tuple.__eq__(self, other)  # type: ignore[operator]
-
-    def __ne__(self, other: object) -> bool:
-        """Negate `==`: otherwise the tuple's own method would be used."""
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash((type(self), *self))  # type: ignore[misc]
 
     def direction(self, y: Number) -> Number:
         """Return y: margin losses."""

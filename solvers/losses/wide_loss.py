@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import by_type, register_methods
+from fewpass.solvers.kernels.dispatch import by_type
 from fewpass.solvers.kernels.shapes import Matrix
 from fewpass.solvers.kernels.simd.wide_rows import PerClass, padded, padded_scores
 from fewpass.solvers.losses.loss import Loss, Problem
@@ -76,9 +76,6 @@ def curvature_of_scores(loss: WideLoss, v: PerClass, y: int, g: PerClass, C: Mat
     """
 
 
-WIDE_FORMULAS = (loss_and_slopes, loss_and_bracket, worth_of, best_duals, curvature_of_scores)
-
-
 def level_of_scores(problem: Problem) -> NDArray[np.float64]:
     """Return what the intercepts are charged from, (wide,)."""
     return padded_scores(problem.level, problem.loss.width)
@@ -95,12 +92,9 @@ class WideLoss(Loss):
 
     __slots__ = ()
 
+    formulas = (loss_and_slopes, loss_and_bracket, worth_of, best_duals, curvature_of_scores)
     is_wide: ClassVar[bool] = True
     n_classes: int
-
-    def __init_subclass__(cls) -> None:
-        """Register the class's methods as bodies of the functions above."""
-        register_methods(WIDE_FORMULAS, cls)
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:

@@ -29,7 +29,15 @@ from __future__ import annotations
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import FUSED, by_type, part_of_kernels
-from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows, positions
+from fewpass.solvers.kernels.rows import (
+    DenseRows,
+    Rows,
+    SparseRows,
+    cell,
+    end_cell,
+    first_cell,
+    in_cells,
+)
 from fewpass.solvers.kernels.shapes import Index, LaneVector, Number, Order, Vector
 from fewpass.solvers.kernels.simd.lanes import (
     LaneWidth,
@@ -135,27 +143,13 @@ def _(rows: SparseRows, order: Order) -> int:
     return most
 
 
-@predict.register(DenseRows, fastmath=FUSED)
-def _(
-    rows: DenseRows, i: int, V: Records, step: int, how: LaneWidth
-) -> tuple[LaneVector, LaneVector]:
+@in_cells(predict, dense=FUSED)
+def _(rows: Rows, i: int, V: Records, step: int, how: LaneWidth) -> tuple[LaneVector, LaneVector]:
     L = half(how)
     last, average = broadcast(0.0, how), broadcast(0.0, how)
-    for j in range(rows.X.shape[1]):
-        x, at = np.float64(rows.X[i, j]), step * j
-        last = fma(x, load(V, at + W * L, how), last)
-        average = fma(x, load(V, at + U * L, how), average)
-    return last, average
-
-
-@predict.register(SparseRows, fastmath=FUSED)
-def _(
-    rows: SparseRows, i: int, V: Records, step: int, how: LaneWidth
-) -> tuple[LaneVector, LaneVector]:
-    L = half(how)
-    last, average = broadcast(0.0, how), broadcast(0.0, how)
-    for n in positions(rows, i):
-        x, at = np.float64(rows.data[n]), step * np.int64(rows.indices[n])
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        at = step * np.int64(j)
         last = fma(x, load(V, at + W * L, how), last)
         average = fma(x, load(V, at + U * L, how), average)
     return last, average
@@ -164,52 +158,29 @@ def _(
 # Zeros in dense rows, and stored zeros in sparse rows, are not values: nothing is charged.
 
 
-@count_slopes.register(DenseRows, fastmath=FUSED)
+@in_cells(count_slopes, dense=FUSED)
 def _(
-    rows: DenseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
+    rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
     V: Records, step: int, scratch: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
-    for j in range(rows.X.shape[1]):
-        x = np.float64(rows.X[i, j])
+    first = np.int64(first_cell(rows, i))
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
         if x != 0.0:
-            da, dq = count_slope(x, g0, eta, root_n, lam, V, step * j, scratch, j, how)
+            at, own = step * np.int64(j), np.int64(n) - first
+            da, dq = count_slope(x, g0, eta, root_n, lam, V, at, scratch, own, how)
             a, q = a + da, q + dq
     return a, q
 
 
-@count_slopes.register(SparseRows, fastmath=FUSED)
+@in_cells(move, dense=FUSED)
 def _(
-    rows: SparseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
-    V: Records, step: int, scratch: Vector, how: LaneWidth,
-) -> tuple[LaneVector, LaneVector]:  # fmt: skip
-    a, q = broadcast(0.0, how), broadcast(0.0, how)
-    first = rows.indptr[i]
-    for n in positions(rows, i):
-        x, at = np.float64(rows.data[n]), step * np.int64(rows.indices[n])
+    rows: Rows, i: int, g: LaneVector, mass: float, V: Records, step: int,
+    scratch: Vector, how: LaneWidth,
+) -> None:  # fmt: skip
+    first = np.int64(first_cell(rows, i))
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
         if x != 0.0:
-            da, dq = count_slope(x, g0, eta, root_n, lam, V, at, scratch, np.int64(n) - first, how)
-            a, q = a + da, q + dq
-    return a, q
-
-
-@move.register(DenseRows, fastmath=FUSED)
-def _(
-    rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, step: int,
-    scratch: Vector, how: LaneWidth,
-) -> None:  # fmt: skip
-    for j in range(rows.X.shape[1]):
-        if rows.X[i, j] != 0.0:
-            move_at(g, mass, V, step * j, scratch, j, how)
-
-
-@move.register(SparseRows, fastmath=FUSED)
-def _(
-    rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, step: int,
-    scratch: Vector, how: LaneWidth,
-) -> None:  # fmt: skip
-    first = rows.indptr[i]
-    for n in positions(rows, i):
-        if rows.data[n] != 0.0:
-            at = step * np.int64(rows.indices[n])
-            move_at(g, mass, V, at, scratch, np.int64(n) - first, how)
+            move_at(g, mass, V, step * np.int64(j), scratch, np.int64(n) - first, how)

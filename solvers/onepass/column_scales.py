@@ -52,14 +52,10 @@ def scales(moments: ColumnMoments | None, d: int) -> NDArray[np.float64]:
     return np.sqrt(np.where(mean_square > 0.0, mean_square, 1.0))
 
 
-def write_moments(columns: NDArray[np.float64], moments: ColumnMoments) -> None:
-    """Store 1/f and 1/S of every column; the weight of a column without a scale stays 0."""
-    write_inverses(columns, moments.share, moments.square)
-
-
 @kernel
-def write_inverses(columns: Matrix, share: PerColumn, square: PerColumn) -> None:
-    """Do write_moments, in one loop over the columns."""
+def write_moments(columns: Matrix, moments: ColumnMoments) -> None:
+    """Store 1/f and 1/S of every column; the weight of a column without a scale stays 0."""
+    share, square = moments
     for j in range(share.shape[0]):
         has_scale = LEAST_SQUARE < square[j] < MOST_SQUARE
         columns[j, INVERSE_SCALE] = 1.0 / math.sqrt(square[j]) if has_scale else 0.0

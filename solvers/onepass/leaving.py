@@ -152,7 +152,7 @@ def clear_left(state: OnepassState) -> None:
 
 def sgd_left(state: OnepassState) -> OnepassState:
     """Return the state without averaged SGD, as after a divergence."""
-    return state._replace(sgd=state.sgd._replace(monitor=state.sgd.monitor._replace(diverged=1)))
+    return state._replace(sgd=state.sgd._replace(monitor=state.sgd.monitor._replace(diverged=1.0)))
 
 
 def newton_left(state: OnepassState) -> OnepassState:

@@ -32,7 +32,6 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.onepass.adagrad import ETAS, G_START, INVERSE_SHARE, RECORD, G, W
 from fewpass.solvers.onepass.column_scales import begun, scales, write_moments
-from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.leaving import (
     clear_left,
     has_left,
@@ -58,6 +57,7 @@ from fewpass.solvers.onepass.onepass_state import (
     Lead,
     OnepassState,
     ProgressiveLosses,
+    join,
     late_losses,
     leading_output,
     output_weights,
@@ -74,7 +74,7 @@ from fewpass.solvers.onepass.streaming_newton import (
     take,
     with_columns,
 )
-from fewpass.solvers.onepass.visit import ASGD, OUTPUTS, POLY, AveragedSgd, Clock, visit_rows
+from fewpass.solvers.onepass.visit import ASGD, OUTPUTS, POLY, Clock, visit_rows
 from fewpass.solvers.protocol import (
     Block,
     Certificate,
@@ -92,6 +92,7 @@ from fewpass.solvers.protocol import (
 )
 from fewpass.solvers.sgd.averaged_sgd import Asgd, loss_of_zero
 from fewpass.solvers.sgd.averaged_state import SgdState, scale_intercept
+from fewpass.solvers.sgd.steps import after_steps, step_scalars
 from fewpass.solvers.tasks import EMPTY
 
 SGD = Asgd()
@@ -318,7 +319,7 @@ def as_shown(state: OnepassState, length: float) -> OnepassState:
 def excluded(problem: Problem, stats: ProblemStats) -> SgdState:
     """Return the state of averaged SGD as after a divergence, for losses that it does not take."""
     begun = SGD.first_state(problem, stats)
-    return begun._replace(monitor=begun.monitor._replace(diverged=1))
+    return begun._replace(monitor=begun.monitor._replace(diverged=1.0))
 
 
 def prepared(
@@ -340,10 +341,10 @@ def visited(
     t, mass, scalars = visit_rows(
         state.columns.reshape(-1), state.unit * np.array(ETAS), sums.reshape(-1),
         Clock(state.t, state.mass), pace_of(stats, state), problem, sgd.W,
-        AveragedSgd(sgd.theta, sgd.bar, sgd.monitor), sgd.t0, sgd.gamma0, SGD.schedule(own), own,
+        step_scalars(sgd), sgd.t0, sgd.gamma0, SGD.schedule(own), own,
         loss_of_zero(own, stats), Two(), *rows[:4],
     )  # fmt: skip
-    moved = state._replace(sgd=sgd._replace(**scalars._asdict(), t=t), t=t, mass=mass)
+    moved = state._replace(sgd=after_steps(sgd, scalars, t), t=t, mass=mass)
     return with_losses_counted(problem, stats, moved, state, sums - before, rows)
 
 

@@ -66,8 +66,7 @@ from fewpass.solvers.onepass.visit import (
 )
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block
-from fewpass.solvers.sgd.averaged_state import SOUGHT, SgdState
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.averaged_state import SOUGHT, Schedule, SgdState, step_size
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,

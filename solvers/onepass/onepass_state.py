@@ -1,4 +1,4 @@
-"""The state of a pass with several learners, and their outputs."""
+"""The state of a pass with several learners, their outputs, and the end of the pass."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.intercept import problem_from_level
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Matrix, SideBySide
 from fewpass.solvers.loss_monitor import MOST_LOSS, LossSum
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.onepass.adagrad import U, W
-from fewpass.solvers.onepass.streaming_newton import Proof, Summary, weights_of
+from fewpass.solvers.onepass.adagrad import G, U, W
+from fewpass.solvers.onepass.streaming_newton import Proof, Summary, fitted, joined, weights_of
 from fewpass.solvers.onepass.visit import ASGD, LEFT, OUTPUTS, POLY, StepConstants
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.solvers.registry import ONE_LEARNER
-from fewpass.solvers.sgd.averaged_state import SgdState, has_exploded, read_out
+from fewpass.solvers.sgd.averaged_state import SgdState, has_exploded, join_streams, read_out
 
 #: The outputs, in the order of visit.py.
 NAMES = (
@@ -86,18 +87,12 @@ def output_weights(state: OnepassState, output: int) -> Weights:
     return Weights(w[:-1], float(w[-1]))
 
 
-def progressive_objectives(problem: Problem, state: OnepassState) -> NDArray[np.float64]:
-    """Return J of every output, (6,): late-weighted losses before the steps plus regularisation.
+def late_losses(state: OnepassState) -> NDArray[np.float64]:
+    """Return the late-weighted mean loss of every output, (6,).
 
     Infinite if not finite, for averaged SGD after divergence, and for streaming Newton if it is not
     run or has not predicted a row yet.
     """
-    losses = late_losses(state)
-    return losses + charges(problem, state, losses, squares_of_weights(state))
-
-
-def late_losses(state: OnepassState) -> NDArray[np.float64]:
-    """Return the late-weighted mean loss of every output, (6,); infinite if unavailable."""
     sums, weight, newton = state.progressive.sums[0].tolist(), state.weight or 1.0, state.newton
     each = [total / weight if total < LEFT else math.inf for total in sums]
     goes = newton.weight > 0.0 and not newton.left
@@ -214,3 +209,44 @@ def lead_of(J: NDArray[np.float64], chosen: int, second: int) -> Lead:
     if not np.isfinite(J[second]):
         return Lead(float(J[chosen]), chosen)
     return Lead(float(J[chosen]), second, float(J[second] - J[chosen]))
+
+
+def join(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
+    """Fit Newton to its last rows; average the learners of the streams, and choose.
+
+    As in every step, scores count from the problem's level.
+    """
+    problem = problem_from_level(problem)
+    states = [closed(problem, stats, s, several=len(states) > 1) for s in states]
+    newton, proof = states[0].newton, Proof()
+    if newton.used:
+        newton, proof = joined(problem, [s.newton for s in states])
+    one = together(problem, stats, states) if len(states) > 1 else states[0]
+    return with_choice(problem, one._replace(newton=newton, proof=proof))
+
+
+def together(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
+    """Average the learners' weights and losses over several streams."""
+    first, columns = states[0], states[0].columns
+    averages = [s.columns[:, W : W + 2] + s.columns[:, U : U + 2] / (s.mass or 1.0) for s in states]
+    for part in (slice(W, W + 2), slice(G, G + 2)):
+        columns[:, part] = np.mean([s.columns[:, part] for s in states], axis=0)
+    columns[:, U : U + 2] = first.mass * (np.mean(averages, axis=0) - columns[:, W : W + 2])
+    progressive = first.progressive._replace(
+        sums=np.mean([s.progressive.sums for s in states], axis=0),
+        mass_before=first.mass - float(np.mean([s.weight for s in states])),
+    )
+    exploded = max(s.sgd.monitor.diverged for s in states)
+    sgd = join_streams(problem, stats, [s.sgd for s in states])
+    sgd = sgd._replace(monitor=sgd.monitor._replace(diverged=exploded))
+    return first._replace(progressive=progressive, sgd=sgd)
+
+
+def closed(
+    problem: Problem, stats: ProblemStats, state: OnepassState, *, several: bool
+) -> OnepassState:
+    """Return the state with Newton fitted to all rows, of all streams."""
+    if not state.newton.used:
+        return state
+    horizon, closing = pace_of(stats, state).horizon, several or problem.loss.is_quadratic
+    return state._replace(newton=fitted(problem, state.newton, horizon, closing=closing))

@@ -19,9 +19,6 @@ from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerRow, Si
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store, where
 from fewpass.solvers.loss_monitor import (
     MOST_LOSS,
-    LossMonitor,
-    with_float_counts,
-    with_integer_counts,
 )
 from fewpass.solvers.losses import Problem, counted_slope, value
 from fewpass.solvers.onepass.adagrad import (
@@ -38,8 +35,7 @@ from fewpass.solvers.onepass.adagrad import (
     predict,
 )
 from fewpass.solvers.penalties import strength
-from fewpass.solvers.sgd.averaged_state import Average, Iterate
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.averaged_state import Schedule, step_size
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,
@@ -70,14 +66,6 @@ class StepConstants(NamedTuple):
 
     horizon: float  # n of (t/n)^5: rows of the pass, and those before it
     root_n: float  # square root of the mean number of values in a row, with the constant one
-
-
-class AveragedSgd(NamedTuple):
-    """The scalars of averaged SGD."""
-
-    theta: Iterate
-    bar: Average
-    monitor: LossMonitor
 
 
 @part_of_kernels
@@ -158,10 +146,10 @@ def sgd_prediction(
 @kernel
 def visit_rows(
     V: Vector, eta: Vector, losses: Vector, clock: Clock, pace: StepConstants, problem: Problem,
-    sgd_W: SideBySide, sgd: AveragedSgd, t0: int, gamma0: float, schedule: Schedule,
+    sgd_W: SideBySide, at: StepScalars, t0: int, gamma0: float, schedule: Schedule,
     sgd_problem: Problem, least: float, how: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
     order: Order,
-) -> tuple[int, float, AveragedSgd]:  # fmt: skip
+) -> tuple[int, float, StepScalars]:  # fmt: skip
     """Visit rows `order` with all learners; V, losses and sgd_W change in place.
 
     V are the columns' records, eta (2,), losses (10,): the late-weighted sums of the outputs'
@@ -173,7 +161,6 @@ def visit_rows(
     (t, mass), (horizon, root_n) = clock, pace
     most, last = longest(rows, order), order.shape[0] - 1
     scratch, etas = np.empty(SCRATCH * (most + 1)), load(eta, 0, how)
-    at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, with_float_counts(sgd.monitor))
     for r in range(last + 1):
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
@@ -207,4 +194,4 @@ def visit_rows(
             if at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE:
                 flush(sgd_W, at.theta.alpha, at.bar.tau, at.bar.beta)
                 at = flushed(at)
-    return t, mass, AveragedSgd(at.theta, at.bar, with_integer_counts(at.monitor))
+    return t, mass, at

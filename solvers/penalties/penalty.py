@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import by_type, register_methods
+from fewpass.solvers.kernels.dispatch import OfFormulas, Verb, by_type
 from fewpass.solvers.kernels.rows import Rows
 from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide
 from fewpass.solvers.kernels.simd.lanes import LaneWidth
@@ -68,16 +68,14 @@ def predict_both_lanes(  # type: ignore[empty-body]
     """Return the same for every lane, as `dot_both_lanes` does."""
 
 
-FORMULAS = (
-    strength, shrunk, in_lanes, scaled_dual, predict, predict_both, predict_both_lanes,
-)  # fmt: skip
-
-
-class Penalty:
+class Penalty(OfFormulas):
     """Base class of penalties; methods, plans and certificates use these members only."""
 
     __slots__ = ()
 
+    formulas: ClassVar[tuple[Verb, ...]] = (
+        strength, shrunk, in_lanes, scaled_dual, predict, predict_both, predict_both_lanes,
+    )  # fmt: skip
     is_smooth: ClassVar[bool] = True
     """Whether R has a gradient; without one some weights are 0 at the optimum."""
     is_l1: ClassVar[bool] = False
@@ -85,10 +83,6 @@ class Penalty:
 
     by_column: ClassVar[bool] = True
     """Whether it is a sum over columns; else over groups of them."""
-
-    def __init_subclass__(cls) -> None:
-        """Register the class's methods as bodies of the functions above."""
-        register_methods(FORMULAS, cls)
 
     def scaled_dual(self, a: Number, theta: Number) -> Number:
         """Return theta a."""
@@ -204,14 +198,3 @@ class Penalty:
     def among(self, columns: NDArray[np.bool_] | NDArray[np.int64]) -> Penalty:  # noqa: ARG002
         """Return the penalty of the weights of some columns."""
         return self
-
-    def __eq__(self, other: object) -> bool:
-        """Compare types, too."""
-        return type(self) is type(other) and tuple.__eq__(self, other)  # type: ignore[operator]
-
-    def __ne__(self, other: object) -> bool:
-        """Negate `==`: otherwise the tuple's own method would be used."""
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash((type(self), *self))  # type: ignore[misc]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fewpass.solvers.kernels.dispatch import FUSED, VECTORISED, by_type
-from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows, positions
+from fewpass.solvers.kernels.dispatch import FUSED, by_type
+from fewpass.solvers.kernels.rows import Rows, SparseRows, cell, end_cell, first_cell, in_cells
 from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide, Vector
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, broadcast, fma, load
 
@@ -41,36 +41,20 @@ def dot_both_lanes_shrunk(  # type: ignore[empty-body]
     """Return the same for every lane, as `dot_both_lanes` does; the penalty is in lanes."""
 
 
-@dot_shrunk.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, W: SideBySide, penalty: tuple[float, ...]) -> float:
+@in_cells(dot_shrunk)
+def _(rows: Rows, i: int, W: SideBySide, penalty: tuple[float, ...]) -> float:
     total = 0.0
-    for j in range(rows.X.shape[1]):
-        total += rows.X[i, j] * shrunk(penalty, W[j, 0])
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        total += x * shrunk(penalty, W[j, 0])
     return total
 
 
-@dot_shrunk.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, W: SideBySide, penalty: tuple[float, ...]) -> float:
-    total = 0.0
-    for k in positions(rows, i):
-        total += rows.data[k] * shrunk(penalty, W[rows.indices[k], 0])
-    return total
-
-
-@dot_both_shrunk.register(DenseRows, fastmath=VECTORISED)
-def _(rows: DenseRows, i: int, W: SideBySide, penalty: tuple[float, ...]) -> tuple[float, float]:
+@in_cells(dot_both_shrunk)
+def _(rows: Rows, i: int, W: SideBySide, penalty: tuple[float, ...]) -> tuple[float, float]:
     first, second = 0.0, 0.0
-    for j in range(rows.X.shape[1]):
-        first += rows.X[i, j] * W[j, 0]
-        second += rows.X[i, j] * shrunk(penalty, W[j, 1])
-    return first, second
-
-
-@dot_both_shrunk.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, W: SideBySide, penalty: tuple[float, ...]) -> tuple[float, float]:
-    first, second = 0.0, 0.0
-    for k in positions(rows, i):
-        j, x = rows.indices[k], np.float64(rows.data[k])
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
         first += x * W[j, 0]
         second += x * shrunk(penalty, W[j, 1])
     return first, second
@@ -83,7 +67,7 @@ def _(
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     L = how.width
     first, second = broadcast(0.0, how), broadcast(0.0, how)
-    for n in positions(rows, i):
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
         at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
         first = fma(x, load(V, at, how), first)
         second = fma(x, shrunk(penalty, load(V, at + L, how)), second)

@@ -10,7 +10,7 @@ step costs one dot product over its row's non-zeros (inner_loop.py); t is drawn 
 (spectrum.py).
 
 Differs from the paper: an inner loop starts at the minimum of the quadratic of the last anchors'
-gradients (subspace_extrapolation.py); h is 1 / (4 L), L the mean over the rows, and if the
+gradients (anchor.py); h is 1 / (4 L), L the mean over the rows, and if the
 objective rises, h is halved and the epoch undone; rows are visited in random permutations; the
 regulariser is separate; a run may start with a pass of averaged SGD, which is S2GD+.
 docs/methods.md, section 6.
@@ -109,11 +109,7 @@ class S2gd(Method):
         return first_anchor(constant_weights(problem, stats.d), h, stats, self.subspace)
 
     def start_at(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        weights: Weights,
-        rows_before: int,  # noqa: ARG002
+        self, problem: Problem, stats: ProblemStats, weights: Weights, _rows_before: int
     ) -> S2gdState:
         """Return a state with given weights as the first anchor."""
         self.refuse_unfit(problem, stats)
@@ -138,7 +134,7 @@ class S2gd(Method):
             reductions=1.0 / (1.0 + inner_passes),
         )
 
-    def program(self, epoch: int) -> tuple[Sweep, ...]:  # noqa: ARG002
+    def program(self, _epoch: int) -> tuple[Sweep, ...]:
         """Return one gradient and one inner loop."""
         gradient = Reduce(GRADIENT_AND_SLOPES, self.newest, self.absorb)
         inner = Walk(

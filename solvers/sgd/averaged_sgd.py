@@ -55,6 +55,7 @@ from fewpass.solvers.sgd.averaged_state import (
     SOUGHT,
     Average,
     Iterate,
+    Schedule,
     SgdState,
     at_intercept,
     has_exploded,
@@ -65,7 +66,6 @@ from fewpass.solvers.sgd.averaged_state import (
 )
 from fewpass.solvers.sgd.averaging_start import SOONEST, seek_start
 from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS, calibrate
-from fewpass.solvers.sgd.schedule import Schedule
 from fewpass.solvers.sgd.steps import SgdModel, visit_rows
 
 
@@ -214,19 +214,9 @@ class Sgd(Method):
         return state._replace(gamma0=gamma0)
 
     def restarted(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
-        """Restart, with half the first step size if the state has exploded."""
-        begin = self.halve_step if has_exploded(state) else self.keep_step
-        return begin(problem, stats, state)
-
-    def halve_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
-        """Restart with half the first step size."""
+        """Restart with the first step size that was found, half of it if the state has exploded."""
         begun: SgdState = self.init(problem, stats)
-        return begun._replace(gamma0=0.5 * state.gamma0)
-
-    def keep_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
-        """Restart with the estimated first step size."""
-        begun: SgdState = self.init(problem, stats)
-        return begun._replace(gamma0=state.gamma0)
+        return begun._replace(gamma0=state.gamma0 * (0.5 if has_exploded(state) else 1.0))
 
     def schedule(self, problem: Problem) -> Schedule:
         """Return the decay of the step size."""

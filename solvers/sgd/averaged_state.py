@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.kernels.dispatch import part_of_kernels
+from fewpass.solvers.kernels.shapes import Number
+from fewpass.solvers.kernels.simd.lanes import power, sqrt
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import JoinByPairs, ProblemStats, Weights
@@ -83,9 +86,14 @@ def join_streams(_problem: Problem, _stats: ProblemStats, states: list[SgdState]
     thetas, bars = zip(*(read_out(s) for s in states), strict=True)
     first.W[:, 0] = np.mean([theta.coef for theta in thetas], axis=0)
     first.W[:, 1] = np.mean([bar.coef for bar in bars], axis=0)
-    b = float(np.mean([theta.intercept for theta in thetas]))
-    b_bar = float(np.mean([bar.intercept for bar in bars]))
+    b, b_bar = (mean_intercept([weights.intercept for weights in each]) for each in (thetas, bars))
     return first._replace(theta=Iterate(b), bar=Average(b_bar))
+
+
+def mean_intercept(each: list[Any]) -> Any:
+    """Return the mean of streams' intercepts: a number, or (wide,) of several scores."""
+    mean = np.mean(each, axis=0)
+    return mean if mean.ndim else float(mean)
 
 
 class StreamSums(NamedTuple):
@@ -111,3 +119,22 @@ def mean_of_streams(
 
 
 IN_PAIRS = JoinByPairs(stream_part, mean_of_streams)
+
+
+class Schedule(NamedTuple):
+    """Decay of the step size."""
+
+    a: float  # a lower bound on the smallest eigenvalue of the Hessian: lam
+    c: float  # power
+
+
+@part_of_kernels
+def step_size(schedule: Schedule, gamma0: Number, t: int) -> Number:
+    """Return gamma_t, t = 1, 2, ...; the usual powers are computed by square roots."""
+    x = 1.0 + schedule.a * gamma0 * t
+    if schedule.c == 0.75:
+        half = sqrt(x)
+        return gamma0 / (half * sqrt(half))
+    if schedule.c == 1.0:
+        return gamma0 / x
+    return gamma0 * power(x, -schedule.c)

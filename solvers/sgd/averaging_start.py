@@ -16,20 +16,17 @@ from fewpass.solvers.kernels.rows import Rows, add_both, dot_both
 from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide, WholeNumbers
 from fewpass.solvers.loss_monitor import (
     EMA_RATE,
-    LossMonitor,
     ReportLosses,
     smoothing,
-    with_float_counts,
-    with_integer_counts,
 )
 from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.protocol import Block
-from fewpass.solvers.sgd.averaged_state import SOUGHT, Average, Iterate, SgdState
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.averaged_state import SOUGHT, Schedule, SgdState, step_size
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,
     StepScalars,
+    after_steps,
     flush,
     flushed,
     mixed_in,
@@ -37,6 +34,7 @@ from fewpass.solvers.sgd.steps import (
     move,
     prediction,
     square_of,
+    step_scalars,
 )
 
 SOONEST = 100  # rows before the earliest start
@@ -53,27 +51,26 @@ def seek_start(
     rows, y, weight, order = block[:4]
     visited = 0
     for end in ends if len(ends) else [len(order)]:
-        theta, bar, bar_loss, monitor, t, t0, more = step_and_compare(
-            state.W, state.theta, state.bar, state.bar_loss, state.monitor, state.t, state.gamma0,
-            schedule, problem, least, latest, rows, y, weight, order[visited:end],
+        at, bar_loss, t, t0, more = step_and_compare(
+            state.W, step_scalars(state), state.bar_loss, state.t, state.gamma0, schedule, problem,
+            least, latest, rows, y, weight, order[visited:end],
         )  # fmt: skip
-        state = state._replace(theta=theta, bar=bar, bar_loss=bar_loss, monitor=monitor, t=t, t0=t0)
+        state = after_steps(state, at, t)._replace(bar_loss=bar_loss, t0=t0)
         visited += more
         if visited == end:
             report(int(end), state.monitor[:2])
-        if t0 != SOUGHT or monitor.diverged:
+        if t0 != SOUGHT or at.monitor.diverged:
             break
     return state, visited
 
 
 @kernel
 def step_and_compare(
-    W: SideBySide, theta: Iterate, bar: Average, bar_loss: float, monitor: LossMonitor, t: int,
-    gamma0: float, schedule: Schedule, problem: Problem, least: float, latest: int, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order,
-) -> tuple[Iterate, Average, float, LossMonitor, int, int, int]:  # fmt: skip
+    W: SideBySide, at: StepScalars, bar_loss: float, t: int, gamma0: float, schedule: Schedule,
+    problem: Problem, least: float, latest: int, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order,
+) -> tuple[StepScalars, float, int, int, int]:  # fmt: skip
     """Take the steps of the search; W changes in place."""
-    at = StepScalars(theta, 1.0 / theta.alpha, bar, with_float_counts(monitor))
     loss, r, t0 = problem.loss, 0, SOUGHT
     while r < order.shape[0] and t0 == SOUGHT and at.monitor.diverged == 0.0:
         i = order[r]
@@ -94,4 +91,4 @@ def step_and_compare(
             at = flushed(at)
         if t >= SOONEST and (bar_loss < at.monitor.loss or t >= latest):
             t0 = t
-    return at.theta, at.bar, bar_loss, with_integer_counts(at.monitor), t, t0, r
+    return at, bar_loss, t, t0, r

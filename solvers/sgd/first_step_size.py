@@ -22,7 +22,7 @@ from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide
 from fewpass.solvers.losses import Loss, Problem, sgd_slope, value
 from fewpass.solvers.penalties import strength
 from fewpass.solvers.protocol import Block, ProblemStats
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.averaged_state import Schedule, step_size
 from fewpass.solvers.sgd.steps import square_of
 
 TRIAL_ROWS = 1000

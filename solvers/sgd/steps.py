@@ -46,14 +46,11 @@ from fewpass.solvers.loss_monitor import (
     end_of,
     listen,
     smoothing,
-    with_float_counts,
-    with_integer_counts,
 )
 from fewpass.solvers.losses import Loss, Problem, sgd_slope, steps_exactly, value
 from fewpass.solvers.penalties import L2, strength
 from fewpass.solvers.protocol import Block
-from fewpass.solvers.sgd.averaged_state import Average, Iterate, SgdState
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.averaged_state import Average, Iterate, Schedule, SgdState, step_size
 
 FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
 FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
@@ -120,16 +117,26 @@ def visit_rows(
     ]
 
 
+def step_scalars(state: SgdState) -> StepScalars:
+    """Return the numbers of a model that steps change."""
+    return StepScalars(state.theta, 1.0 / state.theta.alpha, state.bar, state.monitor)
+
+
+def after_steps(state: SgdState, at: StepScalars, t: int) -> SgdState:
+    """Return the state at row t with these numbers."""
+    return state._replace(theta=at.theta, bar=at.bar, monitor=at.monitor, t=t)
+
+
 def as_scalars(state: SgdState) -> list[float]:
-    """Return the numbers of a model that steps change, as `read_scalars` takes them."""
-    return [*state.theta, 1.0 / state.theta.alpha, *state.bar, *with_float_counts(state.monitor)]
+    """Return the same numbers as `read_scalars` takes them."""
+    theta, inverse, bar, monitor = step_scalars(state)
+    return [*theta, inverse, *bar, *monitor]
 
 
 def with_scalars(state: SgdState, t: int, numbers: Sequence[float]) -> SgdState:
     """Return the state at row t with these numbers."""
-    theta, bar = Iterate(*numbers[:2]), Average(*numbers[3:6])
-    monitor = with_integer_counts(LossMonitor(*numbers[6:]))  # type: ignore[arg-type]
-    return state._replace(theta=theta, bar=bar, monitor=monitor, t=t)
+    bar, monitor = Average(*numbers[3:6]), LossMonitor(*numbers[6:])
+    return after_steps(state, StepScalars(Iterate(*numbers[:2]), numbers[2], bar, monitor), t)
 
 
 def fixed_numbers(model: SgdModel) -> list[float]:
@@ -215,17 +222,12 @@ def read_scalars(V: Vector, how: LaneWidth) -> StepScalars:
 def write_scalars(V: Vector, at: StepScalars, how: LaneWidth) -> None:
     """Write them."""
     L, (b, alpha), bar, monitor = how.width, at.theta, at.bar, at.monitor
-    store(V, 0, b)
-    store(V, L, alpha)
-    store(V, 2 * L, at.inverse)
-    store(V, 3 * L, bar.b)
-    store(V, 4 * L, bar.tau)
-    store(V, 5 * L, bar.beta)
-    store(V, 6 * L, monitor.n_monitored)
-    store(V, 7 * L, monitor.loss_sum)
-    store(V, 8 * L, monitor.loss)
-    store(V, 9 * L, monitor.reference_loss)
-    store(V, 10 * L, monitor.diverged)
+    numbers = (
+        b, alpha, at.inverse, bar.b, bar.tau, bar.beta, monitor.n_monitored, monitor.loss_sum,
+        monitor.loss, monitor.reference_loss, monitor.diverged,
+    )  # fmt: skip
+    for k in range(len(numbers)):
+        store(V, k * L, numbers[k])
 
 
 @part_of_kernels

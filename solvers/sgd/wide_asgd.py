@@ -1,7 +1,8 @@
 """Averaged SGD for a loss of several scores: one model that makes the scores of all classes.
 
 The algorithm, its first step size and its guard are those of averaged_sgd.py, with the gradient of
-K scores in place of a slope.  Averaging begins after a given number of rows.
+K scores in place of a slope.  Averaging begins after a given number of rows.  theta = u / alpha and
+bar = (tau u + uh) / beta as there, u and uh (d, wide), side by side in W.
 """
 
 from __future__ import annotations
@@ -10,19 +11,36 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fewpass.solvers.kernels.simd.wide_rows import padded, padded_scores, wide_zeros
-from fewpass.solvers.loss_monitor import ReportLosses, ends_of, ignore_losses
-from fewpass.solvers.losses import Problem
-from fewpass.solvers.losses.wide_loss import (
-    PADDED,
-    WideLoss,
-    level_of_scores,
-    loss_and_slopes,
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.rows import Rows, prefetch_row
+from fewpass.solvers.kernels.shapes import Matrix, Order, PerRow, WholeNumbers
+from fewpass.solvers.kernels.simd.lanes import Eight, load, store
+from fewpass.solvers.kernels.simd.wide_rows import (
+    PerClass,
+    add_both_wide,
+    add_scores,
+    add_wide,
+    padded,
+    padded_scores,
+    prefetch_wide,
+    wide_zeros,
 )
+from fewpass.solvers.loss_monitor import (
+    LISTEN_EVERY,
+    LossMonitor,
+    ReportLosses,
+    end_of,
+    ends_of,
+    ignore_losses,
+    listen,
+    smoothing,
+)
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.losses.wide_loss import PADDED, LossOfScores, level_of_scores, loss_and_slopes
 from fewpass.solvers.needs import Needs
+from fewpass.solvers.penalties import strength
 from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Walk, Weights
 from fewpass.solvers.sgd.averaged_sgd import Asgd, largest_square
 from fewpass.solvers.sgd.averaged_state import (
@@ -30,13 +48,146 @@ from fewpass.solvers.sgd.averaged_state import (
     SOUGHT,
     Average,
     Iterate,
+    Schedule,
     SgdState,
     at_intercept,
     scale_intercept,
+    step_size,
 )
-from fewpass.solvers.sgd.class_steps import step_wide_rows, wide_trial_objective
 from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS, smallest_good_step
-from fewpass.solvers.sgd.schedule import Schedule
+from fewpass.solvers.sgd.steps import FLUSH_ABOVE
+from fewpass.solvers.wide_gradient import loss_at_zero
+
+BothVectors = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]  # (d, 2, wide): u and uh
+
+
+@kernel
+def step_wide_rows(
+    W: BothVectors, b: PerClass, b_bar: PerClass, alpha: float, tau: float, beta: float,
+    monitor: LossMonitor, t: int, t0: int, gamma0: float, schedule: Schedule, problem: Problem,
+    level: PerClass, least: float, ends: WholeNumbers, curve: Matrix, rows: Rows, y: PerRow,
+    weight: PerRow, order: Order,
+) -> tuple[float, float, float, LossMonitor, int]:  # fmt: skip
+    """Take the steps; W and the intercepts b, b_bar (wide,), charged from `level`, change in place.
+
+    Returns alpha, tau, beta, the monitor and t.  After `ends` rows (ascending), `curve` gets the
+    number of rows monitored and their loss sum.
+    """
+    loss: LossOfScores = problem.loss
+    lam, intercept, lam_b = strength(problem.penalty), problem.intercept, problem.lam_b
+    wide, V, how, last = W.shape[2], W.reshape(-1), Eight(), order.shape[0] - 1
+    v, g, more = np.empty(wide), np.empty(wide), np.empty(wide)
+    noted, end, step = 0, end_of(ends, 0), 2 * W.shape[2]
+    for r in range(order.shape[0]):
+        i = order[r]
+        prefetch_row(rows, y, weight, order, r)
+        prefetch_wide(rows, order[min(r + 1, last)], V, step)
+        t += 1
+        gamma = step_size(schedule, gamma0, t)
+        scores_at(rows, i, V, step, 1.0 / alpha, intercept, b, loss.n_classes, v)
+        now = loss_and_slopes(loss, v, int(y[i]), g)
+        if t % LISTEN_EVERY == 0:
+            rate = smoothing(monitor.n_monitored + 1.0)
+            monitor = listen(monitor, rate, now, least, least)
+            if monitor.diverged > 0.0:
+                break
+        alpha /= 1.0 - lam * gamma
+        pull = gamma * weight[i]
+        for k in range(0, wide, 8):
+            own, slope = load(b, k, how), load(g, k, how)
+            up = own - load(level, k, how)
+            store(b, k, own - (gamma * lam_b * up + pull * intercept * slope))
+            store(g, k, -alpha * pull * slope)
+            store(more, k, tau * alpha * pull * slope)
+        if t > t0 + 1:
+            add_both_wide(rows, i, g, more, V, step, 0)
+        else:
+            add_wide(rows, i, g, V, step, 0)
+        if t >= t0 + 1:
+            tau, beta = averaged(W, b, b_bar, alpha, tau, beta, t - t0)
+        if alpha > FLUSH_ABOVE:
+            flush_wide(W, alpha, tau, beta)
+            alpha, tau, beta = 1.0, 0.0, 1.0
+        if r + 1 == end:
+            curve[noted, 0], curve[noted, 1] = monitor.n_monitored, monitor.loss_sum
+            noted, end = noted + 1, end_of(ends, noted + 1)
+    return alpha, tau, beta, monitor, t
+
+
+@part_of_kernels
+def averaged(
+    W: BothVectors, b: PerClass, b_bar: PerClass, alpha: float, tau: float, beta: float, number: int
+) -> tuple[float, float]:
+    """Update the average by the iterate of this number, and return tau and beta."""
+    if number == 1:  # bar <- theta
+        b_bar[:] = b
+        W[:, 1] = 0.0
+        return 1.0 / alpha, 1.0
+    eta = 1.0 / number
+    for k in range(b.shape[0]):
+        b_bar[k] += eta * (b[k] - b_bar[k])
+    beta /= 1.0 - eta
+    return tau + eta * beta / alpha, beta
+
+
+@part_of_kernels
+def scores_at(
+    rows: Rows, i: int, V: PerClass, step: int, inverse: float, intercept: float, b: PerClass,
+    K: int, v: PerClass,
+) -> None:  # fmt: skip
+    """Write a row's scores by u / alpha and b into v, PADDED beyond the classes."""
+    for k in range(v.shape[0]):
+        v[k] = 0.0
+    add_scores(rows, i, V, step, 0, v)
+    for k in range(v.shape[0]):
+        v[k] = v[k] * inverse + intercept * b[k] if k < K else PADDED
+
+
+@kernel
+def flush_wide(W: BothVectors, alpha: float, tau: float, beta: float) -> None:
+    """Write theta and bar back into W, for alpha = beta = 1 and tau = 0."""
+    for j in range(W.shape[0]):
+        for k in range(W.shape[2]):
+            W[j, 1, k] = (tau * W[j, 0, k] + W[j, 1, k]) / beta
+            W[j, 0, k] /= alpha
+
+
+@kernel
+def wide_trial_objective(
+    W: BothVectors, level: PerClass, gamma0: float, schedule: Schedule, problem: Problem,
+    rows: Rows, y: PerRow, weight: PerRow, order: Order,
+) -> float:  # fmt: skip
+    """Return the objective on rows `order` after one pass of SGD over them, from a constant."""
+    loss: LossOfScores = problem.loss
+    lam, intercept, lam_b = strength(problem.penalty), problem.intercept, problem.lam_b
+    wide, V, alpha, step = W.shape[2], W.reshape(-1), 1.0, 2 * W.shape[2]
+    v, g, b = np.empty(wide), np.empty(wide), level.copy()
+    for r in range(order.shape[0]):
+        i = order[r]
+        gamma = step_size(schedule, gamma0, r + 1)
+        scores_at(rows, i, V, step, 1.0 / alpha, intercept, b, loss.n_classes, v)
+        loss_and_slopes(loss, v, int(y[i]), g)
+        alpha /= 1.0 - lam * gamma
+        for k in range(wide):
+            b[k] -= gamma * (lam_b * (b[k] - level[k]) + weight[i] * intercept * g[k])
+            g[k] *= -alpha * gamma * weight[i]
+        add_wide(rows, i, g, V, step, 0)
+        if alpha > 1e100:
+            flush_wide(W, alpha, 0.0, 1.0)
+            alpha = 1.0
+    total, square = 0.0, 0.0
+    for r in range(order.shape[0]):
+        i = order[r]
+        scores_at(rows, i, V, step, 1.0 / alpha, intercept, b, loss.n_classes, v)
+        total += weight[i] * loss_and_slopes(loss, v, int(y[i]), g)
+    for j in range(W.shape[0]):
+        for k in range(wide):
+            square += W[j, 0, k] * W[j, 0, k]
+    charged = 0.0
+    for k in range(loss.n_classes):
+        charged += (b[k] - level[k]) ** 2
+    mean = total / order.shape[0]
+    return float(mean + 0.5 * lam * square / alpha**2 + 0.5 * lam_b * charged)
 
 
 class WideAsgd(Asgd):
@@ -77,12 +228,12 @@ class WideAsgd(Asgd):
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """Return one walk; a row's classes are side by side already."""
         (walk,) = super().program(epoch)
-        join = partial(join_wide, self.width)
-        return (walk._replace(interleaved=None, join=join, pairs=None),)
+        return (walk._replace(interleaved=None, pairs=None),)
 
     def weights(self, state: SgdState) -> Weights:
         """Return the average once averaging has begun, else the last iterate."""
-        return read_wide(state, self.width)[1]
+        W, b = super().weights(state)
+        return Weights(np.ascontiguousarray(W[:, : self.width].T), b[: self.width].copy())
 
     def step(
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block,
@@ -98,7 +249,7 @@ class WideAsgd(Asgd):
         alpha, tau, beta, monitor, t = step_wide_rows(
             state.W, b, b_bar, alpha, tau, beta, state.monitor, state.t, state.t0, state.gamma0,
             self.schedule(problem), problem._replace(level=0.0), level_of_scores(problem),
-            loss_of_zeros(problem.loss), ends, curve, *block[:4],
+            loss_at_zero(problem.loss), ends, curve, *block[:4],
         )  # fmt: skip
         for end, (seen, lost) in zip(ends.tolist(), curve.tolist(), strict=True):
             if seen:
@@ -123,44 +274,3 @@ def trial(problem: Problem, schedule: Schedule, d: int, first: Block, gamma0: fl
     W, level = wide_zeros(d, 2, padded(problem.loss.width)), level_of_scores(problem)
     one = problem._replace(level=0.0)
     return float(wide_trial_objective(W, level, gamma0, schedule, one, *first[:4]))
-
-
-def loss_of_zeros(loss: Any) -> float:
-    """Return the loss of zero scores."""
-    assert isinstance(loss, WideLoss), "there are several scores"
-    v = np.full(padded(loss.width), PADDED)
-    v[: loss.width] = 0.0
-    return float(loss_and_slopes(loss, v, 0, np.zeros(len(v))))
-
-
-def read_wide(state: SgdState, K: int) -> tuple[Weights, Weights]:
-    """Return theta and bar; bar is theta until averaging begins."""
-    b: Any = state.theta.b
-    b_bar: Any = state.bar.b
-    u, uh, bar = state.W[:, 0, :K], state.W[:, 1, :K], state.bar
-    theta = Weights(in_rows(u / state.theta.alpha), b[:K].copy())
-    if not state.t > state.t0 >= 0:
-        return theta, theta
-    return theta, Weights(in_rows((bar.tau * u + uh) / bar.beta), b_bar[:K].copy())
-
-
-def in_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (d, K) as (K, d)."""
-    return np.ascontiguousarray(vectors.T)
-
-
-def join_wide(K: int, _problem: Problem, _stats: ProblemStats, states: list[SgdState]) -> SgdState:
-    """Average the streams' iterates and averages; a single stream stays the same, bit for bit."""
-    if len(states) == 1:
-        return states[0]
-    first = states[0]
-    thetas, bars = zip(*(read_wide(s, K) for s in states), strict=True)
-    first.W[:, 0, :K] = np.mean([theta.coef for theta in thetas], axis=0).T
-    first.W[:, 1, :K] = np.mean([bar.coef for bar in bars], axis=0).T
-    b: Any
-    b_bar: Any
-    b, b_bar = (
-        padded_scores(np.mean([weights.intercept for weights in each], axis=0), K)
-        for each in (thetas, bars)
-    )
-    return first._replace(theta=Iterate(b), bar=Average(b_bar))

@@ -234,7 +234,7 @@ def draw_square(z: PerColumn, target: float) -> int:
 
 @called_by_kernels
 def give_slack(p: PerRow, k: int, rest: float, xi: PerRow) -> None:
-    """Fill xi with the slack that the distribution p would pay most for; of equals the first."""
+    """xi = argmax of p . xi over slacks within the allowance; ties go to the first rows."""
     n = p.shape[0]
     xi[:] = 2.0
     if k >= n:

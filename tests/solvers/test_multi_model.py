@@ -363,7 +363,7 @@ def test_restarts_shorten_a_models_own_step_and_it_stays_short():
     state = state._replace(models=tuple(models))
     expected = [0.4, 0.3, 0.2]
     for lost in ((0,), (1,), (0, 2), (1,)):
-        exploded = LossMonitor(diverged=1)
+        exploded = LossMonitor(diverged=1.0)
         models = [
             m._replace(monitor=exploded) if k in lost else m for k, m in enumerate(state.models)
         ]
@@ -374,7 +374,7 @@ def test_restarts_shorten_a_models_own_step_and_it_stays_short():
     # A model that found its step and begins again goes where it would have gone at once.
     rows = oracles.block(oracles.dense_rows(X), y)
     found = Asgd().step(problem, known, Asgd().init(problem, known), rows)
-    again = Asgd().keep_step(problem, known, found)
+    again = Asgd().restarted(problem, known, found)
     again = Asgd().step(problem, known, again, rows)
     pairs = zip(named_fields(found), named_fields(again), strict=True)
     assert all(np.array_equal(a, b) for (_, a), (_, b) in pairs)

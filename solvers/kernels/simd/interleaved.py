@@ -25,7 +25,7 @@ from fewpass.solvers.kernels.dispatch import (
     part_of_kernels,
 )
 from fewpass.solvers.kernels.prefetch import LINE, prefetch_line
-from fewpass.solvers.kernels.rows import Rows, SparseRows, positions
+from fewpass.solvers.kernels.rows import Rows, SparseRows, end_cell, first_cell
 from fewpass.solvers.kernels.shapes import Index, LaneVector, Matrix, SideBySide, Vector
 from fewpass.solvers.kernels.simd.lanes import (
     Eight,
@@ -191,7 +191,7 @@ def add_both_lanes(
 @dot_lanes.register(SparseRows, fastmath=FUSED)
 def _(rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth) -> LaneVector:
     total = broadcast(0.0, how)
-    for n in positions(rows, i):
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
         at = np.int64(rows.indices[n]) * width + place
         total = fma(np.float64(rows.data[n]), load(V, at, how), total)
     return total
@@ -203,7 +203,7 @@ def _(
 ) -> tuple[LaneVector, LaneVector]:
     L = how.width
     first, second = broadcast(0.0, how), broadcast(0.0, how)
-    for n in positions(rows, i):
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
         at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
         first = fma(x, load(V, at, how), first)
         second = fma(x, load(V, at + L, how), second)
@@ -216,7 +216,7 @@ def _(
     upcoming: tuple[int, int], how: LaneWidth,
 ) -> None:  # fmt: skip
     ahead, last = pairs_of(rows, upcoming[0])
-    for n in positions(rows, i):
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
         prefetch_both(how, V, np.int64(rows.indices[ahead]) * width + upcoming[1])
         ahead = min(ahead + 1, last)
         at = np.int64(rows.indices[n]) * width + place
@@ -230,7 +230,7 @@ def _(
 ) -> None:  # fmt: skip
     L = how.width
     ahead, last = pairs_of(rows, upcoming[0])
-    for n in positions(rows, i):
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
         prefetch_both(how, V, np.int64(rows.indices[ahead]) * width + upcoming[1])
         ahead = min(ahead + 1, last)
         at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
@@ -240,7 +240,7 @@ def _(
 
 @part_of_kernels
 def pairs_of(rows: SparseRows, i: int) -> tuple[int, int]:
-    """Return the positions of a row's first and last pair; any pair if it has none."""
+    """Return the cells of a row's first and last pair; any pair if it has none."""
     last = max(rows.indptr[i + 1] - 1, 0)
     return min(rows.indptr[i], last), last
 

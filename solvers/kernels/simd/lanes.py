@@ -188,12 +188,6 @@ def clip(x: Number, low: Number, high: Number) -> Number:
     return minimum(maximum(x, low), high)
 
 
-@part_of_kernels
-def full_like(x: Number, number: float) -> Number:
-    """Return a number in as many lanes as x has."""
-    return where(x > 0.0, number, number)
-
-
 def any_lane(mask: Truth) -> bool:
     """Whether a comparison holds in any lane."""
     return bool(np.any(mask))

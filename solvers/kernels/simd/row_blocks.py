@@ -22,7 +22,8 @@ from fewpass.solvers.kernels.rows import (
     SparseRows,
     add_vector,
     dot_vector,
-    positions,
+    end_cell,
+    first_cell,
     prefetch_row,
 )
 from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow, Vector
@@ -219,11 +220,11 @@ def _(rows: DenseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> N
 def _(rows: SparseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> None:
     for q in range(4):
         i = order[r + q]
-        begin, last, ascending = positions(rows, i).start, np.uint64(0), True
-        for n in positions(rows, i):
+        begin, last, ascending = first_cell(rows, i), np.uint64(0), True
+        for n in range(first_cell(rows, i), end_cell(rows, i)):
             ascending &= rows.indices[n] >= last
             last = np.uint64(rows.indices[n])
-        for n in positions(rows, i):
+        for n in range(first_cell(rows, i), end_cell(rows, i)):
             j, x = rows.indices[n], a[q] * np.float64(rows.data[n])
             if ascending:  # as rows usually are: without minima a third faster
                 for m in range(begin, n + np.uint64(1)):

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import FUSED, by_type
 from fewpass.solvers.kernels.prefetch import LINE, prefetch_line
-from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows, positions
+from fewpass.solvers.kernels.rows import (
+    DenseRows,
+    Rows,
+    SparseRows,
+    cell,
+    end_cell,
+    first_cell,
+    in_cells,
+)
 from fewpass.solvers.kernels.shapes import Vector
 from fewpass.solvers.kernels.simd.lanes import Eight, fma, load, store
 
@@ -73,85 +81,43 @@ def prefetch_wide(rows: Rows, i: int, V: EndToEnd, step: int) -> None:
     """Prefetch the first numbers of a row's columns."""
 
 
-@add_scores.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, V: EndToEnd, step: int, place: int, s: PerClass) -> None:
+@in_cells(add_scores, dense=FUSED)
+def _(rows: Rows, i: int, V: EndToEnd, step: int, place: int, s: PerClass) -> None:
     how = Eight()
-    for n in positions(rows, i):
-        at, x = np.int64(rows.indices[n]) * step + place, np.float64(rows.data[n])
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        at = np.int64(j) * step + place
         for k in range(0, s.shape[0], 8):
             store(s, k, fma(x, load(V, at + k, how), load(s, k, how)))
 
 
-@add_scores.register(DenseRows, fastmath=FUSED)
-def _(rows: DenseRows, i: int, V: EndToEnd, step: int, place: int, s: PerClass) -> None:
-    how = Eight()
-    for j in range(rows.X.shape[1]):
-        at, x = j * step + place, np.float64(rows.X[i, j])
-        for k in range(0, s.shape[0], 8):
-            store(s, k, fma(x, load(V, at + k, how), load(s, k, how)))
-
-
-@add_both_scores.register(SparseRows, fastmath=FUSED)
-def _(
-    rows: SparseRows, i: int, V: EndToEnd, step: int, place: int, s: PerClass, t: PerClass
-) -> None:
+@in_cells(add_both_scores, dense=FUSED)
+def _(rows: Rows, i: int, V: EndToEnd, step: int, place: int, s: PerClass, t: PerClass) -> None:
     how, wide = Eight(), s.shape[0]
-    for n in positions(rows, i):
-        at, x = np.int64(rows.indices[n]) * step + place, np.float64(rows.data[n])
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        at = np.int64(j) * step + place
         for k in range(0, wide, 8):
             store(s, k, fma(x, load(V, at + k, how), load(s, k, how)))
             store(t, k, fma(x, load(V, at + wide + k, how), load(t, k, how)))
 
 
-@add_both_scores.register(DenseRows, fastmath=FUSED)
-def _(
-    rows: DenseRows, i: int, V: EndToEnd, step: int, place: int, s: PerClass, t: PerClass
-) -> None:
-    how, wide = Eight(), s.shape[0]
-    for j in range(rows.X.shape[1]):
-        at, x = j * step + place, np.float64(rows.X[i, j])
-        for k in range(0, wide, 8):
-            store(s, k, fma(x, load(V, at + k, how), load(s, k, how)))
-            store(t, k, fma(x, load(V, at + wide + k, how), load(t, k, how)))
-
-
-@add_wide.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, a: PerClass, V: EndToEnd, step: int, place: int) -> None:
+@in_cells(add_wide, dense=FUSED)
+def _(rows: Rows, i: int, a: PerClass, V: EndToEnd, step: int, place: int) -> None:
     how = Eight()
-    for n in positions(rows, i):
-        at, x = np.int64(rows.indices[n]) * step + place, np.float64(rows.data[n])
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        at = np.int64(j) * step + place
         for k in range(0, a.shape[0], 8):
             store(V, at + k, fma(x, load(a, k, how), load(V, at + k, how)))
 
 
-@add_wide.register(DenseRows, fastmath=FUSED)
-def _(rows: DenseRows, i: int, a: PerClass, V: EndToEnd, step: int, place: int) -> None:
-    how = Eight()
-    for j in range(rows.X.shape[1]):
-        at, x = j * step + place, np.float64(rows.X[i, j])
-        for k in range(0, a.shape[0], 8):
-            store(V, at + k, fma(x, load(a, k, how), load(V, at + k, how)))
-
-
-@add_both_wide.register(SparseRows, fastmath=FUSED)
-def _(
-    rows: SparseRows, i: int, a: PerClass, b: PerClass, V: EndToEnd, step: int, place: int
-) -> None:
+@in_cells(add_both_wide, dense=FUSED)
+def _(rows: Rows, i: int, a: PerClass, b: PerClass, V: EndToEnd, step: int, place: int) -> None:
     how, wide = Eight(), a.shape[0]
-    for n in positions(rows, i):
-        at, x = np.int64(rows.indices[n]) * step + place, np.float64(rows.data[n])
-        for k in range(0, wide, 8):
-            store(V, at + k, fma(x, load(a, k, how), load(V, at + k, how)))
-            store(V, at + wide + k, fma(x, load(b, k, how), load(V, at + wide + k, how)))
-
-
-@add_both_wide.register(DenseRows, fastmath=FUSED)
-def _(
-    rows: DenseRows, i: int, a: PerClass, b: PerClass, V: EndToEnd, step: int, place: int
-) -> None:
-    how, wide = Eight(), a.shape[0]
-    for j in range(rows.X.shape[1]):
-        at, x = j * step + place, np.float64(rows.X[i, j])
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        at = np.int64(j) * step + place
         for k in range(0, wide, 8):
             store(V, at + k, fma(x, load(a, k, how), load(V, at + k, how)))
             store(V, at + wide + k, fma(x, load(b, k, how), load(V, at + wide + k, how)))
@@ -164,5 +130,5 @@ def _(rows: DenseRows, i: int, V: EndToEnd, step: int) -> None:
 
 @prefetch_wide.register(SparseRows)
 def _(rows: SparseRows, i: int, V: EndToEnd, step: int) -> None:
-    for n in positions(rows, i):
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
         prefetch_line(V, step * np.int64(rows.indices[n]))

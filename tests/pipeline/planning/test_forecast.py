@@ -21,8 +21,7 @@ from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.source_order import share_between
 from fewpass.pipeline.rows.windows import plan_windows
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.solvers.batch.agd import Agd
-from fewpass.solvers.batch.gd import Gd
+from fewpass.solvers.batch.gradient_descent import Agd, Gd
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.dual.asdca import Asdca
 from fewpass.solvers.dual.pegasos import Pegasos
@@ -208,7 +207,7 @@ def test_a_run_takes_about_what_was_foreseen(real, tmp_path, fewpass, as_json, s
 @pytest.mark.parametrize(
     ("asked", "passes", "certifying", "read"),
     [
-        ([], 1, 0, 1),
+        (["--passes", 1], 1, 0, 1),
         (["--passes", 3, "--certify"], 3, 1, 1),
         (["--passes", 3, "--certify", "--memory", 96_100_000], 3, 1, 4),
         (["--passes", 2, "--tol", 1e-9, "--solver", "asgd"], 2, 2, 1),

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from fewpass.solvers.batch.agd import Agd, step_from
-from fewpass.solvers.batch.gd import Gd
+from fewpass.solvers.batch.gradient_descent import Agd, Gd, step_from
 from fewpass.solvers.batch.lbfgs import FLATTENING, Lbfgs, direction
 from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.drive import permutations, sweeps

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fewpass.solvers.batch.wide_batch import WideLbfgs
+from fewpass.solvers.batch.lbfgs import WideLbfgs
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.losses import Problem, SoftmaxLoss
 from fewpass.solvers.penalties import L2, ElasticNet

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from fewpass.solvers.batch.agd import Agd
+from fewpass.solvers.batch.gradient_descent import Agd
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.dual.asdca import (
     LAG,

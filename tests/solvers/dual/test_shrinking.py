@@ -82,7 +82,7 @@ def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
     state, before = copy_state(state), kept[:, 0].copy()
 
     def again(order):
-        return visit_once_more(*how, *block._replace(order=order)[:4], kept)
+        return visit_once_more(*how, 0.0, *block._replace(order=order)[:4], kept)[0]
 
     block = block._replace(row_state=kept)
     assert visit_moving_rows(again, block, before, 9, 1, [0]) == 0  # nobody has moved

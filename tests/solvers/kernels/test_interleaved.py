@@ -1,7 +1,5 @@
 """Several models side by side on sparse rows: the bits of each alone, whatever fills the lanes."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -9,6 +7,7 @@ from scipy.sparse import csr_matrix
 from fewpass.pipeline.runs.packing import named_fields
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_interleaved import visit_interleaved as sdca_interleaved
+from fewpass.solvers.each_model import filled, walk_each
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.kernels.simd.interleaved import LINE, lanes_for, lanes_taken, pack, unpacked
 from fewpass.solvers.multi_model import MultiModel
@@ -18,7 +17,6 @@ from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from fewpass.solvers.sgd.steps import step_rows
 from fewpass.solvers.tasks import Task
-from fewpass.solvers.walk_each_model import enter_each, filled
 from testing.oracles import block, problem_of, rows_of, sparse_rows, stats
 from tests.conftest import ROUNDING
 
@@ -134,7 +132,8 @@ def test_averaged_sgd_that_explodes_in_one_lane_leaves_all_others_alone():
     known, problem = stats(X, SparseRows, weight, y), problem_of("squared", 0.01, "free")
     method = MultiModel(ONEPASS, tuple(Task(lam=lam) for lam in (30.0, 1e-3, 10.0, 1e-2, 3.0)))
     walk, found = method.program(0)[0], []
-    for enter in (walk.enter, partial(enter_each, method.solver.program(0)[0])):
+    in_turn = walk_each(method, method.solver.program(0)[0]._replace(interleaved=None))
+    for enter in (walk.enter, in_turn.enter):
         state = enter(method.init(problem, known))
         assert bool(state.interleaved) == (enter is walk.enter)
         for order in np.split(np.arange(n), [100]):

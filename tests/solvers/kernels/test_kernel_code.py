@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from fewpass.solvers import gradient
-from fewpass.solvers.batch.gd import Gd
+from fewpass.solvers.batch.gradient_descent import Gd
 from fewpass.solvers.dual import sdca
 from fewpass.solvers.kernels.dispatch import cache_folder
 from fewpass.solvers.kernels.kernel_files import read_kernel, write_kernel

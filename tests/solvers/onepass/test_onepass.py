@@ -11,9 +11,14 @@ from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import EXPLODED
 from fewpass.solvers.losses import LOSSES
 from fewpass.solvers.multi_model import MultiModel, one_by_one
-from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass import Onepass
-from fewpass.solvers.onepass.onepass_state import output_weights, progressive_objectives
+from fewpass.solvers.onepass.onepass_state import (
+    charges,
+    join,
+    late_losses,
+    output_weights,
+    squares_of_weights,
+)
 from fewpass.solvers.onepass.visit import ASGD, LAST, OUTPUTS, POLY, visit_rows
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd
@@ -191,7 +196,7 @@ def test_averaged_sgd_that_explodes_leaves_the_choice_and_the_others_alone():
     problem = problem_of("squared", 1e-3)
     state = visit(problem, X, y, weight)
     assert state.sgd.monitor.diverged
-    assert np.isinf(progressive_objectives(problem, state)[ASGD])
+    assert np.isinf(late_losses(state)[ASGD])
     assert state.chosen != ASGD
     unit, pull = np.sqrt(np.mean(y[:1000] ** 2)), np.mean((weight[:1000] * y[:1000]) ** 2)
     expected = oracles.adagrad("squared", problem, X, y, weight, 1.0, unit, 0.0, pull)
@@ -241,7 +246,8 @@ def test_streams_average_their_outputs_and_what_was_heard():
     for k, each in enumerate(outputs):
         close(with_constant(output_weights(joined, k)), np.mean(each, axis=0), 1e-12)
     np.testing.assert_allclose(joined.progressive.sums[0] / joined.weight, sums / weights)
-    J = progressive_objectives(problem, joined)
+    losses = late_losses(joined)
+    J = losses + charges(problem, joined, losses, squares_of_weights(joined))
     assert joined.chosen == np.argmin(J)
     assert joined.lead.objective == J[joined.chosen]
     assert joined.lead.by == pytest.approx(np.sort(J)[1] - np.sort(J)[0])

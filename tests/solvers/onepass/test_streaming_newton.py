@@ -7,9 +7,13 @@ from scipy.sparse import csr_matrix
 
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import MOST_LOSS
-from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass import Onepass
-from fewpass.solvers.onepass.onepass_state import NEWTON, output_weights, progressive_objectives
+from fewpass.solvers.onepass.onepass_state import (
+    NEWTON,
+    join,
+    late_losses,
+    output_weights,
+)
 from fewpass.solvers.onepass.streaming_newton import (
     LARGEST_BLOCK,
     LEAST_START,
@@ -162,7 +166,7 @@ def test_it_runs_where_rows_are_enough_and_the_loss_has_a_curvature():
         known = stats(X, DenseRows, weight, y)._replace(stream_rows=n)
         state = Onepass(newton_columns=most).init(problem_of(loss, 0.1), known)
         assert state.newton.used == runs
-        assert np.isinf(progressive_objectives(problem_of(loss, 0.1), state)[NEWTON])
+        assert np.isinf(late_losses(state)[NEWTON])
 
 
 def test_numbers_beyond_all_bounds_leave_the_choice():

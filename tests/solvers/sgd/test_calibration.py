@@ -13,6 +13,7 @@ from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.solvers.sgd.averaged_state import Schedule
 from fewpass.solvers.sgd.first_step_size import (
     NEAR_TIE,
     POWERS,
@@ -20,7 +21,6 @@ from fewpass.solvers.sgd.first_step_size import (
     calibrate,
     trial_objective,
 )
-from fewpass.solvers.sgd.schedule import Schedule
 from testing import oracles
 from testing.oracles import block, dense_rows, sparse_rows, stats
 from tests.conftest import STOCHASTIC
@@ -66,7 +66,7 @@ def one_pass(solver, problem, known, all_rows):
     """One pass, started again as often as the guard asks for it."""
     state = solver.step(problem, known, solver.init(problem, known), all_rows)
     while state.monitor.diverged:
-        state = solver.halve_step(problem, known, state)
+        state = solver.restarted(problem, known, state)
         state = solver.step(problem, known, state, all_rows)
     return solver.weights(state)
 

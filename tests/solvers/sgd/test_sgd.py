@@ -12,8 +12,7 @@ from fewpass.solvers.loss_monitor import EXPLODED, LEAST_NOTED
 from fewpass.solvers.papers import xu_2011
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
-from fewpass.solvers.sgd.averaged_state import SgdState, join_streams, read_out
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.averaged_state import Schedule, SgdState, join_streams, read_out, step_size
 from fewpass.solvers.sgd.steps import FLUSH_ABOVE, SgdModel, step_rows, visit_rows
 from testing import oracles
 from testing.oracles import (

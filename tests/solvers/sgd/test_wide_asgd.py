@@ -10,7 +10,8 @@ from fewpass.solvers.protocol import Weights, copy_state
 from fewpass.solvers.sgd import wide_asgd
 from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS
-from fewpass.solvers.sgd.wide_asgd import WideAsgd, loss_of_zeros
+from fewpass.solvers.sgd.wide_asgd import WideAsgd
+from fewpass.solvers.wide_gradient import loss_at_zero
 from testing import oracles
 from testing import softmax_oracles as oracle
 
@@ -76,7 +77,7 @@ def test_a_step_that_is_too_long_is_seen():
     state = stepped(solver, problem, of, np.arange(400))
     assert walk.diverged(state)
     assert walk.recover(problem, of.stats, state).gamma0 == 50.0
-    assert loss_of_zeros(problem.loss) == pytest.approx(np.log(K))
+    assert loss_at_zero(problem.loss) == pytest.approx(np.log(K))
 
 
 def test_one_pass_comes_near_the_optimum():

@@ -56,6 +56,8 @@ class EncodingRecord(BaseModel):
     """Columns that were left out without being asked to, and why."""
     groups: tuple[FeatureRange, ...] = ()
     """Features that one column became, first and number of them, where these belong together."""
+    reach: Annotated[float, Field(ge=1.0)] = 1.0
+    """How many times the largest number of a column its line reaches, where one goes on."""
 
 
 class Schema(BaseModel):

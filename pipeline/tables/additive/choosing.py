@@ -121,9 +121,8 @@ def with_form(
     explicit = asked.form == SPLINES or asked.knots is not None or asked.pairs is not None
     if not rules.levels or (len(linear_recipe.columns) > MOST_COLUMNS and not explicit):
         return Formed(linear_recipe, None, why_linear="there are too few rows, or too many columns")
-    if not asked.plain:
-        rows = drawn_rows(len(cells[0]), asked.most_rows(len(cells)), seed)
-        linear_recipe = with_lines_beyond(linear_recipe, cells, targets, rows)
+    rows = drawn_rows(len(cells[0]), asked.most_rows(len(cells)), seed)
+    linear_recipe = with_lines_beyond(linear_recipe, cells, targets, rows)
     if asked.pairs is not None and not isinstance(asked.pairs, int):
         whole = FormSample.of(linear_recipe, cells, rules)
         pairs = named_pairs(asked.pairs, whole.numbers, whole.categories)

@@ -188,7 +188,7 @@ def _best_of_columns(sample: FormSample, asked: AskedForm) -> Formed:
 def _simple_forms(sample: FormSample, asked: AskedForm) -> list[FormTrial]:
     """Try the forms without names and pairs: linear, and with splines."""
     recipe = sample.linear_recipe
-    recipe = as_they_are(recipe) if asked.plain else recipe
+    recipe = as_they_are(recipe) if asked.plain and recipe.leaves_numbers else recipe
     linear = EncodedForm.of(recipe, sample.cells)
     return [
         FormTrial.of(LINEAR, sample, linear, sample.parts),

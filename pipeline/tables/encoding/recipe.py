@@ -139,6 +139,11 @@ class Recipe(BaseModel):
         return REACH if any(one.largest is not None for one in numbers) else 1.0
 
     @property
+    def leaves_numbers(self) -> bool:
+        """Return whether columns of numbers are as good without: no curve, no line that goes on."""
+        return self.additive is None and self.reach == 1.0
+
+    @property
     def n_outputs(self) -> int:
         """Return d."""
         return sum(part.width for part in self.parts)

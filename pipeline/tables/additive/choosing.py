@@ -33,6 +33,7 @@ from fewpass.pipeline.tables.additive.noise_columns import (
     wide_columns,
 )
 from fewpass.pipeline.tables.additive.pairing import named_pairs
+from fewpass.pipeline.tables.additive.row_groups import RowGroups, column_of_groups
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, progressive_loss
 from fewpass.pipeline.tables.additive.sizes import with_lines_beyond
@@ -86,6 +87,7 @@ class Formed(NamedTuple):
     row_losses: Floats = np.zeros(0)  # of held-out rows
     refuted_by: str | None = None  # a column of dates by which the chosen form is not better
     why_linear: str = ""  # where no form was compared
+    alike_by: str | None = None  # a column by whose groups the others differ
 
     def agreed_by(self, date: str) -> Formed:
         """Return the same, with the column by whose every fifth it is better than linear."""
@@ -96,7 +98,7 @@ class Formed(NamedTuple):
 
 def with_form(
     linear_recipe: Recipe, cells: Sequence[Any], targets: SampleTargets | None, asked: AskedForm,
-    seed: int,
+    seed: int, groups: RowGroups | None = None,
 ) -> Formed:  # fmt: skip
     """Return a recipe with the splines and pairs that suit a sample.
 
@@ -112,6 +114,8 @@ def with_form(
         The form that settings ask for.
     seed
         Of the rows that are drawn.
+    groups
+        Groups that are held out as a whole, also to judge by; None: rows are.
     """
     rules = FormRules.of(len(cells[0]), len(linear_recipe.columns), asked)
     if asked.unasked and targets is None:
@@ -133,10 +137,13 @@ def with_form(
         return Formed(linear_recipe, None, why_linear="no column is a number that differs")
     if targets is None or asked.form == SPLINES:
         return _finished(whole, [], None)
-    return _compared(whole, targets, asked, seed)
+    return _compared(whole, targets, asked, seed, groups)
 
 
-def _compared(whole: FormSample, targets: SampleTargets, asked: AskedForm, seed: int) -> Formed:
+def _compared(
+    whole: FormSample, targets: SampleTargets, asked: AskedForm, seed: int,
+    groups: RowGroups | None,
+) -> Formed:  # fmt: skip
     """Return the best form of a sample, by some of its rows."""
     rules, linear_recipe = whole.rules, whole.linear_recipe
     entries = sum(part.n_slots for part in whole.recipe().parts) + 4 * rules.rounds * rules.pairs
@@ -147,17 +154,23 @@ def _compared(whole: FormSample, targets: SampleTargets, asked: AskedForm, seed:
     if whole.has_text and scores > 1:
         whole = replace(whole, rules=rules._replace(pairs=0))
     sample = whole.some(rows)
-    in_time = None if asked.at_random else RowsInTime.of(linear_recipe, sample.cells)
+    by_days = not (asked.at_random or groups)
+    in_time = None if not by_days else RowsInTime.of(linear_recipe, sample.cells)
     if in_time is not None and asked.unasked and whole.has_text and scores > 1:
         return Formed(linear_recipe, None, why_linear=TOO_MUCH)
     by_any = asked.unasked and (in_time is None or in_time.are_of_whole_years)
     later = None if by_any else in_time
+    parts = groups.of(rows).parts(seed, few) if groups else held_out_parts(
+        len(rows), seed, few, later and later.last
+    )  # fmt: skip
     sample = replace(
-        sample, given=targets.of(rows), held_out_by=later and later.by,
-        parts=held_out_parts(len(rows), seed, few, later and later.last),
+        sample, given=targets.of(rows), held_out_by=later and later.by, parts=parts,
+        groups_of=groups and groups.by,
     )  # fmt: skip
     if in_time is None or not asked.unasked:
-        return _best_of_columns(sample, asked)
+        formed = _best_of_columns(sample, asked)
+        is_told = asked.at_random or groups
+        return formed if is_told else formed._replace(alike_by=column_of_groups(sample))
     return _best_at_all_times(sample, asked, in_time)
 
 
@@ -282,7 +295,7 @@ def _chosen(
     return ChosenForm(
         form=best.form, rows=len(sample.parts[0][0]),
         held_out_rows=sum(len(scored) for _, scored in sample.parts),
-        held_out_by=sample.held_out_by,
+        held_out_by=sample.held_out_by, groups_of=sample.groups_of,
         candidates=tuple(one.recorded(tried[0], progressive.get(one.form)) for one in tried),
         looked_at=n_pairs, measure=sample.targets.measure,
     )  # fmt: skip

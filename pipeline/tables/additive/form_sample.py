@@ -90,6 +90,7 @@ class FormSample:
     given: SampleTargets | None = None
     parts: tuple[Part, ...] = ()
     held_out_by: str | None = None  # a column of dates; None: at random
+    groups_of: str | None = None  # a column whose groups are held out as a whole
 
     @classmethod
     def of(
@@ -153,7 +154,8 @@ class FormSample:
         """Return the same rows, targets and parts with other columns; `cells` are of the whole."""
         assert self.drawn is not None, "rows were drawn"
         some = FormSample.of(linear_recipe, cells, self.rules, self.left_out).some(self.drawn)
-        return replace(some, given=self.given, parts=self.parts, held_out_by=self.held_out_by)
+        own = {name: getattr(self, name) for name in ("given", "parts", "held_out_by", "groups_of")}
+        return replace(some, **own)
 
     @property
     def _whole(self) -> FormSample:

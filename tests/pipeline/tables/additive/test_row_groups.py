@@ -52,7 +52,7 @@ def test_whole_groups_choose_form_and_lam_where_they_are_held_out(made):
     n = Dataset.open(results["group"].dataset).n_rows
     assert result.lam == pytest.approx(encoding.grouped.lam / n)
     assert "those of one 'patient' together" in record.lam_origin.sentence()
-    given = train(work / "group", work / "given", tol=1e-2, held_out=work / "group-test")
+    given = train(work / "group", work / "given", tol=1e-2, held_out=str(work / "group-test"))
     assert RunFolder(str(work / "given")).record().lam_origin.groups_of is None
     assert given.lam > 0.0
 

@@ -79,7 +79,7 @@ def with_chosen_lam(
 
 def by_groups(grouped: GroupedChoice, n: int) -> LamOrigin:
     """Return the lam of n rows that whole groups of rows chose together with the form."""
-    one = Candidate(grouped.lam / n, grouped.loss, None)
+    one = Candidate(grouped.lam / n, grouped.loss, None, standard_error=0.0)
     return LamOrigin(
         f"{grouped.lam:g}/n", (one,), grouped.rows, grouped.held_out_rows, groups_of=grouped.by
     )

@@ -49,8 +49,9 @@ class EncodedForm(NamedTuple):
         """Encode rows as an ingest stores them."""
         made = encode(recipe, cells)
         data, indices, indptr = made.sparse(np.float32)
-        present, places = np.unique(indices, return_inverse=True)
-        places = places.astype(indices.dtype)
+        is_present = np.bincount(indices, minlength=made.n_outputs) > 0
+        present = np.flatnonzero(is_present)
+        places = (np.cumsum(is_present) - 1).astype(indices.dtype)[indices]
         table = SparseTable(data, places, indptr, np.zeros(made.n_rows), None)
         return cls(table, present, made.n_outputs)
 

@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.additive.interactions import (
 )
 from fewpass.pipeline.tables.additive.knots import fitted_splines
 from fewpass.pipeline.tables.additive.numbered_names import as_names
-from fewpass.pipeline.tables.additive.pairing import pair_table
+from fewpass.pipeline.tables.additive.pairing import pair_axes, pair_table
 from fewpass.pipeline.tables.additive.rules import FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, rows_of
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
@@ -180,16 +180,17 @@ class FormSample:
         if isinstance(pair, Interaction):
             selection = PairSelection(score=pair.score, z=pair.z, df=pair.df)
         variables = (pair[0], pair[1])
+        axes = self._axes(variables, finer=finer)
+        return pair_table(variables, axes, self.variables, selection)
+
+    def _axes(self, pair: tuple[Variable, Variable], *, finer: bool) -> tuple[Any, Any]:
         rules = self.rules
         bins, most = (rules.finer_bins, FINER_LEVELS) if finer else (rules.bins, LEVELS)
-        return pair_table(
-            variables, self.numbers, self.variables, bins, selection, most, rules.bins
-        )
+        return pair_axes(pair, self.numbers, self.variables, bins, most, rules.bins)
 
     def may_be_finer(self, table: PairTable) -> bool:
         """Return whether the table of a pair would have other axes with more bins."""
-        finer = self.table(table.of, finer=True)
-        return (finer.a, finer.b) != (table.a, table.b)
+        return self._axes(table.of, finer=True) != (table.a, table.b)
 
     def tables(self, pairs: Sequence[Interaction], before: Sequence[PairTable]) -> list[PairTable]:
         """Return the tables of pairs, as many as there may be cells; again ones are finer."""

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample
+from fewpass.pipeline.tables.additive.lines_beyond import with_lines_beyond
 from fewpass.pipeline.tables.additive.noise_columns import (
     is_better_without,
     is_surely_less,
@@ -36,7 +37,6 @@ from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.row_groups import RowGroups, column_of_groups
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, progressive_loss
-from fewpass.pipeline.tables.additive.sizes import with_lines_beyond
 from fewpass.pipeline.tables.additive.time_folds import (
     RowsInTime,
     is_better_at_all_times,
@@ -169,8 +169,7 @@ def _compared(
     )  # fmt: skip
     if in_time is None or not asked.unasked:
         formed = _best_of_columns(sample, asked)
-        is_told = asked.at_random or groups
-        return formed if is_told else formed._replace(alike_by=column_of_groups(sample))
+        return formed._replace(alike_by=column_of_groups(sample)) if by_days else formed
     return _best_at_all_times(sample, asked, in_time)
 
 

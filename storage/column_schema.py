@@ -32,6 +32,16 @@ class FeatureRange(NamedTuple):
     number: Annotated[int, Field(ge=1)]
 
 
+class GroupedChoice(NamedTuple):
+    """A lam that was chosen by groups of rows, each held out as a whole."""
+
+    by: str  # the column of groups
+    lam: Annotated[float, Field(gt=0.0)]  # of 1/n
+    loss: float  # mean over the held-out rows
+    rows: Annotated[int, Field(ge=1)]  # that models learnt from
+    held_out_rows: Annotated[int, Field(ge=1)]
+
+
 Groups = NDArray[np.int32]
 
 
@@ -56,6 +66,10 @@ class EncodingRecord(BaseModel):
     """Columns that were left out without being asked to, and why."""
     groups: tuple[FeatureRange, ...] = ()
     """Features that one column became, first and number of them, where these belong together."""
+    reach: Annotated[float, Field(ge=1.0)] = 1.0
+    """How many times the largest number of a column its line reaches, where one goes on."""
+    grouped: GroupedChoice | None = None
+    """The lam that whole groups of rows chose; None: they did not."""
 
 
 class Schema(BaseModel):

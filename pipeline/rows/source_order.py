@@ -19,7 +19,8 @@ DEVIATIONS = 5.0  # of what a random order leaves between them
 def share_between(groups: int, rows: int, squares: float, variance: float) -> float:
     """Return the part of a variance that lies between groups of rows; 0 where chance explains it.
 
-    `squares` are the sum of squares between groups.
+    `squares` are the sum of squares between groups.  What rows within a group differ by is their
+    sum of squares over the rows less one of each group, so small groups seem no more alike.
     Under a random order the sum of squares between K groups, over the variance, has mean K - 1 and
     variance about 2 (K - 1).
     """
@@ -27,7 +28,9 @@ def share_between(groups: int, rows: int, squares: float, variance: float) -> fl
         return 0.0
     between = squares / variance
     chance = groups - 1 + DEVIATIONS * math.sqrt(2.0 * (groups - 1))
-    return between / float(rows) if between > chance else 0.0
+    if between <= chance or rows <= groups:
+        return 0.0
+    return max(0.0, (between - groups) / float(rows - groups))
 
 
 class GroupSums(NamedTuple):

@@ -242,9 +242,14 @@ def union_of(one: Bounds | None, other: Bounds) -> Bounds:
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
-def with_zero(seen: Bounds) -> Bounds:
-    """Return what predictions are clipped to: 0 is the lower bound where no target is below it."""
-    return min(seen[0], 0.0), seen[1]
+def clip_range(seen: Bounds, reach: float = 1.0) -> Bounds:
+    """Return what predictions are clipped to: 0 is the lower bound where no target is below it.
+
+    Where lines go on to `reach` times the largest number of a column, so does the range.
+    """
+    low, high = seen
+    beyond = (reach - 1.0) * (high - low)
+    return 0.0 if low >= 0.0 else low - beyond, high + beyond
 
 
 def range_of(data: Targeted, loss: Loss, positive: str | None) -> Bounds | None:

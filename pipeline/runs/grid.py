@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.matching import shown_name
 from fewpass.solvers.protocol import Certificate, Weights
 
 ALIKE = 1e-3  # of a loss: models that are only good to a percent are alike where theirs differ less
@@ -52,6 +53,7 @@ class LamOrigin(NamedTuple):
     folds: int = 1  # above 1: all of them in turn, each by models of the others
     times: int = 1  # that all rows were held out, in other folds each time
     beyond: str | None = None  # what to try next where the chosen one is the first or the last
+    groups_of: str | None = None  # a column whose groups were held out as a whole, in the ingest
 
     def as_facts(self) -> dict[str, Any]:
         """Return the same for JSON."""
@@ -60,6 +62,9 @@ class LamOrigin(NamedTuple):
     def sentence(self) -> str:
         """Say what was chosen, from what, and how to do without."""
         by = f"the loss of {self.held_out_rows:,} held-out rows"
+        if self.groups_of is not None:
+            by += f" when the form was chosen, those of one {shown_name(self.groups_of)} together"
+            return f"lam {self.written} by {by}; `lam=1/n` trains one"
         if self.folds > 1:
             by += f", in {self.folds} folds" + f", {self.times} times" * (self.times > 1)
         end = (

@@ -13,7 +13,7 @@ from fewpass.pipeline.matching import Matched, listed, match_features
 from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.rows.scaling import Scaler
-from fewpass.pipeline.rows.targets import Bounds, TargetRule, target_rule, union_of, with_zero
+from fewpass.pipeline.rows.targets import Bounds, TargetRule, clip_range, target_rule, union_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved, is_of_model, require_array, unfit
@@ -55,7 +55,11 @@ class Model(NamedTuple):
     @property
     def bounds(self) -> Bounds | None:
         """What predicted numbers are clipped to; None: they are not."""
-        return None if self.seen is None else with_zero(self.seen)
+        if self.seen is None:
+            return None
+        columns, loss = self.record.columns, self.record.problem().loss
+        encoding = columns.encoding if columns else None
+        return clip_range(self.seen, encoding.reach if encoding and not loss.response else 1.0)
 
 
 def load_model(run: RunFolder) -> Model:

@@ -31,6 +31,7 @@ from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_comparison import LamComparison
 from fewpass.pipeline.training.lam_sample import LEAST_ROWS
+from fewpass.storage.column_schema import GroupedChoice
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Values
 
@@ -63,6 +64,10 @@ def with_chosen_lam(
     few = dataset.n_rows < LEAST_ROWS or _are_equal(dataset)
     if plan.solver.goal == "steps" or few:
         return plan.model_copy(update={"lam": Lam.of("1/n")}), None
+    encoding = dataset.schema.encoding if dataset.schema else None
+    if held_out is None and encoding and encoding.grouped and not plan.l1_share:
+        origin = by_groups(encoding.grouped, dataset.n_rows)
+        return plan.model_copy(update={"lam": Lam.of(origin.written)}), origin
     require_memory(plan, dataset, near=near)
     with one_blas_thread():
         origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
@@ -70,6 +75,14 @@ def with_chosen_lam(
     if lam.has("max"):
         lam = Lam.of(best_of([*origin.candidates]).lam)
     return plan.model_copy(update={"lam": lam}), origin
+
+
+def by_groups(grouped: GroupedChoice, n: int) -> LamOrigin:
+    """Return the lam of n rows that whole groups of rows chose together with the form."""
+    one = Candidate(grouped.lam / n, grouped.loss, None, standard_error=0.0)
+    return LamOrigin(
+        f"{grouped.lam:g}/n", (one,), grouped.rows, grouped.held_out_rows, groups_of=grouped.by
+    )
 
 
 def _are_equal(dataset: Dataset) -> bool:

@@ -67,7 +67,7 @@ def fitted_encoder(
     task = "regression" if numbers else "classification"
     encoder = TableEncoder(columns=columns, additive=additive)
     encoder.fit_for(X, y, task, weight, unasked=encode == "auto", plain=plain)
-    return None if plain and encoder.recipe_.additive is None else encoder
+    return None if plain and encoder.recipe_.leaves_numbers else encoder
 
 
 def _may_bend(X: Any, y: Any) -> bool:

@@ -198,7 +198,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
         """Return what predictions are clipped to; None: they are not."""
         clips = self.clip and not self._has_offset  # a longer exposure has larger counts
         seen = getattr(self, "target_range_", None) if clips else None
-        return None if seen is None else (min(seen[0], 0.0), seen[1])
+        if seen is None:
+            return None
+        from fewpass.pipeline.rows.targets import clip_range
+
+        if not hasattr(self, "encoder_") or loss_class(self.loss)().response:
+            return clip_range(seen)
+        return clip_range(seen, self.encoder_.recipe_.reach)
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()

@@ -27,12 +27,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample
+from fewpass.pipeline.tables.additive.lines_beyond import with_lines_beyond
 from fewpass.pipeline.tables.additive.noise_columns import (
     is_better_without,
     is_surely_less,
     wide_columns,
 )
 from fewpass.pipeline.tables.additive.pairing import named_pairs
+from fewpass.pipeline.tables.additive.row_groups import RowGroups, column_of_groups
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, progressive_loss
 from fewpass.pipeline.tables.additive.time_folds import (
@@ -85,6 +87,7 @@ class Formed(NamedTuple):
     row_losses: Floats = np.zeros(0)  # of held-out rows
     refuted_by: str | None = None  # a column of dates by which the chosen form is not better
     why_linear: str = ""  # where no form was compared
+    alike_by: str | None = None  # a column by whose groups the others differ
 
     def agreed_by(self, date: str) -> Formed:
         """Return the same, with the column by whose every fifth it is better than linear."""
@@ -95,7 +98,7 @@ class Formed(NamedTuple):
 
 def with_form(
     linear_recipe: Recipe, cells: Sequence[Any], targets: SampleTargets | None, asked: AskedForm,
-    seed: int,
+    seed: int, groups: RowGroups | None = None,
 ) -> Formed:  # fmt: skip
     """Return a recipe with the splines and pairs that suit a sample.
 
@@ -111,6 +114,8 @@ def with_form(
         The form that settings ask for.
     seed
         Of the rows that are drawn.
+    groups
+        Groups that are held out as a whole, also to judge by; None: rows are.
     """
     rules = FormRules.of(len(cells[0]), len(linear_recipe.columns), asked)
     if asked.unasked and targets is None:
@@ -120,6 +125,8 @@ def with_form(
     explicit = asked.form == SPLINES or asked.knots is not None or asked.pairs is not None
     if not rules.levels or (len(linear_recipe.columns) > MOST_COLUMNS and not explicit):
         return Formed(linear_recipe, None, why_linear="there are too few rows, or too many columns")
+    rows = drawn_rows(len(cells[0]), asked.most_rows(len(cells)), seed)
+    linear_recipe = with_lines_beyond(linear_recipe, cells, targets, rows)
     if asked.pairs is not None and not isinstance(asked.pairs, int):
         whole = FormSample.of(linear_recipe, cells, rules)
         pairs = named_pairs(asked.pairs, whole.numbers, whole.categories)
@@ -130,10 +137,13 @@ def with_form(
         return Formed(linear_recipe, None, why_linear="no column is a number that differs")
     if targets is None or asked.form == SPLINES:
         return _finished(whole, [], None)
-    return _compared(whole, targets, asked, seed)
+    return _compared(whole, targets, asked, seed, groups)
 
 
-def _compared(whole: FormSample, targets: SampleTargets, asked: AskedForm, seed: int) -> Formed:
+def _compared(
+    whole: FormSample, targets: SampleTargets, asked: AskedForm, seed: int,
+    groups: RowGroups | None,
+) -> Formed:  # fmt: skip
     """Return the best form of a sample, by some of its rows."""
     rules, linear_recipe = whole.rules, whole.linear_recipe
     entries = sum(part.n_slots for part in whole.recipe().parts) + 4 * rules.rounds * rules.pairs
@@ -144,17 +154,22 @@ def _compared(whole: FormSample, targets: SampleTargets, asked: AskedForm, seed:
     if whole.has_text and scores > 1:
         whole = replace(whole, rules=rules._replace(pairs=0))
     sample = whole.some(rows)
-    in_time = None if asked.at_random else RowsInTime.of(linear_recipe, sample.cells)
+    by_days = not (asked.at_random or groups)
+    in_time = None if not by_days else RowsInTime.of(linear_recipe, sample.cells)
     if in_time is not None and asked.unasked and whole.has_text and scores > 1:
         return Formed(linear_recipe, None, why_linear=TOO_MUCH)
     by_any = asked.unasked and (in_time is None or in_time.are_of_whole_years)
     later = None if by_any else in_time
+    parts = groups.of(rows).parts(seed, few) if groups else held_out_parts(
+        len(rows), seed, few, later and later.last
+    )  # fmt: skip
     sample = replace(
-        sample, given=targets.of(rows), held_out_by=later and later.by,
-        parts=held_out_parts(len(rows), seed, few, later and later.last),
+        sample, given=targets.of(rows), held_out_by=later and later.by, parts=parts,
+        groups_of=groups and groups.by,
     )  # fmt: skip
     if in_time is None or not asked.unasked:
-        return _best_of_columns(sample, asked)
+        formed = _best_of_columns(sample, asked)
+        return formed._replace(alike_by=column_of_groups(sample)) if by_days else formed
     return _best_at_all_times(sample, asked, in_time)
 
 
@@ -185,7 +200,7 @@ def _best_of_columns(sample: FormSample, asked: AskedForm) -> Formed:
 def _simple_forms(sample: FormSample, asked: AskedForm) -> list[FormTrial]:
     """Try the forms without names and pairs: linear, and with splines."""
     recipe = sample.linear_recipe
-    recipe = as_they_are(recipe) if asked.plain else recipe
+    recipe = as_they_are(recipe) if asked.plain and recipe.leaves_numbers else recipe
     linear = EncodedForm.of(recipe, sample.cells)
     return [
         FormTrial.of(LINEAR, sample, linear, sample.parts),
@@ -279,7 +294,7 @@ def _chosen(
     return ChosenForm(
         form=best.form, rows=len(sample.parts[0][0]),
         held_out_rows=sum(len(scored) for _, scored in sample.parts),
-        held_out_by=sample.held_out_by,
+        held_out_by=sample.held_out_by, groups_of=sample.groups_of,
         candidates=tuple(one.recorded(tried[0], progressive.get(one.form)) for one in tried),
         looked_at=n_pairs, measure=sample.targets.measure,
     )  # fmt: skip

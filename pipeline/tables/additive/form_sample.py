@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.additive.interactions import (
 )
 from fewpass.pipeline.tables.additive.knots import fitted_splines
 from fewpass.pipeline.tables.additive.numbered_names import as_names
-from fewpass.pipeline.tables.additive.pairing import pair_table
+from fewpass.pipeline.tables.additive.pairing import pair_axes, pair_table
 from fewpass.pipeline.tables.additive.rules import FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, rows_of
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
@@ -49,8 +49,9 @@ class EncodedForm(NamedTuple):
         """Encode rows as an ingest stores them."""
         made = encode(recipe, cells)
         data, indices, indptr = made.sparse(np.float32)
-        present, places = np.unique(indices, return_inverse=True)
-        places = places.astype(indices.dtype)
+        is_present = np.bincount(indices, minlength=made.n_outputs) > 0
+        present = np.flatnonzero(is_present)
+        places = (np.cumsum(is_present) - 1).astype(indices.dtype)[indices]
         table = SparseTable(data, places, indptr, np.zeros(made.n_rows), None)
         return cls(table, present, made.n_outputs)
 
@@ -90,6 +91,7 @@ class FormSample:
     given: SampleTargets | None = None
     parts: tuple[Part, ...] = ()
     held_out_by: str | None = None  # a column of dates; None: at random
+    groups_of: str | None = None  # a column whose groups are held out as a whole
 
     @classmethod
     def of(
@@ -153,7 +155,8 @@ class FormSample:
         """Return the same rows, targets and parts with other columns; `cells` are of the whole."""
         assert self.drawn is not None, "rows were drawn"
         some = FormSample.of(linear_recipe, cells, self.rules, self.left_out).some(self.drawn)
-        return replace(some, given=self.given, parts=self.parts, held_out_by=self.held_out_by)
+        own = {name: getattr(self, name) for name in ("given", "parts", "held_out_by", "groups_of")}
+        return replace(some, **own)
 
     @property
     def _whole(self) -> FormSample:
@@ -177,16 +180,17 @@ class FormSample:
         if isinstance(pair, Interaction):
             selection = PairSelection(score=pair.score, z=pair.z, df=pair.df)
         variables = (pair[0], pair[1])
+        axes = self._axes(variables, finer=finer)
+        return pair_table(variables, axes, self.variables, selection)
+
+    def _axes(self, pair: tuple[Variable, Variable], *, finer: bool) -> tuple[Any, Any]:
         rules = self.rules
         bins, most = (rules.finer_bins, FINER_LEVELS) if finer else (rules.bins, LEVELS)
-        return pair_table(
-            variables, self.numbers, self.variables, bins, selection, most, rules.bins
-        )
+        return pair_axes(pair, self.numbers, self.variables, bins, most, rules.bins)
 
     def may_be_finer(self, table: PairTable) -> bool:
         """Return whether the table of a pair would have other axes with more bins."""
-        finer = self.table(table.of, finer=True)
-        return (finer.a, finer.b) != (table.a, table.b)
+        return self._axes(table.of, finer=True) != (table.a, table.b)
 
     def tables(self, pairs: Sequence[Interaction], before: Sequence[PairTable]) -> list[PairTable]:
         """Return the tables of pairs, as many as there may be cells; again ones are finer."""

@@ -113,6 +113,15 @@ def notes_on(formed: Formed, dates: Sequence[str], *, unasked: bool = False) -> 
             f"The form was chosen by the {chosen.figure}: {chosen.form} ({_losses(chosen)})."
             f"{without}"
         )
+    if chosen is not None and chosen.groups_of:
+        of = shown_name(chosen.groups_of)
+        yield f"Rows of one {of} stay together when form and lam are chosen."
+    if formed.alike_by:
+        yield (
+            f"Rows of one {shown_name(formed.alike_by)} are alike, and the choice is by rows drawn "
+            "at random, for more rows of the same. For rows of others hold out whole groups "
+            f"(`test_group={formed.alike_by}`)."
+        )
     if own is not None and dates:
         yield (
             f"Column {shown_name(dates[0])} holds dates, and curves and pairs are fitted to the "

@@ -91,28 +91,38 @@ def level_axis(variable: Variable, variables: VariablesOfRows, most: int) -> Lev
     return LevelAxis(column=variable.column, part=variable.part, values=values)
 
 
-def pair_table(
+def pair_axes(
     pair: tuple[Variable, Variable], numbers: Sequence[Variable], variables: VariablesOfRows,
-    bins: int, selection: PairSelection | None, most: int = LEVELS, least_bins: int = 1,
-) -> PairTable:  # fmt: skip
-    """Return the table of a pair, its cells those that rows have; at most MOST_CELLS of them.
+    bins: int, most: int = LEVELS, least_bins: int = 1,
+) -> tuple[HatAxis | LevelAxis, HatAxis | LevelAxis]:  # fmt: skip
+    """Return the axes of a pair, of at most MOST_CELLS cells.
 
     Of a number and a category pieces give way first, down to `least_bins`, then values.
     """
+
+    def axis(variable: Variable) -> HatAxis | LevelAxis:
+        make, size = (number_axis, bins) if variable in numbers else (level_axis, most)
+        if (variable, size) not in variables.axes:
+            variables.axes[variable, size] = make(variable, variables, size)
+        return variables.axes[variable, size]
+
     while True:
-        a, b = (
-            number_axis(variable, variables, bins)
-            if variable in numbers
-            else level_axis(variable, variables, most)
-            for variable in pair
-        )
+        a, b = map(axis, pair)
         if a.n_features * b.n_features <= MOST_CELLS:
-            break
+            return a, b
         has_levels, has_bins = "levels" in (a.kind, b.kind), "hats" in (a.kind, b.kind)
         if has_levels and not (has_bins and bins > least_bins):
             most -= 1
         else:
             bins -= 1
+
+
+def pair_table(
+    pair: tuple[Variable, Variable], axes: tuple[HatAxis | LevelAxis, HatAxis | LevelAxis],
+    variables: VariablesOfRows, selection: PairSelection | None = None,
+) -> PairTable:  # fmt: skip
+    """Return the table of a pair, its cells those that rows have."""
+    a, b = axes
     shape = len(a.names), len(b.names)
     empty = PairTable(
         name=f"{pair[0].title} x {pair[1].title}", a=a, b=b, selection=selection,

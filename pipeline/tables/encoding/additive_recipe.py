@@ -45,6 +45,8 @@ class ChosenForm(BaseModel):
     held_out_rows: int
     held_out_by: str | None = None
     """A column of dates, the last rows by which are held out; None: rows drawn at random."""
+    groups_of: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
+    """A column whose groups are held out as a whole; None: rows are."""
     agreed_by: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
     """A column of dates by which it was better than linear at all times; None: none was asked."""
     candidates: tuple[TriedForm, ...] = ()
@@ -64,6 +66,8 @@ class ChosenForm(BaseModel):
             rows += " rows of the sample, a fifth held out at a time"
         else:
             rows += " held-out rows of the sample"
+        if self.groups_of:
+            rows += f", those of one {shown_name(self.groups_of)} together"
         if self.agreed_by:
             rows += f", and of every fifth by {shown_name(self.agreed_by)}"
         return f"mean {self.measure} of {rows}"
@@ -71,7 +75,12 @@ class ChosenForm(BaseModel):
     @property
     def loss(self) -> float:
         """Return the loss of the chosen form."""
-        return next(one.loss for one in self.candidates if one.form == self.form)
+        return self.best.loss
+
+    @property
+    def best(self) -> TriedForm:
+        """Return the chosen form among those that were tried."""
+        return next(one for one in self.candidates if one.form == self.form)
 
 
 class Additive(BaseModel):

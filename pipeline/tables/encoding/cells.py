@@ -353,9 +353,9 @@ def places_among(values: Sequence[str]) -> dict[str, int]:
 
     True and false are alike in any case; 3 and 3.0 are, unless both are values.
     """
-    places = {word: k for k, word in enumerate(values)}
+    places, flags = {word: k for k, word in enumerate(values)}, are_flags(values)
     for word, k in [*places.items()]:
-        if are_flags(values):
+        if flags:
             places |= {word.lower(): k, word.upper(): k, word.capitalize(): k}
         if (whole := word.removesuffix(_POINT)) and _WHOLE.fullmatch(whole):
             places.setdefault(whole if whole != word else word + _POINT, k)
@@ -379,6 +379,8 @@ def are_flags(words: Sequence[str]) -> bool:
 
     Python writes True, a spreadsheet TRUE, and what is a boolean is true.
     """
+    if len(words) > 2:
+        return False
     folded = [word.lower() for word in words]
     return set(folded) <= {"true", "false"} and 0 < len(set(folded)) == len(folded)
 

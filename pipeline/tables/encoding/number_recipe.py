@@ -20,6 +20,9 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     require_sizes,
 )
 
+#: How many times the largest number of the sample the lines of some sizes reach.
+REACH = 4.0
+
 UnitInterval = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -82,6 +85,8 @@ class Number(ColumnRecipe):
     """Whether no cell of the sample tells which of comma and point stands before decimals."""
     log: Log | None = None
     """Next to the number."""
+    largest: float | None = None
+    """Of the sample, where the line goes on beyond it, to `high`."""
     takes_words: bool = False
     """Whether cells that are no numbers are missing, and not bad."""
     n_words: Annotated[int, Field(ge=0, le=1 << 48)] = 0
@@ -121,7 +126,8 @@ class Number(ColumnRecipe):
             return "nothing: all of the sample is missing"
         if self.low == self.high:
             return f"number, always {self.low:.6g}"
-        parts = [f"number, clipped to {self.low:.6g} ... {self.high:.6g}", "standardised"]
+        beyond = "" if self.largest is None else f" ({REACH:g} times the largest)"
+        parts = [f"number, clipped to {self.low:.6g} ... {self.high:.6g}{beyond}", "standardised"]
         if self._more:
             parts.append(f"with {' and '.join(self._more)}")
         if self.is_open:

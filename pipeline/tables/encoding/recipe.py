@@ -23,7 +23,7 @@ from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.identity_cache import cached_by_identity
 from fewpass.pipeline.tables.encoding.lists import EmbeddingColumn, Tags
 from fewpass.pipeline.tables.encoding.maps import Map
-from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
+from fewpass.pipeline.tables.encoding.number_recipe import REACH, Bins, Number
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, PairCell
 from fewpass.pipeline.tables.encoding.text_recipe import Text
 from fewpass.storage.column_schema import FeatureRange
@@ -131,6 +131,17 @@ class Recipe(BaseModel):
             return "sparse"
         n_slots = sum(part.n_slots for part in self.parts)
         return "dense" if self.n_outputs <= 2 * n_slots else "sparse"
+
+    @property
+    def reach(self) -> float:
+        """Return how many times the largest number of a column its line reaches; 1: none does."""
+        numbers = (column for column in self.columns if isinstance(column, Number))
+        return REACH if any(one.largest is not None for one in numbers) else 1.0
+
+    @property
+    def leaves_numbers(self) -> bool:
+        """Return whether columns of numbers are as good without: no curve, no line that goes on."""
+        return self.additive is None and self.reach == 1.0
 
     @property
     def n_outputs(self) -> int:

@@ -23,6 +23,7 @@ def encoding_of(recipe: Recipe, left_out: Mapping[str, str] | None = None) -> En
         recipe=written,
         left_out=dict(left_out or {}),
         groups=recipe.groups,
+        reach=recipe.reach,
     )
 
 

@@ -46,6 +46,8 @@ class VariablesOfRows:
         self._cells = dict(zip(self._columns, cells, strict=True))
         self._read: dict[str, ReadCells] = {}
         self.n_rows = len(cells[0])
+        self.axes: dict[tuple[Variable, int], HatAxis | LevelAxis] = {}
+        """Axes of pairs that were made before, by how many bins or values they may have."""
 
     def numbers(self, variable: Variable) -> Floats:
         """Return a variable's numbers (n,), NaN where they are missing."""

@@ -35,7 +35,7 @@ from fewpass.pipeline.tables.readers.sampling import FirstSample, sampled, with_
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableReader
 from fewpass.pipeline.tables.readers.split_column import SplitColumn, threshold_of
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
-from fewpass.storage.column_schema import EncodingRecord
+from fewpass.storage.column_schema import EncodingRecord, GroupedChoice
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.additive.choosing import Formed
@@ -119,8 +119,14 @@ class FittedTable:
 
     @property
     def encoding(self) -> EncodingRecord:
-        """The recipe as a schema has it."""
-        return encoding_of(self.recipe, self.ids)
+        """The recipe as a schema has it, with the lam that whole groups of rows chose."""
+        made, chosen = encoding_of(self.recipe, self.ids), self.formed and self.formed.chosen
+        if not chosen or not chosen.groups_of:
+            return made
+        own = GroupedChoice(
+            chosen.groups_of, chosen.best.lam, chosen.loss, chosen.rows, chosen.held_out_rows
+        )
+        return made.model_copy(update={"grouped": own})
 
     # -- held-out rows -----------------------------------------------------------------------------
 
@@ -268,6 +274,7 @@ class FittedTable:
         # With the solvers that forms are tried by, which other recipes need not wait for.
         from fewpass.pipeline.tables.additive.choosing import with_form  # noqa: PLC0415
         from fewpass.pipeline.tables.additive.of_table import asked_form  # noqa: PLC0415
+        from fewpass.pipeline.tables.additive.row_groups import RowGroups  # noqa: PLC0415
 
         expected = self.expected
         learnt, targets = self._with_targets(self._learnt(sample))
@@ -279,7 +286,11 @@ class FittedTable:
             wanted=tuple(self.options.column),
         )  # fmt: skip
         release_freed_memory()  # of the recipe, beside which forms are tried
-        self.formed = with_form(recipe, cells, targets, asked, expected.seed)
+        groups = None
+        if self.split is not None and self.split[1].how == "group":
+            name = self.split[1].name
+            groups = RowGroups.of_cells(name, as_array(learnt.column(name)))
+        self.formed = with_form(recipe, cells, targets, asked, expected.seed, groups)
         self._leave_out(dict.fromkeys(self.formed.left_out, NEEDLESS))
         return self.formed.recipe
 

@@ -86,7 +86,7 @@ def _by_sample(
     table.require_encodable()
     with naming(table.name, table.name):
         table.fit(drawn, plain=plain)
-        if plain and table.recipe.additive is None:  # straight lines need no encoding
+        if plain and table.recipe.leaves_numbers:  # straight lines need no encoding
             source = TableSource(_stored(reader), options, expected, first=drawn.first)
             source.remarks = tuple(notes_on_form(table))
             return source

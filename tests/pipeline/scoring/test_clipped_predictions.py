@@ -7,7 +7,7 @@ from sklearn.metrics import r2_score
 
 from fewpass import LinearRegressor, evaluate, from_run, ingest, load_model, predict, train
 from fewpass.pipeline.planning.problem import problem_of
-from fewpass.pipeline.rows.targets import range_of, union_of, with_zero
+from fewpass.pipeline.rows.targets import clip_range, range_of, union_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.stream import first_rows
@@ -96,7 +96,9 @@ def test_an_estimator_clips_to_what_it_was_fitted_on():
 
 
 def test_ranges():
-    assert with_zero((2.0, 5.0)) == (0.0, 5.0) and with_zero((-2.0, -1.0)) == (-2.0, -1.0)
+    assert clip_range((2.0, 5.0)) == (0.0, 5.0) and clip_range((-2.0, -1.0)) == (-2.0, -1.0)
+    assert clip_range((2.0, 5.0), 4.0) == (0.0, 14.0)
+    assert clip_range((-2.0, -1.0), 4.0) == (-5.0, 2.0)
     assert union_of(None, (1.0, 2.0)) == (1.0, 2.0) and union_of((0.0, 1.5), (1.0, 2.0)) == (
         0.0,
         2.0,

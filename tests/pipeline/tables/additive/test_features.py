@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.additive.choosing import with_masses
 from fewpass.pipeline.tables.additive.knots import knots_of
-from fewpass.pipeline.tables.additive.pairing import pair_table
+from fewpass.pipeline.tables.additive.pairing import pair_axes, pair_table
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_shapes import shapes_of
 from fewpass.pipeline.tables.encoding.applying import encode, encoded
@@ -129,7 +129,8 @@ def additive_recipe(rows, pairs=(("x", "v"), ("x", "kind"), ("kind", "day month"
         for t in numbers
     )  # fmt: skip
     named = {variable.title: variable for variable in (*numbers, *categories)}
-    tables = [pair_table((named[a], named[b]), numbers, variables, 4, None) for a, b in pairs]
+    every = [(named[a], named[b]) for a, b in pairs]
+    tables = [pair_table(of, pair_axes(of, numbers, variables, 4), variables) for of in every]
     own = Additive(splines=splines, pairs=tuple(tables), rows=rows.num_rows)
     return with_masses(recipe.model_copy(update={"additive": own}), variables), variables
 

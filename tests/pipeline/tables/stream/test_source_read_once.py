@@ -435,7 +435,9 @@ def test_the_share_between_groups_is_that_of_an_analysis_of_variance():
         found = found.add(len(part), part.sum(), part @ part)
     every = np.concatenate(parts)
     between = sum(len(p) * (p.mean() - every.mean()) ** 2 for p in parts)
-    assert found.share == pytest.approx(between / (len(every) * every.var()))
+    within = sum(np.square(p - p.mean()).sum() for p in parts) / (len(every) - len(parts))
+    assert found.share == pytest.approx(1.0 - within / every.var())
+    assert between == pytest.approx(len(every) * every.var() - within * (len(every) - len(parts)))
     alike = GroupSums()
     for part in np.split(rng.permutation(every), 9):
         alike = alike.add(len(part), part.sum(), part @ part)

@@ -75,8 +75,12 @@ def record_type(objects: int) -> np.dtype[Any]:
     return np.dtype([*numbers, ("length", "<u4", (objects,)), ("crc32c", "<u4", (objects,))])
 
 
-def _decoded(value: str | bytes) -> bytes:
-    return value if isinstance(value, bytes) else b64decode(value, validate=True)
+def _decoded(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("it is no text of base64")  # noqa: TRY004 - which pydantic takes for one
+    return b64decode(value, validate=True)
 
 
 def _encoded(value: bytes) -> str:

@@ -80,8 +80,10 @@ class ArrayPlace(BaseModel):
         return self
 
 
-def _from_json(text: str) -> Any:
+def _from_json(text: Any) -> Any:
     """Read attributes, as deep as Python can; ValueError for numbers that are not finite."""
+    if not isinstance(text, str):
+        raise ValueError("it is no text of JSON")  # noqa: TRY004 - which pydantic takes for one
     try:
         return json.loads(text, parse_constant=_not_finite)
     except RecursionError as error:

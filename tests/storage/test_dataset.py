@@ -517,6 +517,7 @@ def change_record(m, **fields):
         lambda m: m["chunks"].update(records=m["chunks"]["records"][4:]),
         lambda m: m["chunks"].update(records="no base64"),
         lambda m: m["chunks"].update(records=""),
+        lambda m: m["chunks"].update(records=1 << 62),
         lambda m: m["chunks"]["objects"].append("{chunk.__class__}"),
         lambda m: m["chunks"]["objects"].__setitem__(0, "{chunk.__class__}"),
         lambda m: change_record(m, rows=4),

@@ -382,6 +382,7 @@ def told(**members):
         told(parts='[["000001.1.safetensors", "", ["v"]]]'),
         told(attributes="[1]"),
         told(attributes="{"),
+        told(attributes=0),
         told(attributes='{"a": NaN}'),
         told(attributes='{"a":' * 100_000),
         told(version="2"),

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_events import EVENT, Event, StoreEvent
 from fewpass.storage.folder import Damaged, Folder
@@ -133,6 +134,7 @@ def _read(store: Folder, number: int) -> Event:
         if event.number != number:
             raise ValueError(f"it is number {event.number}")  # noqa: TRY301 - told as the others
     except ValueError as error:
-        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise Damaged(f"{store.address(_key(number))} is no event ({said}).") from error
+        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        why = without_control(said)
+        raise Damaged(f"{store.address(_key(number))} is no event ({why}).") from error
     return event

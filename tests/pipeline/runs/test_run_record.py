@@ -18,6 +18,7 @@ from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.onepass.onepass_state import NAMES
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.seal import seal, unseal
@@ -165,6 +166,20 @@ def test_a_state_that_does_not_fit_is_refused_before_it_reaches_a_kernel(tmp_pat
         for _ in TrainingRun.resume(run.url, InProcess()):
             pass
     assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("field", ["chosen", "lead.runner_up"])
+def test_an_output_that_onepass_does_not_have_is_refused(tmp_path, field):
+    dataset = make(tmp_path / "set", n=300, chunk_rows=50)
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", snapshot_every=1e-9)
+    events = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
+    next(e for e in events if e.kind == "snapshot")
+    run = RunFolder(str(tmp_path / "run"))
+    run.folder.delete(LEASE)
+    forge(run, put("streams", 0, field, len(NAMES)))
+    with pytest.raises(BadInput, match=f"{field} is {len(NAMES)}, where 0 to {len(NAMES) - 1}"):
+        for _ in TrainingRun.resume(run.url, InProcess()):
+            pass
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from fewpass.pipeline.models.refresh.taking import AllRefused, take
 from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
+from fewpass.storage.seal import seal, unseal
 from testing.refreshing import EndsBefore, Interrupted, plan_of, refresh, write_rows
 
 ROWS = 300  # of a file of `write_rows`
@@ -223,9 +224,11 @@ def test_an_event_that_was_changed_counts_as_none(inbox, tmp_path, caplog):
     (number,) = (one.number for one in store_at(plan.store).events if one.what == "refused")
     record = tmp_path / f"store/events/{number:06d}.json"
     whole = record.read_bytes()
-    for damaged in (b"", whole.replace(b"2.csv", b"3.csv"), whole[:-9], b"[]"):
+    other = seal(unseal(whole) | {"what": "\x1b]0;title\x07"})
+    for damaged in (b"", whole.replace(b"2.csv", b"3.csv"), whole[:-9], b"[]", other):
         record.write_bytes(damaged)
         assert refused(plan) == {}
+    assert "\x1b" not in caplog.text
     assert f"{number:06d}.json is no event" in caplog.text
 
 

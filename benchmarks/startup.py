@@ -47,11 +47,12 @@ class Command(NamedTuple):
     besides: tuple[str, ...] = ()  # modules that this one must do without, too
 
 
+ONE_PASS = ("--passes", "1")
 LAM = ("--lam", "1/n")  # chosen on a sample of the rows, it would need a dual method
 COMMANDS = {
     "version": Command(("--version",), besides=(*KERNELS, "pydantic")),
     "help": Command(("--help",), besides=(*KERNELS, "pydantic")),
-    "train": Command(("train", "clicks", "run", "--passes", "1", *LAM)),
+    "train": Command(("train", "clicks", "run", *ONE_PASS, *LAM)),
     "train on a table": Command(("train", "rows.csv", "of-table", *LAM)),
     "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1", *LAM)),
     "train to a tolerance": Command(
@@ -133,7 +134,8 @@ def tell_first_rows(folder: Path, runs: int) -> None:
     for title in TRAININGS:
         verb, source, run, *_ = COMMANDS[title].words
         names = [f"{run}-{k}" for k in range(runs + 1)]
-        found = [first_row((verb, source, name), folder, _environment()) for name in names]
+        more = ONE_PASS if ONE_PASS[0] in COMMANDS[title].words else ()
+        found = [first_row((verb, source, name, *more), folder, _environment()) for name in names]
         print(as_line(f"fewpass {verb} {source} {run}", found[1:]))  # the first compiles kernels
 
 

@@ -106,7 +106,6 @@ def evaluate(
     """
     if not more:
         raise UsageError("evaluate needs a run and, last, the rows to evaluate it on.")
-    from fewpass.flows.commands.comparing_runs import compare_shown
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
     from fewpass.pipeline.models.refresh.store_state import run_at
@@ -118,6 +117,8 @@ def evaluate(
     place = checked(Execution, given(where))
     wanted = EvaluationRequest(checked(EvaluationPlan, words), reliability, importance)
     if others:
+        from fewpass.flows.commands.comparing_runs import compare_shown
+
         _require_of_several(words, wanted)
         page = None if html is None else OutputFile(html, overwrite, (dataset,))
         compare_shown(terminal, [run, *others], dataset, words, place, page)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fewpass.pipeline.explaining.importance import Importance
 from fewpass.pipeline.runs.timeline_points import written_gap
-from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
-from fewpass.pipeline.scoring.evaluated_slices import Sliced
-from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.metric import HIGHER, Metric
 from fewpass.pipeline.sizes import as_fixed, decimals_of, or_dash
+
+if TYPE_CHECKING:  # Arrow's half a second, which the table of lam need not wait for
+    from fewpass.pipeline.explaining.importance import Importance
+    from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
+    from fewpass.pipeline.scoring.evaluated_slices import Sliced
+    from fewpass.pipeline.scoring.evaluation import Evaluation
 
 Rows = list[dict[str, str]]
 

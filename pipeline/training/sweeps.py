@@ -172,10 +172,13 @@ class Sweeps:
             self.executor.together.broadcast(self.heads[0], 16 * self.job.stats.d)
         positions, rounds = self._positions(), self._rounds_left(walk)
         for k, ends in enumerate(rounds):
+            begun = [at.windows for at in positions]
             end, positions = yield from self._drive(walk, positions, ends, is_due)
             if end != "whole":
                 return end
             if k + 1 < len(rounds):
+                if begun != ends and is_due():
+                    return self._rest(positions)
                 positions = self._met(walk, positions)
         self._take([p.state for p in positions], self._versions)
         version = number if walk.row_state == "update" else NOTHING_YET
@@ -211,9 +214,13 @@ class Sweeps:
         self._paces[walk.name] = driver.span_windows
         if driver.finished:
             return "whole", driver.positions
-        self._take([p.state for p in driver.positions], self._versions)
-        self._progress.advance(windows=tuple(p.windows for p in driver.positions))
-        return "resting", []
+        return self._rest(driver.positions), []
+
+    def _rest(self, positions: list[StreamPosition]) -> End:
+        """Take the states of streams in the middle of a walk."""
+        self._take([p.state for p in positions], self._versions)
+        self._progress.advance(windows=tuple(p.windows for p in positions))
+        return "resting"
 
     def _rounds_left(self, walk: Walk) -> list[list[int] | None]:
         """Return after which windows streams still meet; None: at the end of the walk.

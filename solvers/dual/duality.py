@@ -233,7 +233,7 @@ def prefetch_resident(row_state: RowState, order: Order, r: int) -> None:
     prefetch_line(row_state, order[min(r + PREFETCH_ROWS, order.shape[0] - 1)] * row_state.shape[1])
 
 
-@kernel
+@reading_part
 def dual_variable(row_state: RowState, i: int, shares: Shares) -> float:
     """a_i out of the numbers that are kept; of several streams its round tells the share."""
     a = shares[0] * row_state[i, 0]

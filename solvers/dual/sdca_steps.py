@@ -16,7 +16,7 @@ from fewpass.solvers.dual.duality import (
     square_of,
     store_step,
 )
-from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels, reading_part
 from fewpass.solvers.kernels.rows import Rows, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     Number,
@@ -94,7 +94,7 @@ def visit_rows(
     return (loss_start, gap_start, loss_running, gap_running), moved
 
 
-@part_of_kernels
+@reading_part
 def along_row(row_state: RowState, i: int) -> float:
     """Return what a row has along V; 0 where that is not kept."""
     if row_state.shape[1] > ALONG_ROW:

@@ -45,7 +45,7 @@ def test_a_text_that_python_quotes_is_quoted_once(name):
     assert ("'" in said) == (name != shlex.quote(name) or "'" in name)
 
 
-FLAG = re.compile(r"(?:^|[\s(])--[a-z]")
+FLAG = re.compile(r"(?:^|[\s(])(?<!var\()--[a-z]")
 
 
 def sentences(path):

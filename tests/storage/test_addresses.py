@@ -16,7 +16,7 @@ import pytest
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.reporting.report import read_report
+from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.prediction_files import open_predictions
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -268,7 +268,7 @@ def test_a_run_with_a_link_touches_nothing_outside(linked, run, outside):
         place.unlink(missing_ok=True)
     place.symlink_to(target)
     with pytest.raises((Damaged, BadInput), match=r"symbolic link|no whole|no model"):
-        read_report(RunFolder(str(run))).report
+        model_card(RunFolder(str(run)))
         RunFolder(str(run)).log("note")
         for _ in TrainingRun.resume(str(run), InProcess()):
             pass

@@ -435,7 +435,8 @@ def test_the_share_between_chunks_is_that_of_an_analysis_of_variance(tmp_path, b
         values = [t.target if key == "label" else (t.X.astype(float) ** 2).sum(1) for t in tables]
         every = np.concatenate(values)
         between = sum(len(v) * (v.mean() - every.mean()) ** 2 for v in values)
-        exact = between / ((every - every.mean()) ** 2).sum()
+        n, groups, total = len(every), len(values), ((every - every.mean()) ** 2).sum()
+        exact = (n * between / total - groups) / (n - groups)
         assert share == (pytest.approx(exact, rel=1e-5) if by == key else 0.0)
     assert found.matters == (by != "chance")
 

@@ -91,7 +91,7 @@ def test_a_script_is_quiet_unless_asked(fit, tmp_path, capsys, monkeypatch):
     train(rows, tmp_path / "quiet")
     assert capsys.readouterr() == ("", "")
     fit(verbose=1)
-    train(rows, tmp_path / "told", verbose=1)
+    train(rows, tmp_path / "told", passes=1, verbose=1)
     out, err = capsys.readouterr()
     assert out == ""
     assert "onepass: 1 of at most 1 pass" in err

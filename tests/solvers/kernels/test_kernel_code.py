@@ -18,6 +18,7 @@ from fewpass.solvers.batch.gradient_descent import Gd
 from fewpass.solvers.dual import sdca
 from fewpass.solvers.kernels.dispatch import cache_folder
 from fewpass.solvers.kernels.kernel_files import read_kernel, write_kernel
+from fewpass.solvers.kernels.kernel_sources import digest_of_sources
 from fewpass.solvers.losses import Logistic, Problem
 from fewpass.solvers.onepass import onepass
 from fewpass.solvers.penalties import L2
@@ -61,9 +62,10 @@ def compiled(kernel, arguments):
 
 
 def kept(kernel, arguments):
-    """The same, kept beside the kernels, whose sources the folder is named by."""
+    """The same, kept beside the kernels, by the kernel's sources."""
     processor = numba.core.registry.cpu_target.target_context.codegen().magic_tuple()
-    made_for = hashlib.sha256(repr((processor, [*map(numba.typeof, arguments)])).encode())
+    sources = digest_of_sources([kernel.__module__])
+    made_for = hashlib.sha256(repr((processor, sources, [*map(numba.typeof, arguments)])).encode())
     place = cache_folder() / f"{kernel.__name__}.{made_for.hexdigest()[:24]}.llvm"
     if not place.exists():
         write_kernel(place, compiled(kernel, arguments).encode())

@@ -20,7 +20,7 @@ from fewpass.pipeline.planning.method_choice import method
 from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.units import advised_scaling, unlike_columns
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sizes import format_passes
+from fewpass.pipeline.sizes import counted, format_passes
 from fewpass.solvers.estimates.expected_passes import (
     Conditioning,
     conditioning,
@@ -124,8 +124,9 @@ def _several_at_work(planner: Planner, plan: TrainingPlan, job: Job) -> Iterator
     if plan.streams > 1 and kind in (DUAL, SMALLER_DUAL) and merges < ENOUGH_MERGES:
         yield (
             f"The data set has {job.windows.n_chunks} chunks, so that streams of {kind} are added "
-            f"up {merges} times a pass: with fewer than {ENOUGH_MERGES} it takes up to three times "
-            "the passes. Ingest with smaller chunks (`chunk_bytes`), or use fewer `streams`."
+            f"up {counted(merges, 'time')} a pass: with fewer than {ENOUGH_MERGES} it takes two to "
+            "six times the passes of one stream. Leave `streams` out, or ingest with smaller "
+            "chunks (`chunk_bytes`)."
         )
     one_by_one = plan.passes == 1 and kind in (ONE_LEARNER, SEVERAL_LEARNERS)
     if one_by_one and able and plan.streams == 1 and planner.distributed:

@@ -321,7 +321,7 @@ def test_what_will_be_met_is_not_warned_of(tmp_path, fewpass):
 @pytest.mark.parametrize(
     ("asked", "distributed", "said"),
     [
-        ({"streams": 2, "tol": 1e-3}, False, "streams of psdca are added up 1 times a pass"),
+        ({"streams": 2, "tol": 1e-3}, False, "streams of psdca are added up 1 time a pass"),
         ({"streams": 2, "tol": 1e-3, "solver": "sdca"}, True, "streams of sdca are added up 1"),
         ({"streams": 2, "tol": 1e-3, "solver": "asgd"}, True, ""),
         ({"passes": 1, "solver": "asgd"}, True, "as many `streams` as workers they share"),

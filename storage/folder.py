@@ -281,7 +281,7 @@ class Folder:
                 f"{self.url} is a file, and a folder was expected. Choose another place."
             )
         try:
-            self.write(PROBE, b"", durable=False)
+            self.append_line(PROBE, "")  # in place: another command's delete_partials may run now
             self.delete(PROBE)
         except (PermissionError, FileExistsError, NotADirectoryError, FileNotFoundError) as error:
             raise PermissionError(

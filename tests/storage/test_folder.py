@@ -198,6 +198,18 @@ def test_what_a_killed_writer_leaves_is_not_listed_and_can_be_removed(tmp_path):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
 
 
+def test_a_place_is_tried_while_another_command_removes_partials(tmp_path, monkeypatch):
+    folder, written = Folder(str(tmp_path)), local_files._write_all
+
+    def write_all(file, data):
+        folder.delete_partials()
+        written(file, data)
+
+    monkeypatch.setattr(local_files, "_write_all", write_all)
+    folder.require_writable()
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_line_cut_short_spoils_no_other(tmp_path):
     folder = Folder(str(tmp_path))
     folder.append_line("log", "one")

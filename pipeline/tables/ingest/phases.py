@@ -134,8 +134,7 @@ def ingest_in_steps(
         )
     threads = threads or plan.threads or len(os.sched_getaffinity(0))
     job = opened(plan, source, None, threads, Ticker())
-    done, damaged = yield from _finished_or_made(job, opening_of(executor))
-    result = _result(job, done, damaged)
+    result = yield from _finished_or_made(job, opening_of(executor))
     if plan.columns and not has_columns(Dataset.open(plan.dataset)):
         copy_by_column(plan.dataset, plan.budget.rows)
     return result
@@ -154,12 +153,12 @@ def copy_by_column(
 
 def _finished_or_made(
     job: IngestJob, opening: AbstractContextManager[Executor | None]
-) -> Steps[tuple[list[Dataset], str | None]]:
-    """Return the data sets, and what was damaged of rows that an earlier call had partitioned."""
+) -> Steps[IngestResult]:
+    """Finish or make the data sets; describe them before another command may change them."""
     done = _finished(job)
     if done is not None:
         remove_leftovers(job.plan)
-        return done, None
+        return _result(job, done, None)
     _require_free(job)
     with all_owned(job.work_dirs):
         done, damaged = _finished(job), None  # another may have been here before us
@@ -170,7 +169,7 @@ def _finished_or_made(
                 own = job._replace(executor=executor)
                 done, damaged = yield from gone_on(own, lambda mapped: _write(own, mapped, names))
         job.work_dir.clear()
-    return done, damaged
+        return _result(job, done, damaged)
 
 
 def _finished(job: IngestJob) -> list[Dataset] | None:

@@ -90,8 +90,8 @@ def run(days: Days, rows: int, folder: Path) -> list[Evening]:
     for day in range(1, days.n_days + 1):
         bought(days, day, rows).to_csv(folder / "inbox" / f"{day:02}.csv", index=False)
         made = fewpass.refresh(
-            sources=[f"{folder}/inbox/*.csv"], store=str(store), settle=0.0,
-            ingest={"options": {"label": "bought"}}, training={"loss": "logistic", "lam": "1/n"},
+            folder / "inbox" / "*.csv", store, settle=0.0, label="bought", loss="logistic",
+            lam="1/n",
         )  # fmt: skip
         truth = folder / f"true-{day}.csv"
         clean = days._replace(breaks=False)

@@ -28,9 +28,7 @@ def write_night(path, night):
 with tempfile.TemporaryDirectory() as folder:
     inbox, store = Path(folder) / "inbox", Path(folder) / "store"
     inbox.mkdir()
-    nightly = partial(
-        refresh, sources=(f"{inbox}/*.csv",), store=str(store), settle=0, label="bought", lam="1/n"
-    )
+    nightly = partial(refresh, inbox / "*.csv", store, settle=0, label="bought", lam="1/n")
     for night in range(NIGHTS):
         write_night(inbox / f"{night}.csv", night)
         print(nightly().message)

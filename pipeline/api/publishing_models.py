@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
-from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
+from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
 from fewpass.pipeline.models.refresh import listing, publishing, refreshing
 from fewpass.pipeline.models.refresh.listing import StoreModels
 from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
@@ -18,7 +19,11 @@ from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 
 
 def refresh(
-    plan: RefreshPlan | None = None, *, execution: Execution = ANYWHERE, **settings: Any
+    sources: Address | Sequence[Address],
+    store: Address,
+    *,
+    execution: Execution = ANYWHERE,
+    **settings: Any,
 ) -> RefreshResult:
     """Learn from new files, and publish a model of them, as `prefect run refresh` does.
 
@@ -26,14 +31,15 @@ def refresh(
 
     Parameters
     ----------
-    plan
-        Where files appear, where everything goes, and how it is decided.
+    sources
+        A file, folder, glob or address where new files appear, or a list of them.
+    store
+        Folder or address for data sets, runs and the published model.
     execution
         Where to train: threads of this process, or Dask.  The model is the same, bit for bit.
     **settings
-        Fields of `RefreshPlan` (sources, store, windows, odd, gates, ...), of its `ingest` (label,
-        drop, column, n_features, ...) and of its `training` (lam, tol, loss, ...), in place of a
-        plan, or of some of its fields.
+        Fields of `RefreshPlan` (windows, odd, gates, ...), of its `ingest` (label, drop, column,
+        n_features, ...) and of its `training` (lam, tol, loss, ...).
 
     Returns
     -------
@@ -48,8 +54,8 @@ def refresh(
         another process refreshes the store.
     """
     require_execution(execution)
-    given = {} if plan is None else plan.model_dump(exclude_unset=True)
-    return refreshing.refresh(plan_of(RefreshPlan, given | settings), RefreshWork(execution))
+    places = {"sources": addresses(sources), "store": os.fspath(store)}
+    return refreshing.refresh(plan_of(RefreshPlan, settings | places), RefreshWork(execution))
 
 
 def models(store: Address) -> StoreModels:

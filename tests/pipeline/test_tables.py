@@ -343,7 +343,7 @@ def test_a_refresh_reads_later_tables_as_the_first(tmp_path):
     for number, rows in enumerate((frame[:800], frame[800:].assign(city="Paris")), 1):
         rows.to_csv(inbox / f"{number}.csv", index=False)
         made = refresh(
-            sources=(f"{inbox}/*.csv",), store=store, settle=0,
+            f"{inbox}/*.csv", store, settle=0,
             ingest={"options": {"label": "bought"}, "memory": "128MB"},
             training={"lam": "1e-2", "memory": "128MB"},
         )  # fmt: skip

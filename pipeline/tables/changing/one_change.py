@@ -62,8 +62,7 @@ def changing(plan: ChangePlan) -> Iterator[Change]:
         Nothing can be written there.
     """
     place = Location.of(plan.dataset).resolved
-    before = _opened(Folder(place, plan.storage_options))
-    folders = [one.folder for one in before[:2] if one is not None]
+    folders = _changed_folders(Folder(place, plan.storage_options))
     for folder in folders:
         folder.require_writable()
     work_dirs = work_dirs_of(folders)
@@ -80,6 +79,17 @@ def changing(plan: ChangePlan) -> Iterator[Change]:
             _without_leftovers(*_opened(folders[0])[:2])
             raise
         _clear(work_dirs)
+
+
+def _changed_folders(folder: Folder) -> list[Folder]:
+    """Return the folders of a data set and of its test rows; BusyPlace while they are replaced."""
+    try:
+        opened = _opened(folder)
+    except (OSError, ValueError):  # an ingest may be replacing it: half is there
+        busy = [one for one in work_dirs_of([folder]) if one.has_leftovers]
+        with all_owned(busy):
+            opened = _opened(folder)
+    return [one.folder for one in opened[:2] if one is not None]
 
 
 def _opened(folder: Folder) -> tuple[Dataset, Dataset | None, tuple[str, ...]]:

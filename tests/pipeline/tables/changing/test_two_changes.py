@@ -387,6 +387,23 @@ def test_a_change_within_another_comes_before_it_or_is_refused(afresh, pair):
         assert not list(Path().rglob("lock"))
 
 
+@pytest.mark.parametrize("name", ["append", "forget"])
+def test_a_set_that_an_ingest_replaces_is_busy(afresh, monkeypatch, name):
+    """Its manifest is there still, and its record is not."""
+    afresh()
+    ends, deleted = [], Folder.delete
+
+    def delete(folder, key):
+        if key == KEY:
+            ends.append(outcome(CHANGES[name]))
+        deleted(folder, key)
+
+    monkeypatch.setattr(Folder, "delete", delete)
+    CHANGES["ingest"]()
+    assert ends
+    assert all(isinstance(end, BusyPlace) for end in ends), ends
+
+
 def outcome(change):
     try:
         change()

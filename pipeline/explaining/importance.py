@@ -37,7 +37,7 @@ from fewpass.storage.dataset import Dataset
 
 Vector = NDArray[np.float64]
 
-#: ScoreTerms at most; of more, those with the largest weights, and one of all others.
+#: Terms at most; of more, those with the largest weights, and one of all others.
 MOST_TERMS = 200
 #: Rows whose columns are exchanged, of all: enough for the loss without each; of a piece of files.
 EXCHANGED_ROWS, EXCHANGED_OF_PIECE = 50_000, 2_000

@@ -1,4 +1,4 @@
-"""MetricFigures that people use, from sums over the rows: one pass, whatever the number of rows.
+"""Metrics in common use, from sums over the rows: one pass, whatever the number of rows.
 
 With weights of rows by label and by predicted label, C (K, K), the second of two labels positive,
 

@@ -235,15 +235,16 @@ class Sdca(DualMethod):
         column = constant_column(step, stats).value
         if self.batch != "serial":
             return self._step_batches(step, stats, state, block, column)
-        state = look_along(state, stats, block, column, per_row(block))
+        own_rows = per_row(block)
+        state = look_along(state, stats, block, column, own_rows)
         own, g, rows = charged_in_steps(step, state), state.pull.gains, block.order.shape[0]
-        before = state.shares[0] * per_row(block)[:, 0]
+        before = state.shares[0] * own_rows[:, 0]
         ends = ends_of(stats.stream_rows, rows, tell)
         curve = np.zeros(len(ends))
         inputs = (
             state.W, state.W[:, RUNNING:], state.fresh, own, column, state.centre.offset,
             self._scale(problem, stats, state), counted_by(state, stats), float(state.adding),
-            state.shares, *block[:4], per_row(block), state.pull.theta,
+            state.shares, *block[:4], own_rows, state.pull.theta,
         )  # fmt: skip
         sums, moved = visit_rows(*inputs, g, ends, curve)
         for end, lost in zip(ends.tolist(), curve.tolist(), strict=True):
@@ -255,8 +256,7 @@ class Sdca(DualMethod):
 
         def visit(order: NDArray[np.int64]) -> float:
             nonlocal moved
-            again = block._replace(order=order)
-            brackets, moved = visit_once_more(*how, moved, *again[:4], per_row(again))
+            brackets, moved = visit_once_more(*how, moved, *block[:3], order, own_rows)
             return brackets
 
         if most:

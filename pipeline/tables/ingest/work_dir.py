@@ -35,6 +35,8 @@ SPANS = "spans"
 _OURS = re.compile(
     rf"\.?(lock|{MAPPED}\.json|{SPANS}|part-\d+|chunks-\w+\.jsonl)(\.[0-9a-f]{{12}}\{PARTIAL})?"
 )
+#: Times that a folder may be gone again before its lock is opened.
+MOST_TRIES = 100
 #: The lease in a store.
 OWNER = "owner.json"
 
@@ -147,12 +149,14 @@ class WorkDir:
             self._lease.check()
 
     def _locked(self) -> int:
-        while True:
-            self._make()
-            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-            if not stat.S_ISREG(os.fstat(lock).st_mode):
-                os.close(lock)
-                raise BadInput(f"{self.path / 'lock'} is no file. Remove it.")
+        """Return the lock, open; its last owner may remove the folder between any two calls."""
+        for tries_left in reversed(range(MOST_TRIES)):
+            try:
+                lock = self._opened()
+            except FileNotFoundError:
+                if not tries_left:
+                    raise
+                continue
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -164,7 +168,16 @@ class WorkDir:
                 ) from None
             if self._is_current(lock):
                 return lock
-            os.close(lock)  # its owner finished and removed it between our two calls
+            os.close(lock)
+        raise BusyPlace(f"Others make and remove {self.path} all the time. Choose another folder.")
+
+    def _opened(self) -> int:
+        self._make()
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        if not stat.S_ISREG(os.fstat(lock).st_mode):
+            os.close(lock)
+            raise BadInput(f"{self.path / 'lock'} is no file. Remove it.")
+        return lock
 
     def _make(self) -> None:
         """Make the folder, for this user alone, or make sure that it is.

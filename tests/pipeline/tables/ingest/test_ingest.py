@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import threading
 from collections import Counter
 from pathlib import Path
@@ -466,6 +467,30 @@ def test_a_second_ingest_keeps_out(tmp_path):
     with owned, pytest.raises(BadInput, match=f"Process {os.getpid()} is at work"):
         ingest(plan(source, tmp_path / "set"))
     assert ingest(plan(source, tmp_path / "set")).rows == 60
+
+
+@pytest.mark.parametrize("k", range(1, 4))
+def test_a_folder_that_its_last_owner_removes_meanwhile_is_made_again(tmp_path, monkeypatch, k):
+    """Gone after the k-th of the calls that make it and open its lock."""
+    at, calls = tmp_path / "set" / ".ingest", [0]
+
+    def removed_after(own):
+        def call(path, *arguments, **words):
+            given = own(path, *arguments, **words)
+            if Path(path) in (at, at / "lock"):
+                calls[0] += 1
+                if calls[0] == k:
+                    shutil.rmtree(at)
+            return given
+
+        return call
+
+    monkeypatch.setattr(os, "mkdir", removed_after(os.mkdir))
+    monkeypatch.setattr(os, "stat", removed_after(os.stat))
+    monkeypatch.setattr(os, "open", removed_after(os.open))
+    with WorkDir(at).owned():
+        assert calls[0] > k
+        assert (at / "lock").exists()
 
 
 def test_progress_and_remote_target(tmp_path, small, monkeypatch):

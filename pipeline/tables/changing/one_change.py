@@ -22,7 +22,7 @@ from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.settings.change_plans import ChangePlan
 from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_in
 from fewpass.pipeline.tables.ingest.set_pair import IngestRecord, record_of, test_rows_of
-from fewpass.pipeline.tables.ingest.work_dir import WorkDir, all_owned, work_dirs_of
+from fewpass.pipeline.tables.ingest.work_dir import WorkDir, all_owned, looked_at, work_dirs_of
 from fewpass.storage.chunk_places import ChunkPlace
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.column_file import Column
@@ -83,12 +83,7 @@ def changing(plan: ChangePlan) -> Iterator[Change]:
 
 def _changed_folders(folder: Folder) -> list[Folder]:
     """Return the folders of a data set and of its test rows; BusyPlace while they are replaced."""
-    try:
-        opened = _opened(folder)
-    except (OSError, ValueError):  # an ingest may be replacing it: half is there
-        busy = [one for one in work_dirs_of([folder]) if one.has_leftovers]
-        with all_owned(busy):
-            opened = _opened(folder)
+    opened = looked_at(lambda: _opened(folder), work_dirs_of([folder]))
     return [one.folder for one in opened[:2] if one is not None]
 
 

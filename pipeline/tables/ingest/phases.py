@@ -49,7 +49,12 @@ from fewpass.pipeline.tables.ingest.progress import (
 )
 from fewpass.pipeline.tables.ingest.reading import hashed_names_of, taken_of, total_bytes
 from fewpass.pipeline.tables.ingest.set_pair import SetPair
-from fewpass.pipeline.tables.ingest.work_dir import all_owned, remove_leftovers, work_dirs_of
+from fewpass.pipeline.tables.ingest.work_dir import (
+    all_owned,
+    looked_at,
+    remove_leftovers,
+    work_dirs_of,
+)
 from fewpass.pipeline.tables.ingest.writing import StoredAs
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_copy import has_columns
@@ -144,8 +149,9 @@ def copy_by_column(
     url: str, memory: int, tell: Callable[[float, int], None] = lambda _share, _rows: None
 ) -> Dataset:
     """Store a data set by column as well, while no other process changes it."""
-    Dataset.open(url)  # a place without one stays as it is
-    with all_owned(work_dirs_of([Folder(url)])):
+    work_dirs = work_dirs_of([Folder(url)])
+    looked_at(lambda: Dataset.open(url), work_dirs)  # a place without one stays as it is
+    with all_owned(work_dirs):
         dataset = Dataset.open(url)
         write_columns(dataset, memory, lambda share: tell(share, dataset.n_rows))
     return dataset
@@ -159,7 +165,7 @@ def _finished_or_made(
     if done is not None:
         remove_leftovers(job.plan)
         return _result(job, done, None)
-    _require_free(job)
+    looked_at(lambda: _require_free(job), job.work_dirs)
     with all_owned(job.work_dirs):
         done, damaged = _finished(job), None  # another may have been here before us
         if done is None:

@@ -14,10 +14,10 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.lease import Lease
@@ -27,6 +27,8 @@ from fewpass.storage.kinds import INSIDE
 from fewpass.storage.new_file import PARTIAL
 from fewpass.storage.part_files import READ_AGAIN, DamagedPart
 from fewpass.storage.seal import seal, unseal
+
+Looked = TypeVar("Looked")
 
 #: The record that all rows are in files.
 MAPPED = "mapped"
@@ -91,6 +93,19 @@ def all_owned(work_dirs: Iterable[WorkDir]) -> Iterator[None]:
         for work_dir in work_dirs:
             owned.enter_context(work_dir.owned())
         yield
+
+
+def looked_at(look: Callable[[], Looked], work_dirs: Iterable[WorkDir]) -> Looked:
+    """Return what a look at data sets returns that is made before they are owned.
+
+    Where it refuses, another process may be replacing them: then it is BusyPlace, and of a process
+    that has just ended the look is made again.
+    """
+    try:
+        return look()
+    except (OSError, ValueError):
+        with all_owned(one for one in work_dirs if one.has_leftovers):
+            return look()
 
 
 class WorkDir:

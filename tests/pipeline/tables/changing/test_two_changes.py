@@ -387,15 +387,15 @@ def test_a_change_within_another_comes_before_it_or_is_refused(afresh, pair):
         assert not list(Path().rglob("lock"))
 
 
-@pytest.mark.parametrize("name", ["append", "forget"])
+@pytest.mark.parametrize("name", CHANGES)
 def test_a_set_that_an_ingest_replaces_is_busy(afresh, monkeypatch, name):
     """Its manifest is there still, and its record is not."""
     afresh()
-    ends, deleted = [], Folder.delete
+    ends, deleted, change = [], Folder.delete, CHANGES[name]
 
     def delete(folder, key):
         if key == KEY:
-            ends.append(outcome(CHANGES[name]))
+            ends.append(outcome(change))
         deleted(folder, key)
 
     monkeypatch.setattr(Folder, "delete", delete)

@@ -189,7 +189,7 @@ class FittedTable:
         assert at is not None, "rows are held out by it"
         name = self.columns.name_of(at)
         cells = as_array(sample.column(name))
-        return at, SplitColumn.of(name, split.how, cells, split.seed)
+        return at, SplitColumn.of(name, split.how, cells, split.seed, self.options)
 
     def _leave_out_ids(self, sample: Any, n_rows: int | None) -> None:
         """Take columns that name or count the rows for columns that are dropped."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fewpass import LinearClassifier, TableEncoder, ingest
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.scaling import resolved
+from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.additive import of_table
@@ -346,10 +347,27 @@ def test_the_rows_from_a_threshold_on_are_nearest_to_the_share(numbers, share):
     keys = np.asarray(numbers, float)
     if len(set(numbers)) < 2:
         return
-    split = SplitColumn.of("x", "by", pa.array(keys), 0)
+    split = SplitColumn.of("x", "by", pa.array(keys), 0, SourceOptions())
     found = threshold_of(split, [keys[::2], keys[1::2]], share)
     apart = {t: abs((keys >= t).mean() - share) for t in sorted(set(numbers))[1:]}
     assert apart[found] == pytest.approx(min(apart.values()))
+
+
+@pytest.mark.parametrize(
+    ("cells", "last", "options"),
+    [
+        ([f"Jan-{year % 100:02d}" for year in range(1940, 2014)], "Jan-13", {}),
+        (["2022-01-01", "2023-06-30", *["2099-12-31"] * 20] * 30, "2023-06-30", {}),
+        (["03/04/2026", "04/03/2026"], "03/04/2026", {"column": {"x": "date:dmy"}}),
+        (["2026-01-02", "2026-01-01", "late", "late"], "2026-01-02", {"null_values": ("late",)}),
+        (["1.234", "7.5", "31.1"], "1.234", {"column": {"x": "number:comma"}}),
+    ],
+)
+def test_rows_are_held_out_by_what_their_column_says(cells, last, options):
+    """Years of two digits, missing ones and the order of days and months are those of a recipe."""
+    cells = pa.array(cells)
+    keys = SplitColumn.of("x", "by", cells, 0, SourceOptions(**options)).keys(cells)
+    assert cells[int(np.argmax(keys))].as_py() == last
 
 
 def test_many_keys_are_counted_in_little_memory():

@@ -313,4 +313,5 @@ class FittedTable:
         """Return the numbers of a sample's column, if there is one."""
         if column is None:
             return None
-        return read_numbers(as_array(sample.column(self.columns.name_of(column))))[0]
+        cells = as_array(sample.column(self.columns.name_of(column)))
+        return read_numbers(cells, self.roles.numbers[column]).values

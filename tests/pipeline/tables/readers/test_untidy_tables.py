@@ -86,6 +86,18 @@ def test_weights_and_offsets_may_have_a_decimal_comma(tmp_path, role):
             opened(path, **{role: "w"})
 
 
+@pytest.mark.parametrize("role", ["weight", "exposure"])
+def test_a_form_is_chosen_by_weights_that_have_a_decimal_comma(tmp_path, role):
+    said = []
+    for mark in ".,":
+        path = tmp_path / f"{ord(mark)}.csv"
+        rows = "".join(f"{a};{city};{y};{k % 3}{mark}5\n" for k, (a, city, y) in enumerate(ROWS))
+        path.write_text(f"a;city;y;w\n{rows}", encoding="utf-8")
+        source, _ = opened(path, encode="additive", **{role: "w"})
+        said.append(source.remarks)
+    assert said[0] == said[1]
+
+
 def test_empty_lines_before_a_table_are_passed_over(tmp_path):
     (tmp_path / "t.csv").write_text("\n\r\na,y\n" + "1,2\n\n" * 50 + "1,oops\n")
     with pytest.raises(BadInput, match=r"row 54: .*'oops'"):

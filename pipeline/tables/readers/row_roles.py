@@ -147,13 +147,15 @@ def _written_by_most(columns: TableColumns, where: str, sample: Any) -> Written 
     if pa.types.is_dictionary(cells.type):
         return None
     _require_single(columns, where, label, cells.type, "label", "numbers or words")
-    _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
+    if not is_text(cells.type):
+        return "plain"
+    numbers, bad = read_numbers(cells)
     if bad is None:
         return "plain"
     inferred = infer(columns.name_of(label), cells)
     if inferred.kind == "number":
         return inferred.written
-    return "plain" if bad.mean() <= 0.5 else None
+    return "plain" if bad.sum() <= np.isfinite(numbers).sum() else None
 
 
 def _require_single(

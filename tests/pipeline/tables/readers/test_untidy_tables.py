@@ -98,6 +98,14 @@ def test_a_form_is_chosen_by_weights_that_have_a_decimal_comma(tmp_path, role):
     assert said[0] == said[1]
 
 
+def test_labels_may_be_words_that_elsewhere_say_that_nothing_is_there(tmp_path):
+    """Most of them here: the others are no numbers all the same."""
+    rows = "".join(f"{a};{city};{'unknown' if a else 'spam'}\n" for a, city, _ in ROWS)
+    (tmp_path / "t.csv").write_text(f"a;city;y\n{rows}", encoding="utf-8")
+    _, parsed = opened(tmp_path / "t.csv")
+    assert set(parsed[0].labels) == {"unknown", "spam"}
+
+
 def test_empty_lines_before_a_table_are_passed_over(tmp_path):
     (tmp_path / "t.csv").write_text("\n\r\na,y\n" + "1,2\n\n" * 50 + "1,oops\n")
     with pytest.raises(BadInput, match=r"row 54: .*'oops'"):

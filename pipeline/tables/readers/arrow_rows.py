@@ -37,7 +37,7 @@ from fewpass.pipeline.tables.readers.arrow_files import (
     parquet_batches,
     row_groups,
 )
-from fewpass.pipeline.tables.readers.columns import TableColumns
+from fewpass.pipeline.tables.readers.columns import ROLES, TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.source import (
@@ -83,10 +83,12 @@ def left_out(
     if schema is not None and options.by_position and len(schema.types) == len(names):
         return ()
     crossed = {name for pair in options.cross for name in pair.split(",")}
-    asked = {options.label, options.weight, *options.column, *options.drop, *crossed}
+    roles = {getattr(options, role) for role in ROLES}
+    asked = {*roles, *options.column, *options.drop, *crossed}
     used = set() if schema is None else {*(schema.feature_names or ())}
     if schema is not None and schema.names is not None:
-        used |= {schema.names[k] for k in (schema.label, schema.weight) if k is not None}
+        places = (getattr(schema, role) for role in ROLES)
+        used |= {schema.names[k] for k in places if k is not None}
     return tuple(name for name in index if name not in asked | used)
 
 

@@ -55,8 +55,9 @@ from fewpass.pipeline.tables.readers.source import (
 )
 from fewpass.storage.column_schema import Schema
 
-#: Bytes that a cell is taken to need where a file does not tell, and those of a number.
-CELL_BYTES, NUMBER_BYTES = 16, 8
+#: Bytes that a cell is taken to need: the same of all columns, whatever becomes of them, as pieces
+#: decide which rows are held out.
+CELL_BYTES = 16
 #: Of a row and the number of a piece in one: a file has fewer pieces.
 _NUMBER_BITS = 24
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
@@ -226,7 +227,6 @@ class TypedRows(TableReader):
     ) -> None:
         self.files = described(addresses)
         self._addresses, self._as_stored = tuple(addresses), schemas
-        self._cell_bytes = CELL_BYTES
         first = self._take_types([plain_schema(schema) for schema in schemas])
         expected.budget.require_columns(len(first), addresses[0].name, "typed")
         looks = zip(addresses, self._schemas, strict=True)
@@ -261,7 +261,7 @@ class TypedRows(TableReader):
 
     def _rows_of_piece(self, piece_bytes: int, used: Sequence[int]) -> int:
         """Return the rows of a piece, where its cells take no more than they are taken to."""
-        return max(1, piece_bytes // (self._cell_bytes * max(1, len(used))))
+        return max(1, piece_bytes // (CELL_BYTES * max(1, len(used))))
 
     def _stored_of(self, used: Sequence[int]) -> list[str]:
         return [self._stored[k] for k in used if k < len(self._stored)]
@@ -270,7 +270,6 @@ class TypedRows(TableReader):
         return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
 
     def use_stored_types(self) -> None:
-        self._cell_bytes = NUMBER_BYTES
         self._take_types(self._as_stored)
 
     def as_numbers(self, columns: TableColumns, _options: SourceOptions) -> NumberColumns:

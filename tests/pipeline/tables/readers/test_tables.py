@@ -24,6 +24,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
+from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.storage.table import DenseTable, concatenate
 
 
@@ -73,6 +74,22 @@ def test_structures_are_columns_of_dotted_names(tmp_path):
     source = source_of(tmp_path / "rows.parquet")
     assert [column.name for column in source.recipe.columns] == ["user.age", "user.city"]
     assert len(read(source)[0]) == 50
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_the_same_rows_are_held_out_whatever_becomes_of_columns(tmp_path, form):
+    """Pieces draw them, so these must not depend on that."""
+    rows = np.random.default_rng(0).random((4000, 3))
+    frame, path = pd.DataFrame(rows, columns=["a", "b", "y"]), tmp_path / f"rows.{form}"
+    frame.to_csv(path, index=False) if form == "csv" else getattr(frame, f"to_{form}")(path)
+    share, drawn = HeldOutShare(0.2, 0), []
+    for encode in ("always", "none"):
+        source = source_of(path, Expected(held_out=0.2), encode=encode)
+        parsed = [(source.parse(piece), piece.place) for piece in source.pieces(1 << 15)]
+        assert len(parsed) > 2
+        held_out = [one.table.target[share.of(one, place)] for one, place in parsed]
+        drawn.append(np.concatenate(held_out).tolist())
+    assert drawn[0] == drawn[1]
 
 
 def test_spaces_around_cells_and_other_charsets(tmp_path):

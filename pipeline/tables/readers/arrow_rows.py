@@ -226,21 +226,17 @@ class TypedRows(TableReader):
         expected: Expected,
     ) -> None:
         self.files = described(addresses)
-        self._addresses, self._as_stored = tuple(addresses), schemas
-        first = self._take_types([plain_schema(schema) for schema in schemas])
+        self._addresses = tuple(addresses)
+        self._schemas = [plain_schema(schema) for schema in schemas]
+        first = self._schemas[0]
+        self._stored = self.names = tuple(first.names)
+        self.types = tuple(map(str, first.types))
         expected.budget.require_columns(len(first), addresses[0].name, "typed")
         looks = zip(addresses, self._schemas, strict=True)
         require_alike([(address.name, schema) for address, schema in looks])
         self._n_parts = len(addresses)
         self.index = left_out(index_of(first), self._stored, options, expected)
         self.notes = sentence(self.index, first)
-
-    def _take_types(self, schemas: Sequence[Any]) -> Any:
-        """Take the columns of every address to be of these types; return the first ones."""
-        self._schemas, first = schemas, schemas[0]
-        self._stored = self.names = tuple(first.names)
-        self.types = tuple(map(str, first.types))
-        return first
 
     def part(self, number: int) -> Part:
         """Return a part, by its number in the order in which they are read."""
@@ -270,7 +266,7 @@ class TypedRows(TableReader):
         return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
 
     def use_stored_types(self) -> None:
-        self._take_types(self._as_stored)
+        """Change nothing: all columns are stored."""
 
     def as_numbers(self, columns: TableColumns, _options: SourceOptions) -> NumberColumns:
         for address, schema in zip(self._addresses, self._schemas, strict=True):
@@ -372,8 +368,8 @@ class ParquetRows(TypedRows):
         return [0, *accumulate(group.rows for group in self._groups[file])]
 
     def use_stored_types(self) -> None:
-        super().use_stored_types()
         self._folders = FolderColumns({}, {})
+        self.names, self.types = self._stored, self.types[: len(self._stored)]
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         table = plain_table(pa.Table.from_batches([piece.content]))

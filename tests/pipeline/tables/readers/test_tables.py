@@ -76,6 +76,15 @@ def test_structures_are_columns_of_dotted_names(tmp_path):
     assert len(read(source)[0]) == 50
 
 
+@pytest.mark.parametrize("encode", ["auto", "none"])
+def test_structures_of_numbers_alone_are_columns_too(tmp_path, encode):
+    rows = [{"at": {"x": 0.5 * k, "y": k % 7}, "y": k % 2} for k in range(50)]
+    pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    source = source_of(tmp_path / "rows.parquet", encode=encode)
+    assert source.schema.feature_names == ("at.x", "at.y")
+    np.testing.assert_array_equal(read(source)[0], [(0.5 * k, k % 7) for k in range(50)])
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_the_same_rows_are_held_out_whatever_becomes_of_columns(tmp_path, form):
     """Pieces draw them, so these must not depend on that."""

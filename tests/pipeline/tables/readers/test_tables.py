@@ -85,6 +85,47 @@ def test_structures_of_numbers_alone_are_columns_too(tmp_path, encode):
     np.testing.assert_array_equal(read(source)[0], [(0.5 * k, k % 7) for k in range(50)])
 
 
+def text_of_codes(cells):
+    return cells.cast(pa.string()) if pa.types.is_dictionary(cells.type) else cells
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.array([1, 2, 5] * 40), pa.array([1.5, None, 4.0] * 40)),
+        (pa.nulls(120), pa.array([1, 2, 5] * 40)),
+        (pa.array(["p", "q", None] * 40), pa.array(["p", "q", "q"] * 40).dictionary_encode()),
+        (
+            pa.array([0, 1, 9] * 40, pa.timestamp("s")),
+            pa.array([0, 10**9] * 60, pa.timestamp("ns")),
+        ),
+    ],
+    ids=["int-float", "null-int", "words-codes", "s-ns"],
+)
+def test_files_of_one_table_may_have_other_types_of_the_same(tmp_path, one, other, words):
+    """Pandas writes whole numbers as fractions where one is missing, and words as codes."""
+    w = ["u", "v"] * 60 if words else [1, 2] * 60
+    more = {"w": w, "y": [k % 2 for k in range(120)]}
+    parts = [pa.table({"a": cells, **more}) for cells in (one, other)]
+    for k, rows in enumerate(parts):
+        pa.parquet.write_table(rows, tmp_path / f"{k}.parquet")
+    plain = [rows.set_column(0, "a", text_of_codes(rows["a"])) for rows in parts]
+    as_one = pa.concat_tables(plain, promote_options="permissive")
+    pa.parquet.write_table(as_one, tmp_path / "whole.parquet")
+    apart, whole = source_of(tmp_path / "[01].parquet"), source_of(tmp_path / "whole.parquet")
+    assert apart.recipe == whole.recipe
+    np.testing.assert_array_equal(read(apart)[0], read(whole)[0])
+
+
+def test_files_of_words_and_of_numbers_are_refused_by_column(tmp_path):
+    for k, cells in enumerate(([1, 2] * 60, ["u", "v"] * 60)):
+        pa.parquet.write_table(pa.table({"a": cells, "y": [0, 1] * 60}), tmp_path / f"{k}.parquet")
+    said = r"0.parquet: the files hold columns of different types .*Field a .* Write them alike"
+    with pytest.raises(BadInput, match=said):
+        source_of(tmp_path / "[01].parquet")
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_the_same_rows_are_held_out_whatever_becomes_of_columns(tmp_path, form):
     """Pieces draw them, so these must not depend on that."""

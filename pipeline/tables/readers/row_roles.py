@@ -23,7 +23,7 @@ from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import Targets
 from fewpass.pipeline.tables.readers.label_texts import LabelTexts
-from fewpass.pipeline.tables.readers.rejection import Fault
+from fewpass.pipeline.tables.readers.rejection import FOUND, Fault
 
 MOST_CLASSES = 1000  # more are numbers
 #: Arrow arrays (n,) by the number of their column.
@@ -104,7 +104,7 @@ class RowRoles(NamedTuple):
         else:
             targets, bad = _number_targets(own[label], self.written)
             if bad is not None:
-                fact = f"the target in {title} is FOUND a number was expected"
+                fact = f"the target in {title} is {FOUND} a number was expected"
                 faults.append(Fault(bad, fact, "Correct it, or check `label`,", own[label]))
         if label_required:
             missing = f"the target in {title} is missing or not finite"
@@ -134,7 +134,7 @@ class RowRoles(NamedTuple):
     def _fault(
         self, own: CellsByColumn, column: int, role: str, bad: NDArray[np.bool_], wanted: str
     ) -> Fault:
-        fact = f"the {role} in {self.columns.title(column)} is FOUND {wanted} was expected"
+        fact = f"the {role} in {self.columns.title(column)} is {FOUND} {wanted} was expected"
         return Fault(bad, fact, f"Correct it, or check `{role}`,", own[column])
 
 

@@ -20,6 +20,7 @@ from fewpass.pipeline.tables.encoding.date_recipe import Date, fitted_date
 from fewpass.pipeline.tables.encoding.fitting import inferred_by
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.inference import Inferred
+from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.readers.held_out_rows import Keys
 
 #: Keys that are sorted at a time; of more, some count for others.
@@ -31,7 +32,7 @@ class SplitColumn(NamedTuple):
 
     name: str
     how: Literal["by", "group"]
-    column: Date | Inferred  # how its cells are read
+    column: Date | Number | Bins | Inferred  # how its cells are read
     seed: int
 
     @classmethod

@@ -23,7 +23,9 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts, ListedTargets
+from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.held_out_rows import stratified
+from fewpass.pipeline.tables.readers.source import SplitBy
 from fewpass.pipeline.tables.readers.split_column import (
     SplitColumn,
     counted,
@@ -368,6 +370,23 @@ def test_rows_are_held_out_by_what_their_column_says(cells, last, options):
     cells = pa.array(cells)
     keys = SplitColumn.of("x", "by", cells, 0, SourceOptions(**options)).keys(cells)
     assert cells[int(np.argmax(keys))].as_py() == last
+
+
+def test_later_rows_are_held_out_by_days_as_the_recipe_reads_them(tmp_path):
+    """None of them tells whether days or months come first, and those before did."""
+    days = {"first": [f"{1 + k % 28:02d}/01/2026" for k in range(200)]}
+    days["later"] = ["12/03/2026", "01/04/2026"] * 50
+    for name, when in days.items():
+        rows = pd.DataFrame({"when": when, "y": np.arange(len(when)) % 2})
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    options = SourceOptions(label="y", encode="linear")
+    schema = open_source([str(tmp_path / "first.csv")], options).schema
+    expected = Expected(schema, split=SplitBy("when", "by", 0), held_out=0.5)
+    options = SourceOptions(label="y")
+    source = open_source([str(tmp_path / "later.csv")], options, expected=expected)
+    (piece,) = source.pieces(1 << 20)
+    held_out = source.parse(piece).split >= source.threshold()
+    assert held_out.tolist() == [False, True] * 50
 
 
 def test_many_keys_are_counted_in_little_memory():

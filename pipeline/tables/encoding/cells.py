@@ -69,6 +69,9 @@ _LEAST_ALIKE, _MOST_ALIKE = 1e-4, 1e10
 _POINT, _WHOLE = ".0", re.compile(r"-?\d+", re.ASCII)
 _NO_WORD = pa.nulls(1, pa.large_string())[0]  # pa.scalar imports pandas
 
+#: What Arrow writes behind a time of a zone.
+_OFFSET = r"Z|[-+]\d{4}|"
+
 #: Share of the cells that may be no number, or no date, and are bad cells then.
 STRAY = 0.01
 #: A word stands for a missing value where at least this number, and this share, of cells hold it.
@@ -309,11 +312,17 @@ def words_of(cells: Any) -> Any:
     words = pc.cast(cells, pa.large_string())
     if pa.types.is_floating(cells.type):
         words = _without_points(cells, words)
-    elif (pa.types.is_decimal(cells.type) and cells.type.scale > 0) or is_moment(cells.type):
-        words = pc.replace_substring_regex(words, r"(\.\d*?)0+(Z?)$", r"\1\2")
-        words = pc.replace_substring_regex(words, r"\.(Z?)$", r"\1")
+    elif _has_decimals(cells.type):
+        words = pc.replace_substring_regex(words, rf"(\.\d*?)0+({_OFFSET})$", r"\1\2")
+        words = pc.replace_substring_regex(words, rf"\.({_OFFSET})$", r"\1")
     empty = pc.equal(words, "")
     return pc.if_else(empty, _NO_WORD, words) if pc.any(empty).as_py() else words
+
+
+def _has_decimals(kind: Any) -> bool:
+    """Return whether Arrow writes as many decimals for every cell as its type has."""
+    is_decimal = pa.types.is_decimal(kind) and kind.scale > 0
+    return bool(is_decimal or is_moment(kind) or pa.types.is_time(kind))
 
 
 def _without_points(numbers: Any, words: Any) -> Any:

@@ -96,14 +96,21 @@ def fitted(sample: Any, rules: RecipeRules) -> Recipe:
     return Recipe(columns=tuple(columns), crosses=crosses, null_values=rules.null_values)
 
 
+def inferred_by(
+    name: str, cells: Any, asked: str | None, null_values: tuple[str, ...] | None
+) -> Inferred:
+    """Return what a sample of cells (n,) holds: as was asked for, or as the cells tell."""
+    if asked is None:
+        inferred = infer(name, cells)
+    else:
+        inferred = as_asked(name, "number" if bins_of(asked) else asked, cells)
+    return inferred._replace(missing=(*inferred.missing, *_own_words(null_values)))
+
+
 def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
     asked = rules.kinds.get(name)
     bins = bins_of(asked) if asked else rules.bins
-    if asked and not bins:
-        inferred = as_asked(name, asked, cells)
-    else:
-        inferred = as_asked(name, "number", cells) if asked else infer(name, cells)
-    inferred = inferred._replace(missing=(*inferred.missing, *_own_words(rules.null_values)))
+    inferred = inferred_by(name, cells, asked, rules.null_values)
     if inferred.kind == "number":
         return _bins(name, cells, bins, inferred) if bins else _number(name, cells, inferred, rules)
     if inferred.kind == "date":

@@ -37,7 +37,7 @@ from fewpass.pipeline.tables.readers.arrow_files import (
     parquet_batches,
     row_groups,
 )
-from fewpass.pipeline.tables.readers.columns import TableColumns
+from fewpass.pipeline.tables.readers.columns import ROLES, TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.source import (
@@ -55,8 +55,9 @@ from fewpass.pipeline.tables.readers.source import (
 )
 from fewpass.storage.column_schema import Schema
 
-#: Bytes that a cell is taken to need where a file does not tell, and those of a number.
-CELL_BYTES, NUMBER_BYTES = 16, 8
+#: Bytes that a cell is taken to need: the same of all columns, whatever becomes of them, as pieces
+#: decide which rows are held out.
+CELL_BYTES = 16
 #: Of a row and the number of a piece in one: a file has fewer pieces.
 _NUMBER_BITS = 24
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
@@ -83,10 +84,12 @@ def left_out(
     if schema is not None and options.by_position and len(schema.types) == len(names):
         return ()
     crossed = {name for pair in options.cross for name in pair.split(",")}
-    asked = {options.label, options.weight, *options.column, *options.drop, *crossed}
+    roles = {getattr(options, role) for role in ROLES}
+    asked = {*roles, *options.column, *options.drop, *crossed}
     used = set() if schema is None else {*(schema.feature_names or ())}
     if schema is not None and schema.names is not None:
-        used |= {schema.names[k] for k in (schema.label, schema.weight) if k is not None}
+        places = (getattr(schema, role) for role in ROLES)
+        used |= {schema.names[k] for k in places if k is not None}
     return tuple(name for name in index if name not in asked | used)
 
 
@@ -223,22 +226,17 @@ class TypedRows(TableReader):
         expected: Expected,
     ) -> None:
         self.files = described(addresses)
-        self._addresses, self._as_stored = tuple(addresses), schemas
-        self._cell_bytes = CELL_BYTES
-        first = self._take_types([plain_schema(schema) for schema in schemas])
+        self._addresses = tuple(addresses)
+        self._schemas = [plain_schema(schema) for schema in schemas]
+        first = self._schemas[0]
+        self._stored = self.names = tuple(first.names)
+        self.types = tuple(map(str, first.types))
         expected.budget.require_columns(len(first), addresses[0].name, "typed")
         looks = zip(addresses, self._schemas, strict=True)
         require_alike([(address.name, schema) for address, schema in looks])
         self._n_parts = len(addresses)
         self.index = left_out(index_of(first), self._stored, options, expected)
         self.notes = sentence(self.index, first)
-
-    def _take_types(self, schemas: Sequence[Any]) -> Any:
-        """Take the columns of every address to be of these types; return the first ones."""
-        self._schemas, first = schemas, schemas[0]
-        self._stored = self.names = tuple(first.names)
-        self.types = tuple(map(str, first.types))
-        return first
 
     def part(self, number: int) -> Part:
         """Return a part, by its number in the order in which they are read."""
@@ -259,7 +257,7 @@ class TypedRows(TableReader):
 
     def _rows_of_piece(self, piece_bytes: int, used: Sequence[int]) -> int:
         """Return the rows of a piece, where its cells take no more than they are taken to."""
-        return max(1, piece_bytes // (self._cell_bytes * max(1, len(used))))
+        return max(1, piece_bytes // (CELL_BYTES * max(1, len(used))))
 
     def _stored_of(self, used: Sequence[int]) -> list[str]:
         return [self._stored[k] for k in used if k < len(self._stored)]
@@ -268,8 +266,7 @@ class TypedRows(TableReader):
         return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
 
     def use_stored_types(self) -> None:
-        self._cell_bytes = NUMBER_BYTES
-        self._take_types(self._as_stored)
+        """Change nothing: all columns are stored."""
 
     def as_numbers(self, columns: TableColumns, _options: SourceOptions) -> NumberColumns:
         for address, schema in zip(self._addresses, self._schemas, strict=True):
@@ -371,8 +368,8 @@ class ParquetRows(TypedRows):
         return [0, *accumulate(group.rows for group in self._groups[file])]
 
     def use_stored_types(self) -> None:
-        super().use_stored_types()
         self._folders = FolderColumns({}, {})
+        self.names, self.types = self._stored, self.types[: len(self._stored)]
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         table = plain_table(pa.Table.from_batches([piece.content]))

@@ -22,9 +22,11 @@ from fewpass.pipeline.tables.additive.noise_columns import NEEDLESS
 from fewpass.pipeline.tables.additive.rules import against_curves
 from fewpass.pipeline.tables.encoding.applying import columns_of
 from fewpass.pipeline.tables.encoding.cells import as_array, read_numbers, table_without_nulls
+from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
+from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
 from fewpass.pipeline.tables.readers.columns import LOOK_BYTES, SAMPLE_BYTES, chosen_columns
@@ -187,9 +189,12 @@ class FittedTable:
             return None
         at = self.columns.split
         assert at is not None, "rows are held out by it"
-        name = self.columns.name_of(at)
+        name, given = self.columns.name_of(at), recipe_in(self.expected.schema)
+        own = next((one for one in given.columns if one.name == name), None) if given else None
+        if split.how == "by" and isinstance(own, Date | Number | Bins):
+            return at, SplitColumn(name, split.how, own, split.seed)
         cells = as_array(sample.column(name))
-        return at, SplitColumn.of(name, split.how, cells, split.seed)
+        return at, SplitColumn.of(name, split.how, cells, split.seed, self.options)
 
     def _leave_out_ids(self, sample: Any, n_rows: int | None) -> None:
         """Take columns that name or count the rows for columns that are dropped."""
@@ -313,4 +318,5 @@ class FittedTable:
         """Return the numbers of a sample's column, if there is one."""
         if column is None:
             return None
-        return read_numbers(as_array(sample.column(self.columns.name_of(column))))[0]
+        cells = as_array(sample.column(self.columns.name_of(column)))
+        return read_numbers(cells, self.roles.numbers[column]).values

@@ -15,7 +15,12 @@ from fewpass.pipeline.tables.readers.csv_quotes import looks_spaced
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import refuse_unsupported
 from fewpass.pipeline.tables.readers.streams import opened
-from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, ZIP, refuse_named
+from fewpass.pipeline.tables.readers.unsupported_files import (
+    LOOKED_AT,
+    ZIP,
+    begins_with,
+    refuse_named,
+)
 
 
 def reader_class(word: str) -> Any:
@@ -79,8 +84,7 @@ def _guess(address: Address) -> Format:
 def _with_magic(begins: bytes) -> Format | None:
     """Return the format whose files begin so; None where no format says."""
     for word in (*TABLES, *FORMATS):
-        magic = reader_class(word).magic
-        if magic and begins.startswith(magic):
+        if begins_with(begins, reader_class(word).magic):
             return word
     return None
 

@@ -354,9 +354,12 @@ def _unfit(lines: Sequence[tuple[int, bytes]], schema: Any) -> list[int]:
 
 
 def _refused(text: bytes, schema: Any) -> str | None:
-    """Return Arrow's words on lines that it cannot read by a schema; None where it can."""
+    """Return Arrow's words on lines that it cannot read by a schema, or by none.
+
+    None where it can.
+    """
     try:
-        _read_json(text, schema, "ignore")
+        _read_json(text, schema, "infer" if schema is None else "ignore")
     except pa.ArrowInvalid as error:
         return _IN_ROW.sub("", str(error)).removeprefix("JSON parse error: ")
     return None
@@ -369,7 +372,8 @@ def _explained(line: bytes, schema: Any) -> Fault:
         fact = _member(row.get(field.name), field, field.name)
         if fact:
             return fact, "Write all of its values alike,"
-    words = _refused(line, schema) or "its types are not those of the lines before"
+    words = _refused(line, schema) or _refused(line, None)
+    words = words or "its types are not those of the lines before"
     return f"the line cannot be read ({words})", "Correct it,"
 
 

@@ -37,7 +37,7 @@ from fewpass.pipeline.tables.readers.source import (
 )
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.streams import opened
-from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, refuse_begun
+from fewpass.pipeline.tables.readers.unsupported_files import LOOKED_AT, begins_with, refuse_begun
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.aligned_memory import aligned_empty
@@ -186,7 +186,7 @@ def refuse_unsupported(address: Address, head: bytes) -> None:
 def _require_text(begins: bytes, address: Address) -> None:
     refuse_unsupported(address, begins)
     for mark, what in _NO_TEXT.items():
-        if begins.startswith(mark):
+        if begins_with(begins, mark):
             advice = (
                 "Unpack it on its way (gzip -dc and the like)"
                 if address.name == STANDARD_INPUT

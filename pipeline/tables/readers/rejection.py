@@ -16,6 +16,8 @@ from fewpass.storage.table import Table, take
 #: Characters of an offending value that a message shows.
 _SHOWN = 40
 
+#: Stands in a fact for what a row holds; no name of a column, as messages have it, has it.
+FOUND = "\0"
 SKIP_ADVICE = "or drop such rows (`on_bad_row=skip`)."
 
 
@@ -25,7 +27,7 @@ class Fault(NamedTuple):
     rows: NDArray[np.bool_]  # (n,)
     fact: str
     advice: str
-    cells: Any = None  # (n,) what the rows hold there, which the fact calls FOUND
+    cells: Any = None  # (n,) what the rows hold there, for which FOUND stands in the fact
 
 
 class GoodRows(NamedTuple):
@@ -110,7 +112,7 @@ def without_bad_rows(
         first = next(fault for fault in faults if fault.rows[row])
         fact = first.fact
         if first.cells is not None:
-            fact = fact.replace("FOUND", f"{_quoted(first.cells[row])},")
+            fact = fact.replace(FOUND, f"{_quoted(first.cells[row])},")
         reports.append((int(where[row]), fact, f"{first.advice} {SKIP_ADVICE}"))
     skipped = refuse_or_list(sorted(reports), file, mode, unit)
     n_skipped = rows.size + len(others)

@@ -23,7 +23,7 @@ from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import Targets
 from fewpass.pipeline.tables.readers.label_texts import LabelTexts
-from fewpass.pipeline.tables.readers.rejection import Fault
+from fewpass.pipeline.tables.readers.rejection import FOUND, Fault
 
 MOST_CLASSES = 1000  # more are numbers
 #: Arrow arrays (n,) by the number of their column.
@@ -104,7 +104,7 @@ class RowRoles(NamedTuple):
         else:
             targets, bad = _number_targets(own[label], self.written)
             if bad is not None:
-                fact = f"the target in {title} is FOUND a number was expected"
+                fact = f"the target in {title} is {FOUND} a number was expected"
                 faults.append(Fault(bad, fact, "Correct it, or check `label`,", own[label]))
         if label_required:
             missing = f"the target in {title} is missing or not finite"
@@ -134,7 +134,7 @@ class RowRoles(NamedTuple):
     def _fault(
         self, own: CellsByColumn, column: int, role: str, bad: NDArray[np.bool_], wanted: str
     ) -> Fault:
-        fact = f"the {role} in {self.columns.title(column)} is FOUND {wanted} was expected"
+        fact = f"the {role} in {self.columns.title(column)} is {FOUND} {wanted} was expected"
         return Fault(bad, fact, f"Correct it, or check `{role}`,", own[column])
 
 
@@ -147,13 +147,15 @@ def _written_by_most(columns: TableColumns, where: str, sample: Any) -> Written 
     if pa.types.is_dictionary(cells.type):
         return None
     _require_single(columns, where, label, cells.type, "label", "numbers or words")
-    _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
+    if not is_text(cells.type):
+        return "plain"
+    numbers, bad = read_numbers(cells)
     if bad is None:
         return "plain"
     inferred = infer(columns.name_of(label), cells)
     if inferred.kind == "number":
         return inferred.written
-    return "plain" if bad.mean() <= 0.5 else None
+    return "plain" if bad.sum() <= np.isfinite(numbers).sum() else None
 
 
 def _require_single(

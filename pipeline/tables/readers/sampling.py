@@ -108,8 +108,10 @@ def sampled(
 
 
 def _joined(parts: Sequence[Any], name: str) -> Any:
-    with parsing(name, "its pieces hold columns of different types"):
-        return pa.concat_tables(parts)
+    """Return parts as one table: where one has whole numbers and another fractions, these."""
+    what = "the files hold columns of different types"
+    with parsing(name, what, "Write them alike."):
+        return pa.concat_tables(parts, promote_options="permissive")
 
 
 def _is_mostly_columns(parts: Sequence[Any]) -> bool:

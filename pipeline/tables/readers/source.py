@@ -357,7 +357,7 @@ class TableReader(FilesOfAFormat):
     # -- formats whose columns may be plain numbers (settings/formats.py: PLAIN) -----------------
 
     def use_stored_types(self) -> None:
-        """Take columns as the files store them from now on: no folders, no parts of structures."""
+        """Take columns as the files store them from now on: none of folders."""
         raise NotImplementedError
 
     def as_numbers(self, columns: TableColumns, options: SourceOptions) -> NumberColumns:

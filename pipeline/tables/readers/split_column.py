@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.encoding.cells import read_numbers, words_of
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.cells import is_text, read_numbers, without, words_of
+from fewpass.pipeline.tables.encoding.date_recipe import Date, fitted_date
+from fewpass.pipeline.tables.encoding.fitting import inferred_by
 from fewpass.pipeline.tables.encoding.hashing import hashes
-from fewpass.pipeline.tables.encoding.inference import Inferred, infer
-from fewpass.pipeline.tables.encoding.moments import read_moments
+from fewpass.pipeline.tables.encoding.inference import Inferred
+from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.readers.held_out_rows import Keys
 
 #: Keys that are sorted at a time; of more, some count for others.
@@ -29,31 +32,38 @@ class SplitColumn(NamedTuple):
 
     name: str
     how: Literal["by", "group"]
-    inferred: Inferred  # what its cells hold
+    column: Date | Number | Bins | Inferred  # how its cells are read
     seed: int
 
     @classmethod
-    def of(cls, name: str, how: Literal["by", "group"], cells: Any, seed: int) -> SplitColumn:
+    def of(
+        cls, name: str, how: Literal["by", "group"], cells: Any, seed: int,
+        options: SourceOptions,
+    ) -> SplitColumn:  # fmt: skip
         """Look at the cells of a sample; BadInput where rows have no order by them."""
-        inferred = infer(name, cells)
+        asked = options.column.get(name, "")
+        has_order = asked.startswith(("number", "bins", "date"))
+        cells = without(cells, options.null_values or ()) if is_text(cells.type) else cells
+        inferred = inferred_by(name, cells, asked if has_order else None, options.null_values)
         if how == "by" and inferred.kind not in ("number", "date"):
             raise BadInput(
                 f"`test_by={name}` holds out the last rows by a column of dates or numbers, but "
                 f"this one holds words ({inferred.kind}). Name another, or hold out groups "
                 f"(`test_group={name}`)."
             )
-        return cls(name, how, inferred, seed)
+        is_date = how == "by" and inferred.kind == "date"
+        column = fitted_date(name, cells, inferred, whole=False) if is_date else inferred
+        return cls(name, how, column, seed)
 
     def keys(self, cells: Any) -> Keys:
         """Return the keys of rows (n,): missing dates come first, missing words are a group."""
         if self.how == "group":
             words = words_of(cells).fill_null("")
             return hashes(words, f"{self.seed}:").astype(np.float64)
-        kind, written, form, missing, _ = self.inferred
-        if kind == "date":
-            values = read_moments(cells, form, missing).values
+        if isinstance(self.column, Date):
+            values = self.column.read(cells).values
         else:
-            values = read_numbers(cells, written, missing).values
+            values = read_numbers(cells, self.column.written, self.column.missing).values
         return np.where(np.isnan(values), -math.inf, values)
 
 

@@ -14,7 +14,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.columns import LOOK_BYTES, chosen_columns
 from fewpass.pipeline.tables.readers.dense_rows import Targets, faults_of_features
 from fewpass.pipeline.tables.readers.library_errors import naming
-from fewpass.pipeline.tables.readers.rejection import Fault, GoodRows, without_bad_rows
+from fewpass.pipeline.tables.readers.rejection import FOUND, Fault, GoodRows, without_bad_rows
 from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
     Among,
@@ -244,7 +244,7 @@ class TableSource(Source):
         for k, mask in encoded.bad:
             column = columns.features[k]
             wanted = self.recipe.columns[k].wanted if self.recipe else "a number was"
-            fact = f"{columns.title(column)} holds FOUND {wanted} expected"
+            fact = f"{columns.title(column)} holds {FOUND} {wanted} expected"
             yield Fault(mask, fact, self._advice(column, piece), own[column])
         if self.recipe is None:
             yield from faults_of_features(table, [*map(columns.title, columns.features)], options)
@@ -254,6 +254,8 @@ class TableSource(Source):
         columns = self._columns
         if self.recipe is not None:
             name = columns.name_of(column)
+            if self.recipe.columns[columns.features.index(column)].kind in LISTS:
+                return "Correct it,"
             return f"Correct it, or say that it holds words (`column={name}=category`),"
         may_be_header = piece.first_line == 1 and self._rows.names is None
         drop = f"Leave the column out ({columns.advice(column)}) or encode it as numbers,"

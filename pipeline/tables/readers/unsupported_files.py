@@ -69,6 +69,18 @@ _KINDS = (
 ZIP = b"PK\x03\x04"
 #: First bytes that show the kind of a file, and the place of a tar's mark.
 LOOKED_AT, _TAR_AT = 512, 257
+#: Bytes that text does not hold.
+_CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
+
+
+def begins_with(head: bytes, marks: bytes | tuple[bytes, ...]) -> bool:
+    """Return whether a file begins with one of some marks.
+
+    Text may begin with one of letters and digits, too: PAR1 is a name of a column as well.
+    """
+    marks = (marks,) if isinstance(marks, bytes) else marks
+    mark = next((mark for mark in marks if mark and head.startswith(mark)), None)
+    return mark is not None and not (mark.isalnum() and _CONTROLS.isdisjoint(head))
 
 
 def refuse_named(name: str) -> None:
@@ -91,7 +103,7 @@ def refuse_begun(name: str, head: bytes, stream: BinaryIO | None = None) -> None
     stream
         The file as stored, to look into it where it is a zip; None if that cannot be.
     """
-    kind = next((kind for kind in _KINDS if head.startswith(kind.begins)), None)
+    kind = next((kind for kind in _KINDS if begins_with(head, kind.begins)), None)
     if kind is None and is_page(head):
         kind = _PAGE
     if head[_TAR_AT : _TAR_AT + 5] == b"ustar":

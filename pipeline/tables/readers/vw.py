@@ -17,7 +17,7 @@ from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.readers import vw_kernel as grammar
 from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, sample
-from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected
+from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, ParsedRows, Piece
 from fewpass.pipeline.tables.readers.sparse_text import ParsedText, SparseText
 from fewpass.pipeline.tables.readers.vw_kernel import VwCounts, VwSpace, parse_rows
 from fewpass.storage.table import SparseTable, index_dtype
@@ -110,8 +110,24 @@ class VowpalWabbitSource(SparseText):
             space.indices[:nnz].astype(index_dtype(self.n_features or 1)),
             space.indptr[: counts.rows + 1],
             space.target[: counts.rows],
-            np.nan_to_num(space.weight[: counts.rows], nan=1.0) if self.has_weight else None,
+            np.nan_to_num(space.weight[: counts.rows], nan=1.0)
+            if self.has_weight or counts.weighted
+            else None,
         )
+
+    def parse(self, piece: Piece) -> ParsedRows:
+        parsed = super().parse(piece)
+        weight = parsed.table.weight
+        if self.has_weight or weight is None:
+            return parsed
+        others = weight[weight != 1.0]
+        if len(others) and self._options.label_required:
+            raise BadInput(
+                f"{piece.file}, from line {piece.first_line} on: a row has the importance "
+                f"{others[0]:g}, and none of the first lines of {self.files[0].name} has any. "
+                "Write 1 behind the label of its first row."
+            )
+        return parsed._replace(table=parsed.table._replace(weight=None))
 
 
 def names_in(source: str, n_features: int) -> dict[int, str]:

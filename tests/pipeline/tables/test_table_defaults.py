@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fewpass import LinearClassifier, TableEncoder, ingest
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.scaling import resolved
+from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.additive import of_table
@@ -22,7 +23,9 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts, ListedTargets
+from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.held_out_rows import stratified
+from fewpass.pipeline.tables.readers.source import SplitBy
 from fewpass.pipeline.tables.readers.split_column import (
     SplitColumn,
     counted,
@@ -346,10 +349,44 @@ def test_the_rows_from_a_threshold_on_are_nearest_to_the_share(numbers, share):
     keys = np.asarray(numbers, float)
     if len(set(numbers)) < 2:
         return
-    split = SplitColumn.of("x", "by", pa.array(keys), 0)
+    split = SplitColumn.of("x", "by", pa.array(keys), 0, SourceOptions())
     found = threshold_of(split, [keys[::2], keys[1::2]], share)
     apart = {t: abs((keys >= t).mean() - share) for t in sorted(set(numbers))[1:]}
     assert apart[found] == pytest.approx(min(apart.values()))
+
+
+@pytest.mark.parametrize(
+    ("cells", "last", "options"),
+    [
+        ([f"Jan-{year % 100:02d}" for year in range(1940, 2014)], "Jan-13", {}),
+        (["2022-01-01", "2023-06-30", *["2099-12-31"] * 20] * 30, "2023-06-30", {}),
+        (["03/04/2026", "04/03/2026"], "03/04/2026", {"column": {"x": "date:dmy"}}),
+        (["2026-01-02", "2026-01-01", "late", "late"], "2026-01-02", {"null_values": ("late",)}),
+        (["1.234", "7.5", "31.1"], "1.234", {"column": {"x": "number:comma"}}),
+    ],
+)
+def test_rows_are_held_out_by_what_their_column_says(cells, last, options):
+    """Years of two digits, missing ones and the order of days and months are those of a recipe."""
+    cells = pa.array(cells)
+    keys = SplitColumn.of("x", "by", cells, 0, SourceOptions(**options)).keys(cells)
+    assert cells[int(np.argmax(keys))].as_py() == last
+
+
+def test_later_rows_are_held_out_by_days_as_the_recipe_reads_them(tmp_path):
+    """None of them tells whether days or months come first, and those before did."""
+    days = {"first": [f"{1 + k % 28:02d}/01/2026" for k in range(200)]}
+    days["later"] = ["12/03/2026", "01/04/2026"] * 50
+    for name, when in days.items():
+        rows = pd.DataFrame({"when": when, "y": np.arange(len(when)) % 2})
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    options = SourceOptions(label="y", encode="linear")
+    schema = open_source([str(tmp_path / "first.csv")], options).schema
+    expected = Expected(schema, split=SplitBy("when", "by", 0), held_out=0.5)
+    options = SourceOptions(label="y")
+    source = open_source([str(tmp_path / "later.csv")], options, expected=expected)
+    (piece,) = source.pieces(1 << 20)
+    held_out = source.parse(piece).split >= source.threshold()
+    assert held_out.tolist() == [False, True] * 50
 
 
 def test_many_keys_are_counted_in_little_memory():

@@ -41,6 +41,14 @@ BAD = [
 ]
 
 
+@pytest.mark.parametrize("at", [0, 7])
+def test_a_member_that_a_line_names_twice_is_refused_for_that(tmp_path, at):
+    lines = rows()
+    lines[at] = '{"a": 1, "a": 2, "who": "a", "when": "2026-01-01", "in": {"b": 1.5}, "y": "no"}'
+    with pytest.raises(BadInput, match=rf"line {1 + at}: .*specified twice"):
+        source_of(written(tmp_path, lines))
+
+
 @pytest.mark.parametrize("first_bytes", [1 << 20, 300])
 @pytest.mark.parametrize(("change", "message"), BAD)
 def test_a_member_of_another_type_is_told_by_line(

@@ -51,6 +51,18 @@ def test_an_index_is_left_out_and_told(tmp_path, name, form, words):
     np.testing.assert_array_equal(read(known)[0], read(kept)[0])
 
 
+@pytest.mark.parametrize("role", ["weight", "offset", "exposure"])
+def test_an_index_may_be_a_weight_or_an_offset(tmp_path, role):
+    """Named once: then rows like those before have it, too."""
+    rows = frame(True, pd.Index(np.arange(60) + 0.5, name="n"))
+    rows.to_parquet(tmp_path / "rows.parquet")
+    named = source_of(tmp_path / "rows.parquet", **{role: "n"})
+    again = source_of(tmp_path / "rows.parquet", Expected(named.schema), label=None)
+    for source in (named, again):
+        assert source.has_weight if role == "weight" else source.has_offset
+        assert len(read(source)[1]) == 60
+
+
 def test_an_index_may_be_the_label(tmp_path):
     rows = frame(False, pd.Index(["u", "v"] * 30, name="who")).drop(columns="y")
     rows.to_parquet(tmp_path / "rows.parquet")

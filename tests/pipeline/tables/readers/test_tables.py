@@ -24,6 +24,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
+from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.storage.table import DenseTable, concatenate
 
 
@@ -73,6 +74,72 @@ def test_structures_are_columns_of_dotted_names(tmp_path):
     source = source_of(tmp_path / "rows.parquet")
     assert [column.name for column in source.recipe.columns] == ["user.age", "user.city"]
     assert len(read(source)[0]) == 50
+
+
+@pytest.mark.parametrize("encode", ["auto", "none"])
+def test_structures_of_numbers_alone_are_columns_too(tmp_path, encode):
+    rows = [{"at": {"x": 0.5 * k, "y": k % 7}, "y": k % 2} for k in range(50)]
+    pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    source = source_of(tmp_path / "rows.parquet", encode=encode)
+    assert source.schema.feature_names == ("at.x", "at.y")
+    np.testing.assert_array_equal(read(source)[0], [(0.5 * k, k % 7) for k in range(50)])
+
+
+def text_of_codes(cells):
+    return cells.cast(pa.string()) if pa.types.is_dictionary(cells.type) else cells
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.array([1, 2, 5] * 40), pa.array([1.5, None, 4.0] * 40)),
+        (pa.nulls(120), pa.array([1, 2, 5] * 40)),
+        (pa.array(["p", "q", None] * 40), pa.array(["p", "q", "q"] * 40).dictionary_encode()),
+        (
+            pa.array([0, 1, 9] * 40, pa.timestamp("s")),
+            pa.array([0, 10**9] * 60, pa.timestamp("ns")),
+        ),
+    ],
+    ids=["int-float", "null-int", "words-codes", "s-ns"],
+)
+def test_files_of_one_table_may_have_other_types_of_the_same(tmp_path, one, other, words):
+    """Pandas writes whole numbers as fractions where one is missing, and words as codes."""
+    w = ["u", "v"] * 60 if words else [1, 2] * 60
+    more = {"w": w, "y": [k % 2 for k in range(120)]}
+    parts = [pa.table({"a": cells, **more}) for cells in (one, other)]
+    for k, rows in enumerate(parts):
+        pa.parquet.write_table(rows, tmp_path / f"{k}.parquet")
+    plain = [rows.set_column(0, "a", text_of_codes(rows["a"])) for rows in parts]
+    as_one = pa.concat_tables(plain, promote_options="permissive")
+    pa.parquet.write_table(as_one, tmp_path / "whole.parquet")
+    apart, whole = source_of(tmp_path / "[01].parquet"), source_of(tmp_path / "whole.parquet")
+    assert apart.recipe == whole.recipe
+    np.testing.assert_array_equal(read(apart)[0], read(whole)[0])
+
+
+def test_files_of_words_and_of_numbers_are_refused_by_column(tmp_path):
+    for k, cells in enumerate(([1, 2] * 60, ["u", "v"] * 60)):
+        pa.parquet.write_table(pa.table({"a": cells, "y": [0, 1] * 60}), tmp_path / f"{k}.parquet")
+    said = r"0.parquet: the files hold columns of different types .*Field a .* Write them alike"
+    with pytest.raises(BadInput, match=said):
+        source_of(tmp_path / "[01].parquet")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_the_same_rows_are_held_out_whatever_becomes_of_columns(tmp_path, form):
+    """Pieces draw them, so these must not depend on that."""
+    rows = np.random.default_rng(0).random((4000, 3))
+    frame, path = pd.DataFrame(rows, columns=["a", "b", "y"]), tmp_path / f"rows.{form}"
+    frame.to_csv(path, index=False) if form == "csv" else getattr(frame, f"to_{form}")(path)
+    share, drawn = HeldOutShare(0.2, 0), []
+    for encode in ("always", "none"):
+        source = source_of(path, Expected(held_out=0.2), encode=encode)
+        parsed = [(source.parse(piece), piece.place) for piece in source.pieces(1 << 15)]
+        assert len(parsed) > 2
+        held_out = [one.table.target[share.of(one, place)] for one, place in parsed]
+        drawn.append(np.concatenate(held_out).tolist())
+    assert drawn[0] == drawn[1]
 
 
 def test_spaces_around_cells_and_other_charsets(tmp_path):

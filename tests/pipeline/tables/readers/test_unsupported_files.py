@@ -84,3 +84,11 @@ def test_arrays_of_numpy_are_no_archive(tmp_path):
     with pytest.raises(BadInput) as refused:
         open_source([str(tmp_path / "nameless")])
     assert "archive" not in str(refused.value)
+
+
+@pytest.mark.parametrize("mark", ["PAR1", "ORC", "ARROW1", "BZh"])
+@pytest.mark.parametrize("name", ["nameless", "rows.csv"])
+def test_a_column_may_be_called_like_a_mark(mark, name, tmp_path):
+    (tmp_path / name).write_text(f"{mark}_x,b,y\n" + "1,2,0\n3,5,1\n" * 50)
+    source = open_source([str(tmp_path / name)])
+    assert source.schema.names == (f"{mark}_x", "b", "y")

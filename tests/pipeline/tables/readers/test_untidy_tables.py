@@ -17,7 +17,7 @@ ROWS = [(k % 9, ("Bern", "Köln")[k % 2], 0.5 + k) for k in range(200)]
 
 
 def opened(path, **settings):
-    source = open_source([str(path)], SourceOptions(label="y", **settings))
+    source = open_source([str(path)], SourceOptions(**({"label": "y"} | settings)))
     return source, [source.parse(piece) for piece in source.pieces(1 << 20)]
 
 
@@ -84,6 +84,40 @@ def test_weights_and_offsets_may_have_a_decimal_comma(tmp_path, role):
         path.write_text(f"a;city;y;w\n{body}1;Bern;2;{cell}\n", encoding="utf-8")
         with pytest.raises(BadInput, match=f"row 202: the {role} in column 'w' is {found}, a num"):
             opened(path, **{role: "w"})
+
+
+@pytest.mark.parametrize("role", ["weight", "exposure"])
+def test_a_form_is_chosen_by_weights_that_have_a_decimal_comma(tmp_path, role):
+    said = []
+    for mark in ".,":
+        path = tmp_path / f"{ord(mark)}.csv"
+        rows = "".join(f"{a};{city};{y};{k % 3}{mark}5\n" for k, (a, city, y) in enumerate(ROWS))
+        path.write_text(f"a;city;y;w\n{rows}", encoding="utf-8")
+        source, _ = opened(path, encode="additive", **{role: "w"})
+        said.append(source.remarks)
+    assert said[0] == said[1]
+
+
+def test_labels_may_be_words_that_elsewhere_say_that_nothing_is_there(tmp_path):
+    """Most of them here: the others are no numbers all the same."""
+    rows = "".join(f"{a};{city};{'unknown' if a else 'spam'}\n" for a, city, _ in ROWS)
+    (tmp_path / "t.csv").write_text(f"a;city;y\n{rows}", encoding="utf-8")
+    _, parsed = opened(tmp_path / "t.csv")
+    assert set(parsed[0].labels) == {"unknown", "spam"}
+
+
+def test_a_column_may_be_called_like_what_stands_in_messages(tmp_path):
+    rows = "".join(f"{a};{city};{y}\n" for a, city, y in ROWS)
+    (tmp_path / "t.csv").write_text(f"a;city;FOUND\n{rows}1;Bern;oops\n", encoding="utf-8")
+    with pytest.raises(BadInput, match="the target in column 'FOUND' is 'oops', a number was"):
+        opened(tmp_path / "t.csv", label="FOUND")
+
+
+def test_a_list_of_another_length_is_refused_without_advice_for_words(tmp_path):
+    lists = [[1.0, float(k)] for k in range(50)] + [[1.0, 2.0, 3.0]]
+    pa.parquet.write_table(pa.table({"v": lists, "y": [0, 1, 0] * 17}), tmp_path / "t.parquet")
+    with pytest.raises(BadInput, match=r"row 51: column 'v' holds .* Correct it, or drop such"):
+        opened(tmp_path / "t.parquet")
 
 
 def test_empty_lines_before_a_table_are_passed_over(tmp_path):

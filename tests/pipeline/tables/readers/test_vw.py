@@ -30,6 +30,23 @@ def read(path, piece_bytes=1 << 20, **options):
     return source, concatenate([part.table for part in parsed]), sum(p.n_merged for p in parsed)
 
 
+def test_importances_that_the_first_lines_have_not_are_refused(tmp_path):
+    """Where a row counts by them: rows to predict do not."""
+    for name, importance in (("a.vw", ""), ("b.vw", " 1"), ("c.vw", " 3")):
+        (tmp_path / name).write_text(f"1{importance} |a x\n0 |a z\n")
+    first, ones, threes = (str(tmp_path / name) for name in ("a.vw", "b.vw", "c.vw"))
+
+    def weights(*paths, **options):
+        source = open_source(paths, SourceOptions(**options))
+        return [source.parse(piece).table.weight for piece in source.pieces(1 << 20)]
+
+    assert weights(first, ones) == [None, None]
+    assert weights(first, threes, label_required=False) == [None, None]
+    assert [own.tolist() for own in weights(ones, threes)] == [[1.0, 1.0], [3.0, 1.0]]
+    with pytest.raises(BadInput, match=r"c.vw, from line 1 on: a row has the importance 3, .*a.vw"):
+        weights(first, threes)
+
+
 def column(namespace, name, bits=20):
     return murmurhash3_32(f"{namespace}^{name}", positive=True) % (1 << bits)
 

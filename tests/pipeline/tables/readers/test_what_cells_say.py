@@ -12,6 +12,7 @@ import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.applying import encode
+from fewpass.pipeline.tables.encoding.cells import words_of
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.moments import first_year_of, in_form, read_moments
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -99,6 +100,20 @@ def test_a_cell_is_a_date_in_a_form_or_none(form, cell, expected):
 
 
 # -- numbers and words -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [
+    *(pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns")
+      for zone in (None, "UTC", "Europe/Berlin")),
+    pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"),
+], ids=str)  # fmt: skip
+def test_a_time_says_the_same_in_types_of_every_unit(kind):
+    """Zeros behind a second are no part of its word, of whatever zone it is."""
+    of_zone = {None: "", "UTC": "Z", "Europe/Berlin": "+0100"}[getattr(kind, "tz", None)]
+    hour = "06" if of_zone == "+0100" else "05"
+    cells = pa.array([5 * 3600 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]], kind)
+    day = "1970-01-01 " if pa.types.is_timestamp(kind) else ""
+    assert words_of(cells).to_pylist() == [f"{day}{hour}:00:00{of_zone}"]
 
 
 def test_an_id_whose_letter_is_an_e_is_no_power_of_ten(tmp_path):

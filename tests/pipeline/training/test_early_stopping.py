@@ -1,9 +1,12 @@
 """Held-out rows that end a training: the best model is kept, whatever happens on the way."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from fewpass import Execution, LinearClassifier, train
+from fewpass.pipeline.errors import PlanMismatch
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.learning import learning
 from fewpass.pipeline.reporting.report import read_report
@@ -14,6 +17,7 @@ from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.trained_models import held_out_rows
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.training.unchanged import trained_already
 from testing.datasets import make
 from testing.interruptions import trained
 
@@ -79,6 +83,27 @@ def test_a_training_that_was_interrupted_anywhere_comes_to_the_same_bits(plan, q
         assert run.result.weights_sha256 == quiet.result.weights_sha256
         assert run.newest.validation.curve == curve
         assert run.newest.certificate == quiet.newest.certificate
+
+
+def test_other_held_out_rows_in_their_place_are_refused(tmp_path):
+    make(tmp_path / "judges", 400, 60, seed=2)
+    plan = TrainingPlan(
+        dataset=make(tmp_path / "rows", 240, 60).folder.url, held_out=str(tmp_path / "judges"),
+        lam=1e-6, passes=9, early_stopping=True,
+    )  # fmt: skip
+    for number, _ in enumerate(run := TrainingRun.start(plan, str(tmp_path / "0"), InProcess())):
+        if number == 4:
+            run.stop()
+    assert not run.finished
+    trained(plan, tmp_path / "2026-01-01")
+    assert trained_already(plan, str(tmp_path / "{date}")) is not None
+    shutil.rmtree(tmp_path / "judges")
+    make(tmp_path / "judges", 400, 60, seed=3)
+    with pytest.raises(PlanMismatch, match=r"held-out rows .*judges is now"):
+        TrainingRun.resume(str(tmp_path / "0"), InProcess())
+    with pytest.raises(PlanMismatch, match=r"held-out rows .*judges is now"):
+        TrainingRun.start(plan, str(tmp_path / "0"), InProcess())
+    assert trained_already(plan, str(tmp_path / "{date}")) is None
 
 
 def test_it_stops_where_the_rule_says(plan, quiet):

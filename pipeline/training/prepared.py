@@ -241,7 +241,8 @@ def as_in_run(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     """
     record = run.record()
     before, given = record.plan, set(plan.model_fields_set)
-    if plan.lam.is_auto and (record.lam_origin or len(before.lam.factors) > 1):
+    chosen_there = record.lam_origin or len(before.lam.factors) > 1 or before.lam == Lam.of("1/n")
+    if plan.lam.is_auto and chosen_there:
         given.discard("lam")
     chosen = {
         name: getattr(before, name) for name in ("lam", "memory", "classes") if name not in given

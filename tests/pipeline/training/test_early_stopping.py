@@ -85,6 +85,20 @@ def test_a_training_that_was_interrupted_anywhere_comes_to_the_same_bits(plan, q
         assert run.newest.certificate == quiet.newest.certificate
 
 
+@pytest.mark.parametrize("kind", ["sdca", "psdca"])
+def test_the_model_that_the_last_certificate_leaves_is_judged_itself(tmp_path, kind):
+    """Where passes end, dual ascent reads the rows once more, and may find better weights."""
+    plan = TrainingPlan(
+        dataset=make(tmp_path / "rows", 2400, 60, seed=1).folder.url,
+        held_out=make(tmp_path / "judges", 400, 60, seed=2).folder.url,
+        solver=kind, lam=1e-4, memory="128MB", early_stopping=True, n_iter_no_change=30, passes=3,
+    )  # fmt: skip
+    run = trained(plan, tmp_path / "run")
+    judged = evaluate(load_model(run.run), held_out_rows(run._engine._training), InProcess())
+    assert run.result.candidates[0]["loss"] == pytest.approx(judged.loss, rel=1e-12)
+    assert min(losses(run)) == run.result.candidates[0]["loss"]
+
+
 def test_other_held_out_rows_in_their_place_are_refused(tmp_path):
     make(tmp_path / "judges", 400, 60, seed=2)
     plan = TrainingPlan(

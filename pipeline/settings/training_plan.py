@@ -32,6 +32,7 @@ from fewpass.solvers.registry import (
     L1_RATIOS,
     LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
+    LOSS_SETTINGS,
     LOSSES,
     METHODS,
     SIZES,
@@ -237,6 +238,19 @@ class TrainingPlan(Described):
                 f"{LOSS_OF_CLASSES} tells all classes apart by one model, and classes = ovr asks "
                 f"for one each. Leave one of them out: `loss={LOSS_OF_LABELS}` has both forms."
             )
+        return self
+
+    @model_validator(mode="after")
+    def _of_its_loss(self) -> TrainingPlan:
+        """Refuse a number of another loss, which would change nothing."""
+        for name in LOSS_SETTINGS:
+            wrong = self._given(name)
+            if wrong and not (self.loss and name in loss_class(self.loss).parameters()):
+                able = [word for word in LOSSES if name in loss_class(word).parameters()]
+                raise BadInput(
+                    f"{wrong} is of the loss {' or '.join(able)}, and the loss is "
+                    f"{self.loss or 'not given'}. Add `loss={able[0]}`, or leave it out."
+                )
         return self
 
     @model_validator(mode="after")

@@ -138,6 +138,13 @@ def test_a_method_that_is_none_is_refused_with_what_there_is(solver, said):
         TrainingPlan(dataset="set", solver=solver)
 
 
+@pytest.mark.parametrize("loss", [None, "squared", "huber"])
+def test_a_number_of_another_loss_is_refused(loss):
+    with pytest.raises(BadInput, match=r"quantile = 0\.9 is of .*Add `loss=quantile`"):
+        TrainingPlan(dataset="set", loss=loss, quantile=0.9)
+    assert TrainingPlan(dataset="set", loss="quantile", quantile=0.9).quantile == 0.9
+
+
 def test_lam_is_numbers_or_shares_of_a_row():
     assert Lam.of(0.5).values(10) == (0.5,)
     assert Lam.of("5/n, 0.1").values(10) == (0.5, 0.1)

@@ -144,6 +144,13 @@ def test_slow_gains_count_together():
     assert [seen.waited, seen.is_at_best] == [1, True]
 
 
+def test_the_first_figure_after_none_is_a_gain():
+    """Of a metric without meaning, such as precision where nothing is called positive."""
+    seen = extended(None, ValidationPoint(1.0, 1.0, cost=np.inf), 1, None)
+    seen = extended(seen, ValidationPoint(2.0, 1.0, cost=-0.5), 2, None)
+    assert (seen.waited, seen.level, seen.is_at_best) == (0, -0.5, True)
+
+
 def test_estimators_keep_the_best_model(rng):
     X = rng.standard_normal((400, 80))
     y = X[:, 0] + 2.0 * rng.standard_normal(400) > 0

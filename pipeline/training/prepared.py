@@ -257,7 +257,7 @@ def prepared_again(
     run = TrainedFolder(url, storage_options)
     record = run.record()
     held_out = _held_out(record.plan, storage_options)
-    run.require_held_out(record, held_out and held_out.manifest.fingerprint)
+    run.require_held_out(record, held_out.manifest.fingerprint if held_out else None)
     if record.plan.source is not None:
         source = open_source(record.plan, again=True)
         run.require_data(record, source.dataset.manifest.fingerprint)

@@ -154,6 +154,11 @@ def _balanced(rule: TargetRule, counts: NDArray[np.float64]) -> NDArray[np.float
 def _named(targets: Labels, weights: dict[str, float]) -> NDArray[np.float64]:
     names = [label_text(label) for label in targets.labels]
     given = {as_label(name, names): weight for name, weight in weights.items()}
+    if len(given) < len(weights):
+        raise BadInput(
+            f"`class_weight` names {', '.join(weights)}, of which two are the same label. Leave "
+            "one out."
+        )
     unknown = [name for name in given if name not in names]
     if unknown:
         raise BadInput(

@@ -310,7 +310,10 @@ class TrainingPlan(Described):
                 f'class_weight is "{weights}". Write balanced, or LABEL=NUMBER for some labels, '
                 "separated by commas."
             )
-        return _require_positive({name.strip(): number.strip() for name, _, number in pairs})
+        read = {name.strip(): number.strip() for name, _, number in pairs}
+        if len(read) < len(pairs):
+            raise BadInput(f'class_weight is "{weights}", with a label twice. Leave one out.')
+        return _require_positive(read)
 
     @model_validator(mode="after")
     def _read_once(self) -> TrainingPlan:

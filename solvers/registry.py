@@ -28,6 +28,7 @@ LOSSES = {
     "poisson": "fewpass.solvers.losses.poisson:Poisson",
     "gamma": "fewpass.solvers.losses.gamma:Gamma",
 }
+LOSS_SETTINGS = ("smoothing", "quantile", "epsilon")  # of plans, parameters of some of them
 
 METHODS = {
     "sgd": "fewpass.solvers.sgd.averaged_sgd:Sgd",

@@ -11,13 +11,15 @@ from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, Method, Output
 from fewpass.pipeline.settings.method_kinds import settings_class
 from fewpass.solvers.described import described_fields
-from fewpass.solvers.registry import METHODS, WANTED
+from fewpass.solvers.registry import LOSSES, METHODS, WANTED, loss_class
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from fewpass.solvers.needs import Needs
+
 AUTO = "auto: chosen from what is asked for and what ingest measured; the default"
-LOSSES = {"any": "any", "smooth": "smooth ones"}
+TAKEN = {"any": "any", "smooth": "smooth ones"}
 
 
 def methods(name: Method | None = None, /, *, output: Output = OUTPUT) -> int:
@@ -58,7 +60,7 @@ def described(kind: str) -> dict[str, Any]:
     return {
         "method": kind,
         "what": method.__doc__,
-        "losses": f"the {needs.only_loss.name} alone" if needs.only_loss else LOSSES[needs.loss],
+        "losses": _losses(needs),
         "numbers_per_row": needs.numbers_per_row,
         "streams": f"one: it{needs.one_stream}" if needs.one_stream else "any number",
         "most_columns": needs.most_columns,
@@ -72,6 +74,13 @@ def described(kind: str) -> dict[str, Any]:
             if name != "kind"
         ],
     }
+
+
+def _losses(needs: Needs) -> str:
+    if needs.only_loss:
+        return f"the {needs.only_loss.name} alone"
+    steep = [] if needs.steep else [word for word in LOSSES if loss_class(word).is_steep]
+    return TAKEN[needs.loss] + (f" but {' and '.join(steep)}" if steep else "")
 
 
 def _overview(facts: dict[str, str]) -> Iterator[Any]:

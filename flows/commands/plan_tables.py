@@ -18,6 +18,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.prepared import planned
+from fewpass.solvers.registry import loss_class
 from fewpass.storage.dataset import Dataset
 
 
@@ -87,9 +88,22 @@ def models_line(predicted: Forecast) -> str | None:
 def smoothness_line(predicted: Forecast) -> str:
     """Write down both smoothness constants, or why there is none."""
     if predicted.largest_smoothness is None:
-        by_penalty = predicted.strong_convexity == 0.0
-        return f"none: the {'penalty has no squares' if by_penalty else 'loss has a kink'}"
+        return f"none: {why_not_smooth(predicted)}"
     return f"{predicted.largest_smoothness:.4g} (mean {predicted.mean_smoothness:.4g})"
+
+
+def why_not_smooth(predicted: Forecast) -> str:
+    """Say why L over mu is no number."""
+    loss = loss_class(predicted.loss)
+    if predicted.strong_convexity == 0.0:
+        return "the penalty has no squares"
+    if not loss.is_smooth:
+        return "the loss has a kink"
+    return (
+        "the slope of the loss has no bound"
+        if loss.is_steep
+        else "lam is too small for rows so long"
+    )
 
 
 def passes_line(predicted: Forecast) -> str:

@@ -31,13 +31,18 @@ class Verdict(NamedTuple):
     missed: bool  # against what was asked for
 
 
-def held_out_sentence(result: TrainingResult) -> str:
-    """Say which model had the lowest held-out loss, and whether that ended the training."""
+def held_out_sentence(result: TrainingResult, metric: str) -> str:
+    """Say which model was the best on held-out rows, and whether that ended the training."""
+    from fewpass.pipeline.reporting.figure_rows import metric_of
+
     (chosen,) = result.candidates
+    by_loss = chosen["cost"] is None
+    what = "the held-out loss was lowest" if by_loss else f"the held-out {metric} was best"
+    best = as_fixed(chosen["loss"], 6) if by_loss else metric_of(chosen["cost"], metric)
     ended = "Stopped early" if result.stopped_early else "Ended"
     return (
-        f"{ended} after {format_passes(result.passes, '.4g')}: the held-out loss was lowest after "
-        f"{result.passes_of_model:.4g}, {as_fixed(chosen['loss'], 6)}, and that model is kept."
+        f"{ended} after {format_passes(result.passes, '.4g')}: {what} after "
+        f"{result.passes_of_model:.4g}, {best}, and that model is kept."
     )
 
 

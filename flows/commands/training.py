@@ -238,7 +238,7 @@ def _report(
 
     terminal.result(asdict(result), result_tables(result, plan))
     if result.passes_of_model is not None:
-        terminal.say(held_out_sentence(result))
+        terminal.say(held_out_sentence(result, plan.metric))
     prover = prover_of(result, plan)
     no_rows_left = plan.source is not None and result.certificate is None
     terminal.say(NO_ROWS_LEFT if no_rows_left else certificate_sentence(result, prover))

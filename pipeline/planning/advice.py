@@ -152,10 +152,11 @@ def _out_of_reach(
     by_dual_gap, usual = method_for(plan).certify_pass is not None, predicted.usual_passes
     enough, solver = predicted.theory_passes, predicted.solver
     if not job.problem.loss.is_smooth and not by_dual_gap:
+        loss = job.problem.loss
+        rounded = "" if loss.takes_numbers else ", or `loss=smoothed_hinge`"
         yield (
-            f"{solver} cannot certify {tol:g}: the hinge has a kink, where gradients prove "
-            f"nothing. Use `solver={DUAL}`, whose certificate holds for it, or "
-            "`loss=smoothed_hinge`."
+            f"{solver} cannot certify {tol:g}: the {loss.name} loss has a kink, where gradients "
+            f"prove nothing. Use `solver={DUAL}`, whose certificate holds for it{rounded}."
         )
     elif usual is not None and usual > TIGHT * plan.passes:
         allows = f"but `passes` allows {plan.passes}"

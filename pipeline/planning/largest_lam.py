@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.column_groups import with_groups
-from fewpass.pipeline.planning.problem import problem_of
+from fewpass.pipeline.planning.problem import problem_of, training_rule
 from fewpass.pipeline.rows.buffers import dataset_block
-from fewpass.pipeline.rows.targets import TargetRule, target_rule
+from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.solvers.estimates.spectrum import MOST_ROWS
@@ -56,7 +56,7 @@ def with_largest_lam(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
     as_numbers = plan.model_copy(update={"lam": plan.lam.resolved("max", 1.0)})
     problem = problem_of(as_numbers, dataset.manifest)
     problem = with_groups(problem, dataset.feature_groups)
-    rule = target_rule(dataset.manifest, problem.loss, plan.positive, plan.class_weight)
+    rule = training_rule(plan, dataset.manifest, problem.loss)
     if problem.loss.width > 1:
         return plan.model_copy(update={"lam": plan.lam.resolved("max", 1.0)})  # no method takes it
     taken = max(rule.n_classes, 2) * dataset.n_features * 8

@@ -32,7 +32,7 @@ def lam_rows(candidates: Sequence[dict[str, Any]], metric: str, chosen: float | 
             "loss": as_fixed(one["loss"], decimals),
             "above\nleast": _with_error(one["loss"] - least, one["standard_error"]),
             "not 0": or_dash(one["nonzeros"], ",d"),
-            **({metric: _metric(one["cost"], metric)} if metric != "loss" else {}),
+            **({metric: metric_of(one["cost"], metric)} if metric != "loss" else {}),
             "error": or_dash(one["error"], ".2%"),
             "objective": or_dash(one["objective"], ".6g"),
             "above\noptimum": or_dash(one["gap"], ".2e"),
@@ -48,7 +48,7 @@ def _with_error(above: float, error: float | None) -> str:
     return "-" if error is None else f"{above:.2g} +- {error:.1g}"
 
 
-def _metric(cost: float | None, metric: str) -> str:
+def metric_of(cost: float | None, metric: str) -> str:
     """Write a metric by its cost, which is negated where higher is better."""
     return "-" if cost is None else f"{-cost if metric in HIGHER else cost:.6g}"
 

@@ -27,7 +27,7 @@ def training_facts(result: TrainingResult) -> Facts:
         **_steps(result.features),
         "weights": _zeros(result),
         "probabilities": _calibrated(result.calibration),
-        "held-out loss lowest after": _number(result.passes_of_model, ".4g"),
+        "best on held-out rows after": _number(result.passes_of_model, ".4g"),
         "memory": f"at most {format_bytes(result.peak_memory_bytes)}",
     }
 

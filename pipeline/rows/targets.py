@@ -77,11 +77,12 @@ def target_rule(
     Raises
     ------
     BadInput
-        When labels are no numbers, are weighted and not in the data set, or are fewer than two.
+        When labels are no numbers, are weighted and not in the data set, or are fewer than two;
+        when targets are numbers where the loss needs labels, or one of them is named.
     """
     targets = data.targets
     if not isinstance(targets, Labels):
-        rule = TargetRule()
+        rule = _of_numbers(loss, positive)
     elif loss.takes_numbers and positive is None:
         rule = _as_numbers(targets)
     elif len(targets.labels) < 2:
@@ -153,6 +154,11 @@ def _balanced(rule: TargetRule, counts: NDArray[np.float64]) -> NDArray[np.float
 def _named(targets: Labels, weights: dict[str, float]) -> NDArray[np.float64]:
     names = [label_text(label) for label in targets.labels]
     given = {as_label(name, names): weight for name, weight in weights.items()}
+    if len(given) < len(weights):
+        raise BadInput(
+            f"`class_weight` names {', '.join(weights)}, of which two are the same label. Leave "
+            "one out."
+        )
     unknown = [name for name in given if name not in names]
     if unknown:
         raise BadInput(
@@ -160,6 +166,20 @@ def _named(targets: Labels, weights: dict[str, float]) -> NDArray[np.float64]:
             "Name one of these."
         )
     return np.array([given.get(name, 1.0) for name in names])
+
+
+def _of_numbers(loss: Loss, positive: str | None) -> TargetRule:
+    if not loss.takes_numbers:
+        raise BadInput(
+            f"The targets are numbers, and the {loss.name} loss needs labels. Ingest the rows with "
+            "`task=classification`, or with the training set as `like`."
+        )
+    if positive is not None:
+        raise BadInput(
+            f'The targets are numbers, and `positive` names the label "{positive}". Leave it out, '
+            "or ingest the rows with `task=classification`."
+        )
+    return TargetRule()
 
 
 def _as_numbers(targets: Labels) -> TargetRule:

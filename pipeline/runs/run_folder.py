@@ -163,6 +163,7 @@ class RunFolder:
                 "Continue it with fewpass resume, or train into a new folder."
             )
         self.require_data(old, new.dataset_fingerprint, data)
+        self.require_held_out(old, new.held_out_fingerprint)
         return old
 
     def require_data(
@@ -180,6 +181,16 @@ class RunFolder:
                 f"{self.url} was trained on data set {record.dataset_fingerprint[:12]}, but "
                 f"{record.plan.dataset} is now {fingerprint[:12]}. "
                 "Start a new run, or put the old data set back."
+            )
+
+    def require_held_out(self, record: RunRecord, fingerprint: str | None) -> None:
+        """Refuse to go on by other held-out rows than the run began with."""
+        began = record.held_out_fingerprint
+        if began != fingerprint:
+            raise PlanMismatch(
+                f"{self.url} began with the held-out rows {str(began)[:12]}, but "
+                f"{record.plan.held_out} is now {str(fingerprint)[:12]}. "
+                "Start a new run, or put the old rows back."
             )
 
     def log(self, event: str, **facts: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from fewpass.solvers.protocol import Certificate
@@ -54,7 +55,8 @@ def extended(
     """Return the curve with one more point, whose model has this certificate."""
     if before is None:
         return Validation((point,), sweeps, 0, point.criterion, certified)
-    fell = point.criterion < before.level - LEAST_GAIN * abs(before.level)
+    gain = LEAST_GAIN * abs(before.level) if math.isfinite(before.level) else 0.0
+    fell = point.criterion < before.level - gain
     made = before._replace(
         curve=(*before.curve, point),
         sweeps=sweeps,

@@ -7,6 +7,7 @@ TOML file, keyword arguments and Prefect's parameters differ in spelling only.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -143,7 +144,7 @@ def plan_of(
 ) -> Plan:
     """Return the plan that flat words mean; BadInput names the one that is wrong.
 
-    A part can be given whole, too, under its own name.
+    A part can be given whole, too, under its own name; a path stands for its text.
 
     Parameters
     ----------
@@ -221,11 +222,15 @@ def default_of(field: FieldInfo) -> Any:
 
 
 def _placed(places: Mapping[str, Path], words: Mapping[str, Any]) -> Words:
-    """Put flat words where they belong; parts that are given whole before what is in them."""
+    """Put flat words where they belong; parts that are given whole before what is in them.
+
+    Paths become text.
+    """
     values: Words = {}
     for name in sorted(words, key=lambda name: len(places[name])):
         at = values
         for part in places[name][:-1]:
             at[part] = at = dict(at.get(part) or {})
-        at[name] = words[name]
+        own = words[name]
+        at[name] = os.fspath(own) if isinstance(own, os.PathLike) else own
     return values

@@ -32,6 +32,7 @@ from fewpass.solvers.registry import (
     L1_RATIOS,
     LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
+    LOSS_SETTINGS,
     LOSSES,
     METHODS,
     SIZES,
@@ -240,6 +241,19 @@ class TrainingPlan(Described):
         return self
 
     @model_validator(mode="after")
+    def _of_its_loss(self) -> TrainingPlan:
+        """Refuse a number of another loss, which would change nothing."""
+        for name in LOSS_SETTINGS:
+            wrong = self._given(name)
+            if wrong and not (self.loss and name in loss_class(self.loss).parameters()):
+                able = [word for word in LOSSES if name in loss_class(word).parameters()]
+                raise BadInput(
+                    f"{wrong} is of the loss {' or '.join(able)}, and the loss is "
+                    f"{self.loss or 'not given'}. Add `loss={able[0]}`, or leave it out."
+                )
+        return self
+
+    @model_validator(mode="after")
     def _by_features(self) -> TrainingPlan:
         """Refuse what a method that reads single rows and columns cannot do."""
         if self.solver.goal != "steps":
@@ -296,7 +310,10 @@ class TrainingPlan(Described):
                 f'class_weight is "{weights}". Write balanced, or LABEL=NUMBER for some labels, '
                 "separated by commas."
             )
-        return _require_positive({name.strip(): number.strip() for name, _, number in pairs})
+        read = {name.strip(): number.strip() for name, _, number in pairs}
+        if len(read) < len(pairs):
+            raise BadInput(f'class_weight is "{weights}", with a label twice. Leave one out.')
+        return _require_positive(read)
 
     @model_validator(mode="after")
     def _read_once(self) -> TrainingPlan:

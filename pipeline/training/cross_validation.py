@@ -31,6 +31,7 @@ from fewpass.pipeline.rows.buffers import rows_taken
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.grid import certificate_of, weights_of
 from fewpass.pipeline.runs.model import stored_weights
+from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
@@ -126,10 +127,15 @@ def cross_validate(
     ------
     BadInput
         The rows are not shuffled, or fewer than folds; the plan has settings for rows of its own
-        that are held out, or asks for no tolerance.
+        that are held out, or asks for no tolerance; the folder has another's snapshots.
     """
     dataset = Dataset.open(plan.dataset)
     _require_folds(plan, dataset, n_folds)
+    if RunFolder(f"{url}/0").exists():
+        raise BadInput(
+            f"{url} has the snapshots of another cross-validation, and none goes on. Name an empty "
+            "`folder`, or delete that one."
+        )
     several = plan.model_copy(update={"lam": lam or plan.lam})
     lams = [*with_largest_lam(several, dataset).lam.each]
     results: list[CrossValidated] = []

@@ -172,13 +172,14 @@ class Driver:
         A method whose program certifies by itself goes on until it does, beyond the last pass.
         """
         program, early = self._work.solver.program(self._cursor.epoch), self._states.early
-        if early:
+        by_itself = any(isinstance(sweep, Reduce) for sweep in program)
+        if early and (by_itself or not self._states.is_spent):
             if event := early.judge(self._work.sweeps):
                 yield event
             if early.is_over:
                 yield self._save(finished=True)
                 return
-        if not any(isinstance(sweep, Reduce) for sweep in program):
+        if not by_itself:
             yield from self._judge()
         if why := self._why_fall_back():
             yield from self._fall_back(why)
@@ -191,6 +192,8 @@ class Driver:
         states.note(certified)
         if certified:
             yield self._work.event(certified)
+        if states.early and (event := states.early.judge(self._work.sweeps)):
+            yield event  # of the last epoch, whose certificate may be of other weights
         if is_spent or states.is_enough(certified):
             yield from self._finish(certified)
 

@@ -22,6 +22,7 @@ from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem
+from fewpass.solvers.needs import refuse_penalty
 from fewpass.solvers.protocol import Block, ProblemStats
 from fewpass.solvers.simba.lazy import SparseCopies
 from fewpass.solvers.simba.simba import DenseCopies, Simba
@@ -63,11 +64,14 @@ def feature_data(plan: TrainingPlan, dataset: Dataset) -> FeatureData:
     ------
     BadInput
         When plan and data set do not fit: targets, row weights, memory.
+    ValueError
+        When the method does not take the penalty.
     Damaged
         When the copy, or a chunk, is not intact.
     """
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
+    refuse_penalty(plan.solver.kind, plan.solver.needs, problem)  # type: ignore[union-attr]
     rule = training_rule(plan, manifest, problem.loss)
     if rule.n_classes:
         raise BadInput(

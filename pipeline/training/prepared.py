@@ -58,7 +58,7 @@ class Prepared(NamedTuple):
     planner: Planner
     methods: MethodChoice | None  # those in place of `auto`
     source: OpenedSource | None = None  # that is read once
-    held_out: Dataset | None = None  # held out, where a data set is trained on
+    held_out: Dataset | None = None  # that the plan names
     lam_origin: LamOrigin | None = None  # of a lam that nobody gave
 
     def require_fit(self, record: RunRecord) -> None:
@@ -67,7 +67,7 @@ class Prepared(NamedTuple):
             chosen = self.methods.plan(self.plan) if self.methods else self.plan
             job = self.planner.job(chosen.memory, chosen.solver)
             weights_to_start_at(self.plan.start_from, job)
-        if self.held_out is not None:
+        if self.held_out is not None and self.source is None:
             job = evaluation_job(record, self.held_out)
             Metric(self.plan.metric).require_defined(job.problem, job.rule)
             if self.plan.calibrate:
@@ -95,10 +95,8 @@ def prepare(
     if plan.source is not None:
         return _on_source(plan, run, open_source)
     dataset = Dataset.open(plan.dataset, storage_options)
-    places, held_out = {"dataset": dataset.folder.url}, None
-    if plan.held_out is not None:
-        held_out = Dataset.open(plan.held_out, storage_options, like=dataset.folder.url)
-        places["held_out"] = held_out.folder.url
+    held_out = _held_out(plan, storage_options, dataset.folder.url)
+    places = {"dataset": dataset.folder.url, "held_out": held_out and held_out.folder.url}
     plan = plan.model_copy(update=places)  # independent of the working directory
     asked = plan
     if run.exists():
@@ -111,6 +109,15 @@ def prepare(
     if methods and plan.classes == "ovr" and asked.classes == "auto" and asked.is_multinomial:
         methods = methods.model_copy(update={"reason": f"{methods.reason}; {FOR_EACH_CLASS}"})
     return Prepared(run, plan, dataset, planner, methods, held_out=held_out, lam_origin=origin)
+
+
+def _held_out(
+    plan: TrainingPlan, storage_options: StorageOptions, like: str | None = None
+) -> Dataset | None:
+    """Open the held-out rows that a plan names, if it names any."""
+    if plan.held_out is None:
+        return None
+    return Dataset.open(plan.held_out, storage_options, like=like)
 
 
 def target_bounds(begins: Prepared) -> Bounds | None:
@@ -168,9 +175,8 @@ def _require_use_of_metric(plan: TrainingPlan) -> None:
 def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource) -> Prepared:
     """Make ready the plan of a source that is read once."""
     source = open_source(asked, again=False)
-    plan = source.plan
-    if plan.held_out is not None:
-        plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
+    held_out = _held_out(source.plan, run.folder.storage_options)
+    plan = source.plan.model_copy(update={"held_out": held_out and held_out.folder.url})
     if run.exists():
         plan = as_in_run(plan, run)
         methods = choose_for_source(plan, source)
@@ -183,7 +189,7 @@ def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource)
             again = source.plan.model_copy(update={"held_out": plan.held_out})
             plan, methods = planned_for_source(again, source)
     dataset = source.dataset
-    return Prepared(run, plan, dataset, Planner(plan, dataset), methods, source)
+    return Prepared(run, plan, dataset, Planner(plan, dataset), methods, source, held_out)
 
 
 def planned(
@@ -235,7 +241,8 @@ def as_in_run(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     """
     record = run.record()
     before, given = record.plan, set(plan.model_fields_set)
-    if plan.lam.is_auto and (record.lam_origin or len(before.lam.factors) > 1):
+    chosen_there = record.lam_origin or len(before.lam.factors) > 1 or before.lam == Lam.of("1/n")
+    if plan.lam.is_auto and chosen_there:
         given.discard("lam")
     chosen = {
         name: getattr(before, name) for name in ("lam", "memory", "classes") if name not in given
@@ -249,12 +256,14 @@ def prepared_again(
     """Make ready the run at `url` to go on, with the data it began with; `near` as in `prepare`."""
     run = TrainedFolder(url, storage_options)
     record = run.record()
+    held_out = _held_out(record.plan, storage_options)
+    run.require_held_out(record, held_out.manifest.fingerprint if held_out else None)
     if record.plan.source is not None:
         source = open_source(record.plan, again=True)
         run.require_data(record, source.dataset.manifest.fingerprint)
         planner = Planner(record.plan, source.dataset)
-        return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
+        return Prepared(run, record.plan, source.dataset, planner, record.methods, source, held_out)
     dataset = Dataset.open(record.plan.dataset, storage_options)
     run.require_data(record, dataset.manifest.fingerprint, dataset.manifest)
     planner, origin = Planner(record.plan, dataset, distributed=not near), record.lam_origin
-    return Prepared(run, record.plan, dataset, planner, record.methods, lam_origin=origin)
+    return Prepared(run, record.plan, dataset, planner, record.methods, None, held_out, origin)

@@ -9,14 +9,14 @@ from fewpass.pipeline.runs.run_series import is_finished, runs_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.prepared import as_in_run
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.folder import Damaged
 
 
 def trained_already(plan: TrainingPlan, pattern: str) -> RunFolder | None:
     """Return the newest finished run of a schedule, where training anew would be to repeat it.
 
-    That is where its plan is this one, and its data set has not changed since.  A training that
-    starts from another model is never a repetition.
+    That is where its plan is this one, and its rows, also those held out, have not changed since.
+    A training that starts from another model is never a repetition.
 
     Parameters
     ----------
@@ -51,7 +51,10 @@ def _repeats(plan: TrainingPlan, run: RunFolder) -> bool:
         return False
     if record.dataset_fingerprint != dataset.manifest.fingerprint:
         return False
-    held_out = None if plan.held_out is None else Folder(plan.held_out).url
-    placed = plan.model_copy(update={"dataset": dataset.folder.url, "held_out": held_out})
+    held_out = None if plan.held_out is None else Dataset.open(plan.held_out)
+    if record.held_out_fingerprint != (held_out and held_out.manifest.fingerprint):
+        return False
+    places = {"dataset": dataset.folder.url, "held_out": held_out and held_out.folder.url}
+    placed = plan.model_copy(update=places)
     again = with_largest_lam(as_in_run(placed, run), dataset)
     return not changed_settings(record.plan, again)

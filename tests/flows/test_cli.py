@@ -153,7 +153,9 @@ def test_what_lies_in_the_folder_says_what_comes_next(work, tmp_path, monkeypatc
 
 
 def test_every_method_has_a_page(as_json):
-    listed = as_json("methods")["methods"]
+    every = as_json("methods")
+    listed, able = every["methods"], every["combinations"]
+    steep = {method for row in able if "poisson" in row["losses"] for method in row["methods"]}
     assert set(listed) == set(METHODS)
     for kind in listed:
         told = as_json("methods", kind)
@@ -161,6 +163,8 @@ def test_every_method_has_a_page(as_json):
         names = {one["name"] for one in told["settings"]}
         assert names == {f"solver.{n}" for n in method_class(kind).model_fields if n != "kind"}
         assert all(one["what"] for one in told["settings"]), kind
+        refuses = "but poisson" in told["losses"] or "alone" in told["losses"]
+        assert refuses == (kind not in steep), kind
 
 
 @pytest.fixture

@@ -296,7 +296,10 @@ def test_a_tolerance_for_a_one_pass_method_names_a_better_one(tmp_path, as_json)
         ("--tol 1e-6 --passes 3 --solver asgd", "in 3 passes cannot be predicted. --solver"),
         ("--tol 1e-6 --passes 1", "cannot be predicted. With more --passes"),
         ("--tol 1e-6 --solver gd --lam 1e-6", "in 100 passes cannot be predicted. --solver"),
-        ("--tol 1e-3 --solver asgd --loss hinge", "cannot certify 0.001: the hinge has a kink"),
+        (
+            "--tol 1e-3 --solver asgd --loss hinge",
+            "cannot certify 0.001: the hinge loss has a kink",
+        ),
         ("--tol 1e-9 --solver pegasos --loss hinge", "--solver psdca proves 1e-09 sooner"),
     ],
 )
@@ -308,6 +311,25 @@ def test_what_cannot_be_met_is_said_before_it_is_missed(tmp_path, fewpass, asked
     assert "missed" in after
     told = fewpass("train", "--plan", tmp_path / "d", *asked.split()).err
     assert said in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("asked", "why", "advised"),
+    [
+        ("--loss quantile", "the quantile loss has a kink", "certificate holds for it."),
+        ("--loss poisson", "the slope of the loss has no bound", ""),
+    ],
+)
+def test_what_has_no_smoothness_is_named(tmp_path, fewpass, asked, why, advised):
+    table = random_table(200, 3, targets="values")
+    write(tmp_path / "d", table._replace(target=abs(table.target)), 3, 60, targets="values")
+    solver = "newton" if "poisson" in asked else "asgd"
+    options = ["--tol", "1e-3", "--lam", "1/n", "--solver", solver, *asked.split()]
+    told = fewpass("train", "--plan", tmp_path / "d", *options)
+    said = " ".join(f"{told.out} {told.err}".split())
+    assert why in said
+    assert advised in said
+    assert "hinge" not in said
 
 
 def test_what_will_be_met_is_not_warned_of(tmp_path, fewpass):

@@ -72,6 +72,16 @@ def test_other_columns_are_refused(tmp_path):
         evaluate(model, make(tmp_path / "other", d=7), InProcess())
 
 
+def test_numbers_are_no_labels(tmp_path):
+    """A model of two classes is not judged on targets that are numbers, nor trained on one."""
+    model = trained(make(tmp_path / "set"), tmp_path / "run")
+    numbers = make(tmp_path / "numbers", targets="values")
+    with pytest.raises(BadInput, match=r"targets are numbers, and the logistic loss needs labels"):
+        evaluate(model, numbers, InProcess())
+    with pytest.raises(BadInput, match="`positive` names the label"):
+        trained(numbers, tmp_path / "other", positive="1")
+
+
 @given(st.lists(st.floats(allow_nan=False, width=32), min_size=2, max_size=50))
 @settings(max_examples=200, deadline=None)
 def test_a_larger_score_never_has_a_smaller_bin(scores):

@@ -84,7 +84,7 @@ def test_every_number_of_every_model_has_bounds(model, name):
 
 def test_what_is_within_bounds_comes_back_as_it_was_written():
     for value in (LARGEST, SMALLEST, 1e-12, 3):
-        plan = TrainingPlan(dataset="d", lam=value, tol=value, smoothing=value)
+        plan = TrainingPlan(dataset="d", loss="huber", lam=value, tol=value, smoothing=value)
         again = TrainingPlan.model_validate_json(plan.model_dump_json())
         assert (again.lam, again.tol, again.smoothing) == (Lam.of(value), value, value)
     assert TrainingPlan(dataset="d", seed=MOST_WHOLE).seed == MOST_WHOLE

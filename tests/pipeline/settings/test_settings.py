@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 
 from fewpass.flows import options
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import every_setting, flat, plan_of, settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -21,7 +23,9 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.described import described_fields
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.losses import LOSSES
+from fewpass.solvers.losses.logistic import Logistic
 from fewpass.solvers.registry import METHODS, method_class
+from fewpass.storage.manifest import Labels
 
 HEAVY = {"numba", "numpy", "scipy", "dask", "distributed", "zarr", "fsspec", "pyarrow", "prefect"}
 
@@ -136,6 +140,21 @@ def test_a_plan_is_the_same_after_a_round_trip_with_any_method():
 def test_a_method_that_is_none_is_refused_with_what_there_is(solver, said):
     with pytest.raises(BadInput, match=said):
         TrainingPlan(dataset="set", solver=solver)
+
+
+@pytest.mark.parametrize("loss", [None, "squared", "huber"])
+def test_a_number_of_another_loss_is_refused(loss):
+    with pytest.raises(BadInput, match=r"quantile = 0\.9 is of .*Add `loss=quantile`"):
+        TrainingPlan(dataset="set", loss=loss, quantile=0.9)
+    assert TrainingPlan(dataset="set", loss="quantile", quantile=0.9).quantile == 0.9
+
+
+def test_a_label_has_one_weight():
+    with pytest.raises(BadInput, match="a label twice"):
+        TrainingPlan(dataset="set", class_weight="a=2,b=1,a=3")
+    targets = SimpleNamespace(targets=Labels(labels=(0.0, 1.0), counts=(3, 4)))
+    with pytest.raises(BadInput, match=r"1, 1\.0, of which two are the same label"):
+        target_rule(targets, Logistic(), None, {"1": 2.0, "1.0": 3.0})
 
 
 def test_lam_is_numbers_or_shares_of_a_row():

@@ -169,6 +169,9 @@ def test_a_few_rows_choose_nothing(tmp_path):
     data = make(tmp_path / "d", n=20, d=3)
     plan, origin = with_chosen_lam(plan_for(data), data)
     assert (plan.lam, origin) == (Lam.of("1/n"), None)
+    finished(plan_for(data, tol=1e-3), str(tmp_path / "run"))
+    _, events = finished(plan_for(data, tol=1e-3), str(tmp_path / "run"))
+    assert [event.kind for event in events] == ["resume", "finish"]
 
 
 @pytest.mark.parametrize("target", [0.0, 3.0])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fewpass
+from fewpass.flows.commands.result_sentences import held_out_sentence
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -71,6 +72,8 @@ def test_training_ends_by_it_with_the_best_model(sets, tmp_path):
     assert told.stopped_early
     assert told.candidates[0]["cost"] == min(curve)
     assert fewpass.evaluate(tmp_path / "run", judges).error == pytest.approx(min(curve))
+    said = held_out_sentence(told, "error")
+    assert f"the held-out error was best after {told.passes_of_model:.4g}, {min(curve):.6g}" in said
 
 
 @pytest.mark.parametrize(

@@ -182,3 +182,10 @@ def test_what_cannot_be_cross_validated_is_refused(tmp_path, settings, why):
     stored = make(tmp_path / "sorted", 600, 8, shuffled=False).folder.url
     with pytest.raises(BadInput, match="are not shuffled"):
         fewpass.cross_validate(stored)
+
+
+def test_a_folder_takes_one_cross_validation(tmp_path):
+    data = make(tmp_path / "data", 60, 8).folder.url
+    fewpass.cross_validate(data, lam=0.1, folds=3, folder=tmp_path / "folds")
+    with pytest.raises(BadInput, match="snapshots of another cross-validation"):
+        fewpass.cross_validate(data, lam=0.1, folds=2, folder=tmp_path / "folds")

@@ -1,9 +1,12 @@
 """Held-out rows that end a training: the best model is kept, whatever happens on the way."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from fewpass import Execution, LinearClassifier, train
+from fewpass.pipeline.errors import PlanMismatch
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.learning import learning
 from fewpass.pipeline.reporting.report import read_report
@@ -14,6 +17,7 @@ from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.trained_models import held_out_rows
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.training.unchanged import trained_already
 from testing.datasets import make
 from testing.interruptions import trained
 
@@ -81,6 +85,41 @@ def test_a_training_that_was_interrupted_anywhere_comes_to_the_same_bits(plan, q
         assert run.newest.certificate == quiet.newest.certificate
 
 
+@pytest.mark.parametrize("kind", ["sdca", "psdca"])
+def test_the_model_that_the_last_certificate_leaves_is_judged_itself(tmp_path, kind):
+    """Where passes end, dual ascent reads the rows once more, and may find better weights."""
+    plan = TrainingPlan(
+        dataset=make(tmp_path / "rows", 2400, 60, seed=1).folder.url,
+        held_out=make(tmp_path / "judges", 400, 60, seed=2).folder.url,
+        solver=kind, lam=1e-4, memory="128MB", early_stopping=True, n_iter_no_change=30, passes=3,
+    )  # fmt: skip
+    run = trained(plan, tmp_path / "run")
+    judged = evaluate(load_model(run.run), held_out_rows(run._engine._training), InProcess())
+    assert run.result.candidates[0]["loss"] == pytest.approx(judged.loss, rel=1e-12)
+    assert min(losses(run)) == run.result.candidates[0]["loss"]
+
+
+def test_other_held_out_rows_in_their_place_are_refused(tmp_path):
+    make(tmp_path / "judges", 400, 60, seed=2)
+    plan = TrainingPlan(
+        dataset=make(tmp_path / "rows", 240, 60).folder.url, held_out=str(tmp_path / "judges"),
+        lam=1e-6, passes=9, early_stopping=True,
+    )  # fmt: skip
+    for number, _ in enumerate(run := TrainingRun.start(plan, str(tmp_path / "0"), InProcess())):
+        if number == 4:
+            run.stop()
+    assert not run.finished
+    trained(plan, tmp_path / "2026-01-01")
+    assert trained_already(plan, str(tmp_path / "{date}")) is not None
+    shutil.rmtree(tmp_path / "judges")
+    make(tmp_path / "judges", 400, 60, seed=3)
+    with pytest.raises(PlanMismatch, match=r"held-out rows .*judges is now"):
+        TrainingRun.resume(str(tmp_path / "0"), InProcess())
+    with pytest.raises(PlanMismatch, match=r"held-out rows .*judges is now"):
+        TrainingRun.start(plan, str(tmp_path / "0"), InProcess())
+    assert trained_already(plan, str(tmp_path / "{date}")) is None
+
+
 def test_it_stops_where_the_rule_says(plan, quiet):
     """The rule in plain Python, on the losses that the log tells."""
     seen, level, waited = losses(quiet), np.inf, 0
@@ -103,6 +142,13 @@ def test_slow_gains_count_together():
             seen, ValidationPoint(number, 1.0 - 0.4 * LEAST_GAIN * (number - 1)), number, None
         )
     assert [seen.waited, seen.is_at_best] == [1, True]
+
+
+def test_the_first_figure_after_none_is_a_gain():
+    """Of a metric without meaning, such as precision where nothing is called positive."""
+    seen = extended(None, ValidationPoint(1.0, 1.0, cost=np.inf), 1, None)
+    seen = extended(seen, ValidationPoint(2.0, 1.0, cost=-0.5), 2, None)
+    assert (seen.waited, seen.level, seen.is_at_best) == (0, -0.5, True)
 
 
 def test_estimators_keep_the_best_model(rng):

@@ -169,6 +169,10 @@ def test_data_that_it_cannot_use_are_refused(tmp_path):
     datasets.make(tmp_path / "weighted", 300, 10, 100, weighted=True)
     with pytest.raises(BadInput, match="row weights"):
         TrainingRun.start(plan(tmp_path / "weighted"), str(tmp_path / "b"), InProcess())
+    datasets.make(tmp_path / "rows", 300, 10, 100)
+    sizes = plan(tmp_path / "rows").model_copy(update={"l1_ratio": 0.5})
+    with pytest.raises(ValueError, match="simba does not take an elasticnet penalty; psdca does"):
+        TrainingRun.start(sizes, str(tmp_path / "c"), InProcess())
 
 
 def test_the_commands(tmp_path, capsys):

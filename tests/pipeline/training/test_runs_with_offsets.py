@@ -190,3 +190,13 @@ def test_one_pass_with_exposures_is_near_the_optimum_stored_and_straight(place, 
     for run in ("once", "straight"):
         there = evaluate(tmp_path / run, place / "data")
         assert best.objective - 1e-6 <= there.objective <= 1.05 * best.objective, run
+
+
+@pytest.mark.parametrize("loss", ["poisson", "squared"])
+def test_the_largest_lam_is_of_rows_with_their_offsets(place, tmp_path, loss):
+    options = {"loss": loss, "penalty": "l1", "tol": 1e-9, "solver": "newton"}
+    counts = [
+        train(place / "data", tmp_path / lam, lam=f"{lam}max", **options).nonzeros
+        for lam in ("1.01", ".99")
+    ]
+    assert counts == [0, 1]

@@ -77,11 +77,12 @@ def target_rule(
     Raises
     ------
     BadInput
-        When labels are no numbers, are weighted and not in the data set, or are fewer than two.
+        When labels are no numbers, are weighted and not in the data set, or are fewer than two; or
+        when numbers are no labels of which one counts as +1.
     """
     targets = data.targets
     if not isinstance(targets, Labels):
-        rule = TargetRule()
+        rule = _of_numbers(positive)
     elif loss.takes_numbers and positive is None:
         rule = _as_numbers(targets)
     elif len(targets.labels) < 2:
@@ -160,6 +161,16 @@ def _named(targets: Labels, weights: dict[str, float]) -> NDArray[np.float64]:
             "Name one of these."
         )
     return np.array([given.get(name, 1.0) for name in names])
+
+
+def _of_numbers(positive: str | None) -> TargetRule:
+    if positive is not None:
+        raise BadInput(
+            f'The targets are numbers, and "{positive}" is to be one of several labels. Ingest the '
+            "rows with `task=classification`, or as `like` those of the model; or leave `positive` "
+            "out."
+        )
+    return TargetRule()
 
 
 def _as_numbers(targets: Labels) -> TargetRule:

@@ -113,8 +113,8 @@ def _predicts(model: Model) -> tuple[str, ...] | None:
     targets = model.record.targets
     if model.predicts_numbers or not isinstance(targets, Labels):
         return None
-    if model.record.plan.positive is not None:
-        return ("not", model.record.plan.positive)
+    if model.record.positive is not None:
+        return ("not", model.record.positive)
     return tuple(map(label_text, targets.labels))
 
 

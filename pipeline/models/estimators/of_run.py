@@ -34,7 +34,7 @@ def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator |
     ValueError
         If there is no model yet, or if it is for rows scaled to unit length.
     """
-    plain = of_run(os.fspath(run))
+    plain = of_run(os.fspath(run)).ascending()
     kind = LinearRegressor if plain.classes is None else LinearClassifier
     assert plain.record is not None, "a run has one"
     plan = plain.record.plan

@@ -302,7 +302,7 @@ def shares(scores, how):
     else:
         logs = [how["slope"] * s + offset for s, offset in zip(scores, how["offsets"])]
         p = [math.exp(s - max(logs)) for s in logs]
-    return p if len(p) == 1 else [one / sum(p) for one in p]
+    return p if len(p) == 1 else [one / sum(p) if sum(p) else 1.0 / len(p) for one in p]
 
 
 def predict(model, row):

@@ -30,7 +30,7 @@ def shares_of_scores(scores: list[float], how: Calibration) -> list[float]:
         highest = max(sloped)
         p = [math.exp(s - highest) for s in sloped]
     whole = sum(p)
-    return [one / whole for one in p]
+    return [one / whole for one in p] if whole else [1.0 / len(p)] * len(p)
 
 
 def sigmoid(s: float) -> float:

@@ -192,6 +192,19 @@ def test_a_run_becomes_an_estimator_and_a_file(tmp_path, scale, label, as_json):
         assert list(first) == list(found)
 
 
+def test_an_estimator_of_a_run_has_the_parameters_of_its_loss(tmp_path):
+    X, _, score = rows(classes=2)
+    lines = [
+        "a,b,y",
+        *(f"{a:.3f},{b:.3f},{y:.3f}" for a, b, y in zip(*X.T[:2], score, strict=True)),
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    fewpass.ingest(tmp_path / "rows.csv", tmp_path / "set", label="y", encode="none")
+    how = {"loss": "quantile", "quantile": 0.9}
+    fewpass.train(tmp_path / "set", tmp_path / "run", passes=2, **how)
+    assert how.items() <= from_run(tmp_path / "run").get_params().items()
+
+
 def test_what_does_not_fit_a_format_is_refused_and_nothing_is_left(tmp_path, fewpass, monkeypatch):
     _, model = fitted(labels=WORDS[[0, 2]])
     with pytest.raises(ValueError, match="LIBLINEAR's labels are integers"):

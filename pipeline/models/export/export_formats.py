@@ -196,7 +196,7 @@ def _needed(library: str) -> Iterator[None]:
 
 
 def to_sklearn(model: PlainModel) -> Any:
-    """Return a scikit-learn model with the same predictions."""
+    """Return a scikit-learn model with the same predictions; numbers are not clipped."""
     from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: PLC0415
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 

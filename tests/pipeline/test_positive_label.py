@@ -9,6 +9,8 @@ from sklearn.metrics import get_scorer
 
 import fewpass
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.scoring.comparing_files import compare_rows
+from fewpass.pipeline.settings.source_options import SourceOptions
 
 N = 200
 
@@ -90,6 +92,18 @@ def test_an_estimator_has_its_classes_in_order_whichever_is_positive(folder, cal
     np.testing.assert_allclose(
         model.predict_proba(features), loaded.predict_proba(rows)[:, ::-1], atol=1e-9
     )
+
+
+def test_models_of_the_same_labels_are_compared_whether_one_was_named_or_not(folder):
+    runs = [trained(folder, "two"), trained(folder, "two", positive="1")]
+    compare = [fewpass.load_model(run) for run in runs]
+    how = SourceOptions(label="y")
+    result = compare_rows(compare, [str(folder / "two.csv")], how)
+    assert result.positive == "1"
+    assert {one.difference for one in result.models[1].differences} == {0.0}
+    other = fewpass.load_model(trained(folder, "two", positive="0"))
+    with pytest.raises(BadInput, match=r"the labels 1, 0, and .* the labels 0, 1\. Compare"):
+        compare_rows([compare[0], other], [str(folder / "two.csv")], how)
 
 
 def test_numbers_are_no_labels_of_which_one_counts(folder):

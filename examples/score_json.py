@@ -312,7 +312,7 @@ def predict(model, row):
             scores = [s + share * w for s, w in zip(scores, weights)]
     output = model["output"]
     if output["kind"] == "number":
-        x = math.exp(scores[0]) if output["response"] == "exp" else scores[0]
+        x = math.exp(min(scores[0], 700)) if output["response"] == "exp" else scores[0]
         return {
             "prediction": min(max(x, output["clip"][0]), output["clip"][1]) if output["clip"] else x
         }

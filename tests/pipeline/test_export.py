@@ -79,9 +79,25 @@ def test_shares_of_classes_that_are_all_far_from_a_row_are_equal(tmp_path):
     one = rows.iloc[0].to_dict()
     assert [*loaded.predict_one(one)["probabilities"].values()] == pytest.approx(equal[0])
     model.save_model(tmp_path / "model.json")
-    score = runpy.run_path(str(PROJECT / "examples/score_json.py"), run_name="score")["predict"]
-    told = score(json.loads((tmp_path / "model.json").read_text()), one)
+    told = score_json()(json.loads((tmp_path / "model.json").read_text()), one)
     assert told["probabilities"] == pytest.approx(equal[0])
+
+
+def test_counts_beyond_all_numbers_are_clipped_by_every_way(tmp_path):
+    X, _, score = rows(classes=2)
+    counts = np.random.default_rng(0).poisson(np.exp(score / 4))
+    model = LinearRegressor(loss="poisson").fit(pd.DataFrame(X, columns=[*"abcdef"]), counts)
+    far = dict(zip("abcdef", (1e6 * model.coef_).tolist(), strict=True))
+    expected = pytest.approx(counts.max())
+    assert model.predict(pd.DataFrame([far]))[0] == expected
+    assert LoadedModel(model._plain(), "run", "1").predict_one(far)["prediction"] == expected
+    model.save_model(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    assert score_json()(document, far)["prediction"] == expected
+
+
+def score_json():
+    return runpy.run_path(str(PROJECT / "examples/score_json.py"), run_name="score")["predict"]
 
 
 def test_onnx_has_no_weights_that_are_0(tmp_path):

@@ -148,20 +148,20 @@ def _fifths(column: Number) -> tuple[float, ...]:
     else:
         at = column.mean + column.deviation * np.array(_FIFTHS)
         at = np.clip(at, column.low, column.high)
-    return tuple(map(float, _told_apart(np.unique(at).tolist(), 4)))
+    return tuple(map(float, _distinct(np.unique(at).tolist(), 4)))
 
 
 def _ranges(edges: tuple[float, ...]) -> list[str]:
     """Return the names of ranges, whose lower ends belong to them."""
-    names = _told_apart(edges, 6)
+    names = _distinct(edges, 6)
     inner = [f"{a} to {b}" for a, b in pairwise(names)]
     return [f"below {names[0]}", *inner, f"from {names[-1]}"]
 
 
-def _told_apart(edges: Sequence[float], digits: int) -> list[str]:
+def _distinct(edges: Sequence[float], digits: int) -> list[str]:
     """Write different numbers with as few digits as tell them apart, or more."""
     names = [f"{edge:.{digits}g}" for edge in edges]
-    return names if len({*names}) == len(edges) else _told_apart(edges, digits + 1)
+    return names if len({*names}) == len(edges) else _distinct(edges, digits + 1)
 
 
 def require_few(slices: int, column: str) -> None:

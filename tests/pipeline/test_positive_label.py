@@ -111,3 +111,6 @@ def test_numbers_are_no_labels_of_which_one_counts(folder):
         fewpass.train(folder / "real", folder / "none", loss="squared", positive="1")
     with pytest.raises(BadInput, match='The targets are numbers, and "1" is to be one of several'):
         fewpass.evaluate(trained(folder, "two"), folder / "real")
+    run, rows = trained(folder, "real"), folder / "real.csv"
+    with pytest.raises(BadInput, match="The model predicts numbers, which have no probabilities"):
+        fewpass.predict(run, rows, folder / "none.csv", probability=True)

@@ -302,7 +302,7 @@ def shares(scores, how):
     else:
         logs = [how["slope"] * s + offset for s, offset in zip(scores, how["offsets"])]
         p = [math.exp(s - max(logs)) for s in logs]
-    return p if len(p) == 1 else [one / sum(p) for one in p]
+    return p if len(p) == 1 else [one / sum(p) if sum(p) else 1.0 / len(p) for one in p]
 
 
 def predict(model, row):
@@ -312,7 +312,7 @@ def predict(model, row):
             scores = [s + share * w for s, w in zip(scores, weights)]
     output = model["output"]
     if output["kind"] == "number":
-        x = math.exp(scores[0]) if output["response"] == "exp" else scores[0]
+        x = math.exp(min(scores[0], 700)) if output["response"] == "exp" else scores[0]
         return {
             "prediction": min(max(x, output["clip"][0]), output["clip"][1]) if output["clip"] else x
         }

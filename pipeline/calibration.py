@@ -67,6 +67,10 @@ class Sigmoid(NamedTuple):
         """Return p of the second class (n,)."""
         return _sigmoid(self.slope * scores + self.offset)
 
+    def swapped(self) -> Sigmoid:
+        """Return the same of two classes in the other order, whose scores have the other sign."""
+        return Sigmoid(self.slope, -self.offset)
+
 
 class Steps(NamedTuple):
     """p by linear interpolation between points of an isotonic fit."""
@@ -83,6 +87,10 @@ class Steps(NamedTuple):
     def probabilities(self, scores: Vector) -> Vector:
         """Return p of the second class (n,)."""
         return np.interp(scores, self.scores, self.p)
+
+    def swapped(self) -> Steps:
+        """Return the same of two classes in the other order, whose scores have the other sign."""
+        return Steps(tuple(-one for one in self.scores[::-1]), tuple(1.0 - p for p in self.p[::-1]))
 
 
 class Softmax(NamedTuple):

@@ -69,7 +69,9 @@ def _shape(model: Model, shape: TermShape) -> str:
         for k, (name, c) in enumerate(zip(names, shape.contributions[:MOST_SCORES], strict=False))
     ]
     x = "year" if shape.kind == "date" else shape.title
-    missing = "" if shape.missing is None else f"A missing value: {shape.missing[0]:+.4g}."
+    missing = ""
+    if shape.missing is not None:
+        missing = f"A missing value: {shape.missing[0]:+.4g}.{_of_class(model)}"
     return card(shape.title, chart(lines, x, "contribution"), missing)
 
 

@@ -16,7 +16,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.span import SpanReport
-from fewpass.pipeline.rows.targets import label_text
+from fewpass.pipeline.rows.targets import Bounds, clipped, label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.evaluation import (
@@ -135,7 +135,7 @@ def _cells(model: Model, dataset: Dataset, executor: Executor) -> Cells:
     ends = [targets.minimum, targets.maximum] if isinstance(targets, Values) else targets.labels
     low, high = float(min(ends)), float(max(ends))
     high = high if high > low else low + 1.0
-    what = Sum("reduce-cells", _no_cells, partial(_add_cells, low, high))
+    what = Sum("reduce-cells", _no_cells, partial(_add_cells, model.bounds, low, high))
     _, (counts,), _ = scored(model, dataset, executor, lambda _rule: what)
     return Cells(low, high, counts)
 
@@ -145,10 +145,11 @@ def _no_cells(_at: Weights) -> tuple[Vector]:
 
 
 def _add_cells(
-    low: float, high: float, problem: Problem, at: Weights, block: Block, part: tuple[Vector]
-) -> tuple[Vector]:
+    bounds: Bounds | None, low: float, high: float, problem: Problem, at: Weights, block: Block,
+    part: tuple[Vector],
+) -> tuple[Vector]:  # fmt: skip
     """Add a block's rows; predictions outside the targets' range count at its ends."""
-    p = responses(problem.loss, block_scores(problem, at, block))
+    p = clipped(responses(problem.loss, block_scores(problem, at, block)), bounds)
 
     def cell(values: Vector) -> NDArray[np.intp]:
         place = CELLS * (np.clip(values, low, high) - low) / (high - low)

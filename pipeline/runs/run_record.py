@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from fewpass.pipeline.planning.forecast import Forecast
 from fewpass.pipeline.planning.method_choice import MethodChoice
 from fewpass.pipeline.planning.problem import problem_of
+from fewpass.pipeline.rows.targets import as_label, label_text
 from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.losses import Problem
@@ -81,6 +82,13 @@ class RunRecord(BaseModel):
     def feature_groups(self) -> Groups | None:
         """The group of every feature (d,); None where no column became several."""
         return self.columns.feature_groups if self.columns is not None else None
+
+    @property
+    def positive(self) -> str | None:
+        """The label that counts as +1, as the data set has it; None where the plan names none."""
+        if self.plan.positive is None or not isinstance(self.targets, Labels):
+            return None
+        return as_label(self.plan.positive, [label_text(one) for one in self.targets.labels])
 
     def problem(self, lam: float | None = None) -> Problem:
         """Return the problem that was trained, with that lam, or the hardest of several."""

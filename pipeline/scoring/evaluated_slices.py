@@ -117,21 +117,7 @@ class Slicing(NamedTuple):
 
 
 def _ordered(by: SliceBy, sums: dict[str, Any]) -> list[str]:
-    there = {name: sum_[1].weight for name, sum_ in sums.items()}
-    names = [name for name in sorted(there) if there[name] > 0.0]
-    if not by.edges:
-        return names
-    first = [f"below {by.edges[0]:g}"]
-    return sorted(names, key=lambda name: (name not in first, _start(name)))
-
-
-def _start(name: str) -> float:
-    """Return where a range begins; what is missing comes last."""
-    words = name.split(" to ", maxsplit=1)[0].removeprefix("from ").removeprefix("below ")
-    try:
-        return float(words)
-    except ValueError:
-        return float("inf")
+    return [name for name in by.ranges or sorted(sums) if name in sums and sums[name][1].weight > 0]
 
 
 def _slice(name: str, total: tuple[Any, LossSquares], summed: Callable[[Any], Evaluation]) -> Slice:

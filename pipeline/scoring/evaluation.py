@@ -72,6 +72,7 @@ class ScorePart(NamedTuple):
 
     rows: int
     weight: float
+    labelled: float  # weight of rows with labels, also under a loss of numbers
     loss: float
     wrong: float
     square: float  # of p - y
@@ -151,6 +152,7 @@ def score_part(
     return ScorePart(
         rows=len(y),
         weight=float(weight.sum()),
+        labelled=float(weight.sum()) if measured.n_labels else 0.0,
         loss=loss_sum(problem.loss, p, y, weight),
         wrong=float(weight[measured.labels(p) != positive].sum()),
         square=float((weight * (predicted - y) ** 2).sum()),
@@ -164,7 +166,7 @@ def score_part(
 
 def no_scores(bits: int, _at: Weights) -> ScorePart:
     """Return the zero of the sums."""
-    sums = dict.fromkeys(("weight", "loss", "wrong", "square", "y", "y_square"), 0.0)
+    sums = dict.fromkeys(("weight", "labelled", "loss", "wrong", "square", "y", "y_square"), 0.0)
     empty = np.zeros(1 << bits)
     return ScorePart(rows=0, **sums, null=np.zeros(3), positive=empty, negative=empty)
 
@@ -194,7 +196,7 @@ def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
     """Return the figures from the sums over all rows."""
     loss = total.loss / total.weight
     figures: dict[str, Any] = dict.fromkeys(("error", "auc", "auc_within", "mse", "r2"))
-    if problem.loss.takes_numbers:
+    if not total.labelled:
         mean = total.y / total.weight
         variance = total.y_square / total.weight - mean * mean
         figures["mse"] = total.square / total.weight

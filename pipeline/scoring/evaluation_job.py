@@ -96,4 +96,4 @@ def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
     if plan.positive is None and isinstance(targets, Labels) and len(targets.labels) == 2:
         as_numbers = loss_class(loss_word(plan, targets)).takes_numbers
         return None if as_numbers else label_text(targets.labels[1])
-    return plan.positive
+    return trained.positive

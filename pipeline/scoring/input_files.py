@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -112,7 +113,8 @@ def _input_file(address: Address, base: str) -> InputFile:
         spec = str(address.store.unstrip_protocol(address.path))
         below = spec.removeprefix(base.rstrip("/"))
         name = below.lstrip("/") if below != spec else PurePosixPath(spec).name
-    stem = name[: name.rindex(address.extension)] if address.extension else name
+    endings = [*re.finditer(re.escape(address.extension), name, re.IGNORECASE)]
+    stem = name[: endings[-1].start()] if address.extension else name
     ending = ".csv" if address.extension in _TEXT else ".parquet"
     version = [address.size, address.file.version if address.file else None]
     size = address.size or 0

@@ -24,12 +24,12 @@ from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
 from fewpass.pipeline.scoring.evaluation_job import positive_label
+from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.scoring.probabilities import predicted_labels
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
 from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
-from fewpass.storage.manifest import Labels
 
 Vector = NDArray[np.float64]
 
@@ -89,7 +89,7 @@ def contestants(models: Sequence[Model], least: int = 2) -> list[Contestant]:
         raise BadInput(f"{len(models)} runs were named. Name 2 to {MOST_MODELS}.")
     first = models[0]
     for model in models[1:]:
-        if _predicts(model) != _predicts(first):
+        if not _are_alike(model, first):
             raise BadInput(
                 f"{model.run.url} predicts {_in_words(model)}, and {first.run.url} "
                 f"{_in_words(first)}. Compare models that predict the same."
@@ -108,19 +108,20 @@ def _contestant(model: Model, measured: Measured, names: tuple[str, ...]) -> Con
     return Contestant(model, problem, measured, full_sum(measured, rule), names)
 
 
-def _predicts(model: Model) -> tuple[str, ...] | None:
-    """Return the labels that a model tells apart; None of numbers."""
-    targets = model.record.targets
-    if model.predicts_numbers or not isinstance(targets, Labels):
-        return None
-    if model.record.plan.positive is not None:
-        return ("not", model.record.plan.positive)
-    return tuple(map(label_text, targets.labels))
+def _are_alike(one: Model, other: Model) -> bool:
+    """Say whether both predict the same labels, tell the same one from all others, or numbers."""
+    named = one.record.positive
+    return _labels(one) == _labels(other) or (named is not None and named == other.record.positive)
+
+
+def _labels(model: Model) -> tuple[str, ...]:
+    """Return the labels that a model tells apart, of two the positive one last; () of numbers."""
+    return () if model.predicts_numbers else tuple(map(label_text, label_names(model)))
 
 
 def _in_words(model: Model) -> str:
-    labels = _predicts(model)
-    return "numbers" if labels is None else f"the labels {', '.join(labels[:20])}"
+    labels = _labels(model)
+    return f"the labels {', '.join(labels[:20])}" if labels else "numbers"
 
 
 def row_figures(of: Contestant, at: Weights, block: Block) -> Vector:

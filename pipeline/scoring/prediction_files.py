@@ -102,7 +102,7 @@ class ParquetPredictions:
         table = pa.table({name: _as_arrow(column) for name, column in batch.items()})
         if self._writer is None:
             self._writer = pa.parquet.ParquetWriter(self._target, table.schema)
-        self._rest.append(table.cast(self._writer.schema))
+        self._rest.append(_typed_as(self._writer.schema, table))
         self._n_rest += table.num_rows
         if self._n_rest >= self._part_rows:
             self._take(self._n_rest - self._n_rest % self._part_rows)
@@ -130,6 +130,31 @@ class ParquetPredictions:
             group = pa.concat_tables(self._group).combine_chunks()
             self._writer.write_table(group, row_group_size=GROUP_ROWS)
             self._group, self._group_bytes = [], 0
+
+
+def _typed_as(schema: Any, table: Any) -> Any:
+    """Return a table whose columns have the types of the rows before; BadInput where cells differ.
+
+    Text is no number, whatever it says: 007 is an id, and 7 another.
+    """
+    if table.schema == schema:
+        return table
+    columns = [_cast(field, column) for field, column in zip(schema, table.columns, strict=True)]
+    return pa.table(columns, schema=schema)
+
+
+def _cast(field: Any, column: Any) -> Any:
+    is_nothing = pa.types.is_null(column.type)
+    try:
+        if is_nothing or _is_text(column) == _is_text(field):
+            return column.cast(field.type)
+    except pa.ArrowException:
+        pass  # the sentence below is about that, too
+    raise BadInput(
+        f"Column {field.name!r} holds {field.type} values in the first rows, and {column.type} "
+        "values in others. Write a .csv file, or a folder (with a slash at its end) with a file "
+        "for each input."
+    )
 
 
 def _as_arrow(column: Any) -> Any:

@@ -179,9 +179,10 @@ def label_names(model: Model) -> tuple[Any, ...]:
     targets = model.record.targets
     assert targets.kind == "labels", "losses other than the squared one are refused on numbers"
     names: list[Any] = list(targets.labels)
-    positive = model.record.plan.positive
+    positive = model.record.positive
     if positive is None:
         return tuple(names)
     others = [name for name in names if label_text(name) != positive]
-    label = next(name for name in names if name not in others)
-    return (others[0] if len(others) == 1 else f"not {positive}"), label
+    if len(others) > 1:
+        return f"not {positive}", positive
+    return others[0], next(name for name in names if name not in others)

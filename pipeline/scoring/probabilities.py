@@ -38,6 +38,11 @@ def probabilities_of(model: Model) -> Probabilities:
     Raises BadInput if there is none.
     """
     loss = loss_of(model.record.plan, model.record)
+    if model.predicts_numbers:
+        raise BadInput(
+            "The model predicts numbers, which have no probabilities. Ask for none, or ingest the "
+            "targets as labels (`task=classification`) and train on them."
+        )
     if model.calibration is None and loss.link is None:
         raise BadInput(
             "Only the logistic loss models probabilities; this model's scores are distances. "

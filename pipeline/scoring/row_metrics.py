@@ -260,7 +260,7 @@ def _of_probabilities(total: ReliabilityPart, C: Vector) -> dict[str, float]:
     square = float(shares @ shares)
     return {
         "log_loss": figures.log_loss,
-        "base_log_loss": -float(some @ np.log(some)),
+        "base_log_loss": 0.0 - float(some @ np.log(some)),
         "brier": figures.brier,
         "base_brier": float(shares[0] * shares[1]) if len(shares) == 2 else 1.0 - square,
         "calibration_error": figures.calibration_error,

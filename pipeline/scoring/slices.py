@@ -6,6 +6,7 @@ quintiles that the model's recipe knows; of dates a month.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -147,13 +148,20 @@ def _fifths(column: Number) -> tuple[float, ...]:
     else:
         at = column.mean + column.deviation * np.array(_FIFTHS)
         at = np.clip(at, column.low, column.high)
-    return tuple(float(f"{edge:.4g}") for edge in np.unique(at))
+    return tuple(map(float, _distinct(np.unique(at).tolist(), 4)))
 
 
 def _ranges(edges: tuple[float, ...]) -> list[str]:
     """Return the names of ranges, whose lower ends belong to them."""
-    inner = [f"{a:g} to {b:g}" for a, b in pairwise(edges)]
-    return [f"below {edges[0]:g}", *inner, f"from {edges[-1]:g}"]
+    names = _distinct(edges, 6)
+    inner = [f"{a} to {b}" for a, b in pairwise(names)]
+    return [f"below {names[0]}", *inner, f"from {names[-1]}"]
+
+
+def _distinct(edges: Sequence[float], digits: int) -> list[str]:
+    """Write different numbers with as few digits as tell them apart, or more."""
+    names = [f"{edge:.{digits}g}" for edge in edges]
+    return names if len({*names}) == len(edges) else _distinct(edges, digits + 1)
 
 
 def require_few(slices: int, column: str) -> None:

@@ -1,9 +1,11 @@
 """Exported models, read back by other programs: the same labels, scores and probabilities."""
 
 import json
+import runpy
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from liblinear import liblinearutil
 from onnxruntime import InferenceSession
@@ -11,6 +13,8 @@ from safetensors import safe_open
 
 import fewpass
 from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor, from_run
+from fewpass.pipeline.models.serving.loaded_model import LoadedModel
+from tests.conftest import PROJECT
 from tests.pipeline.models.estimators.test_estimators import rows
 
 WORDS = np.array(["no", "so", "yes"])
@@ -58,6 +62,42 @@ def test_onnx_predicts_the_same(name, tmp_path):
     assert ("probabilities" in found) == hasattr(model, "predict_proba")
     if "probabilities" in found:
         np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=1e-12)
+
+
+def test_shares_of_classes_that_are_all_far_from_a_row_are_equal(tmp_path):
+    """Each class's own probability is 0 in float64: nothing is divided by their sum."""
+    X, model = fitted(classes=3, multi_class="ovr")
+    model.intercept_ = np.full(3, -1000.0)
+    model.feature_names_in_ = np.array([*"abcdef"], object)
+    rows, equal = pd.DataFrame(X, columns=[*"abcdef"]), np.full((len(X), 3), 1.0 / 3.0)
+    np.testing.assert_allclose(model.predict_proba(rows), equal)
+    model.save_model(tmp_path / "model.onnx")
+    session = InferenceSession(tmp_path / "model.onnx")
+    np.testing.assert_allclose(session.run(["probabilities"], {"X": X})[0], equal)
+    loaded = LoadedModel(model._plain(), "run", "1")
+    np.testing.assert_allclose(loaded.predict_proba(rows), equal)
+    one = rows.iloc[0].to_dict()
+    assert [*loaded.predict_one(one)["probabilities"].values()] == pytest.approx(equal[0])
+    model.save_model(tmp_path / "model.json")
+    told = score_json()(json.loads((tmp_path / "model.json").read_text()), one)
+    assert told["probabilities"] == pytest.approx(equal[0])
+
+
+def test_counts_beyond_all_numbers_are_clipped_by_every_way(tmp_path):
+    X, _, score = rows(classes=2)
+    counts = np.random.default_rng(0).poisson(np.exp(score / 4))
+    model = LinearRegressor(loss="poisson").fit(pd.DataFrame(X, columns=[*"abcdef"]), counts)
+    far = dict(zip("abcdef", (1e6 * model.coef_).tolist(), strict=True))
+    expected = pytest.approx(counts.max())
+    assert model.predict(pd.DataFrame([far]))[0] == expected
+    assert LoadedModel(model._plain(), "run", "1").predict_one(far)["prediction"] == expected
+    model.save_model(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    assert score_json()(document, far)["prediction"] == expected
+
+
+def score_json():
+    return runpy.run_path(str(PROJECT / "examples/score_json.py"), run_name="score")["predict"]
 
 
 def test_onnx_has_no_weights_that_are_0(tmp_path):
@@ -166,6 +206,19 @@ def test_a_run_becomes_an_estimator_and_a_file(tmp_path, scale, label, as_json):
         np.testing.assert_allclose(first[:, 0], found, rtol=1e-9)
     else:
         assert list(first) == list(found)
+
+
+def test_an_estimator_of_a_run_has_the_parameters_of_its_loss(tmp_path):
+    X, _, score = rows(classes=2)
+    lines = [
+        "a,b,y",
+        *(f"{a:.3f},{b:.3f},{y:.3f}" for a, b, y in zip(*X.T[:2], score, strict=True)),
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    fewpass.ingest(tmp_path / "rows.csv", tmp_path / "set", label="y", encode="none")
+    how = {"loss": "quantile", "quantile": 0.9}
+    fewpass.train(tmp_path / "set", tmp_path / "run", passes=2, **how)
+    assert how.items() <= from_run(tmp_path / "run").get_params().items()
 
 
 def test_what_does_not_fit_a_format_is_refused_and_nothing_is_left(tmp_path, fewpass, monkeypatch):

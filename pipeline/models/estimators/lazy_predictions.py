@@ -105,6 +105,13 @@ class Sums(NamedTuple):
     about_mean: float  # weighted squares around the mean
     residual: float  # weighted squares around the predictions
 
+    @property
+    def r2(self) -> float:
+        """R^2 as scikit-learn has it: of targets that are all one number 1 or 0."""
+        if not self.about_mean:
+            return float(not self.residual)
+        return 1.0 - self.residual / self.about_mean
+
     def joined(self, other: Sums) -> Sums:
         """Return the sums of two disjoint sets of rows."""
         weight = self.weight + other.weight

@@ -224,7 +224,7 @@ class LinearModel(WithShapes, SharedParameters):
         return cast("NDArray[Any]", result)
 
     def to_sklearn(self) -> Any:
-        """Return one of scikit-learn's own models, with the same predictions.
+        """Return one of scikit-learn's own models: the same predictions, but numbers unclipped.
 
         `LogisticRegression` (of a model per class in a `OneVsRestClassifier`), `LinearSVC` or
         `LinearRegression`, which converters such as skl2onnx take.  Where `encode` made features

@@ -14,6 +14,7 @@ from fewpass.pipeline.models.estimators.classifier import LinearClassifier
 from fewpass.pipeline.models.estimators.regressor import LinearRegressor
 from fewpass.pipeline.models.estimators.table_encoder import TableEncoder
 from fewpass.pipeline.models.export.plain_model import of_run
+from fewpass.solvers.registry import loss_class
 
 
 def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator | Pipeline:
@@ -34,11 +35,13 @@ def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator |
     ValueError
         If there is no model yet, or if it is for rows scaled to unit length.
     """
-    plain = of_run(os.fspath(run))
+    plain = of_run(os.fspath(run)).ascending()
     kind = LinearRegressor if plain.classes is None else LinearClassifier
     assert plain.record is not None, "a run has one"
     plan = plain.record.plan
+    of_loss = {name: getattr(plan, name) for name in loss_class(plain.loss).parameters()}
     made: Any = kind(loss=plain.loss, lam=plain.lam, penalty=plan.charged, l1_ratio=plan.l1_ratio)
+    made.set_params(**{name: of_loss[name] for name in of_loss.keys() & made.get_params().keys()})
     if plain.classes is None:
         made.coef_, made.intercept_ = plain.coef[0], float(plain.intercept[0])
         made.clip = plain.bounds is not None

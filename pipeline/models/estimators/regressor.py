@@ -180,7 +180,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
             given = given_offset(offset, exposure)
             sums = sums_over(self.predict, X, y, sample_weight, numbers=True, offsets=given)
-            return 1.0 - sums.residual / sums.about_mean
+            return sums.r2
         X, y, weight, offset, exposure = taken_out(X, y, sample_weight, offset, exposure)
         from sklearn.metrics import r2_score
 

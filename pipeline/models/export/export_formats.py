@@ -134,8 +134,11 @@ def as_liblinear(model: PlainModel) -> bytes:
     classes, coef = model.classes, np.column_stack([model.coef, model.intercept])
     loss = loss_class(model.loss)
     solver = (loss.liblinear_l1 if model.penalty == SIZES else None) or loss.liblinear
-    if solver is None:
-        raise BadInput(f"LIBLINEAR has no loss like {model.loss!r}. Choose another format.")
+    if solver is None or (loss.takes_numbers and classes is not None):
+        of_labels = "" if classes is None else " for labels"
+        raise BadInput(
+            f"LIBLINEAR has no loss like {model.loss!r}{of_labels}. Choose another format."
+        )
     head = [f"solver_type {solver}"]
     if classes is None:
         head.append("nr_class 2")
@@ -193,10 +196,11 @@ def _needed(library: str) -> Iterator[None]:
 
 
 def to_sklearn(model: PlainModel) -> Any:
-    """Return a scikit-learn model with the same predictions."""
+    """Return a scikit-learn model with the same predictions; numbers are not clipped."""
     from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: PLC0415
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 
+    model = model.ascending()
     model.require_no_calibration("scikit-learn's LinearSVC or LogisticRegression")
     model.require_no_offset("scikit-learn's predict")
     if model.has_response:

@@ -116,6 +116,7 @@ def _put_probabilities(graph: GraphParts, how: Calibration, scores: str, n_score
     if n_scores == 1:
         _put_shares(graph, shares)
     else:
+        shares = graph.op("Max", shares, graph.number(1e-300))  # of zeros: equal shares
         total = graph.op("ReduceSum", shares, graph.whole(1), keepdims=1)
         graph.op("Div", shares, total, output="probabilities")
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.calibration import Calibration
+from fewpass.pipeline.calibration import Calibration, Softmax
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.planning.problem import loss_word
@@ -29,7 +29,7 @@ class PlainModel(NamedTuple):
 
     coef: NDArray[np.float64]  # (K, d); one row for two classes, and for regression
     intercept: NDArray[np.float64]  # (K,)
-    classes: NDArray[Any] | None  # ascending; None: regression
+    classes: NDArray[Any] | None  # of two the positive one last; None: regression
     loss: str
     lam: float
     feature_names: tuple[str, ...] | None
@@ -50,6 +50,20 @@ class PlainModel(NamedTuple):
     """Whether rows have offsets, which scores are without."""
     penalty: str = SQUARES
     """The word of what weights were charged."""
+
+    def ascending(self) -> PlainModel:
+        """Return the same model with labels that ascend, as scikit-learn's conventions have them.
+
+        `positive` may name the first of two: its scores change their sign then.
+        """
+        classes, how = self.classes, self.calibration
+        if classes is None or len(classes) > 2 or classes[0] < classes[1]:
+            return self
+        assert not isinstance(how, Softmax), "a softmax is of more than two labels"
+        return self._replace(
+            coef=-self.coef, intercept=-self.intercept, classes=classes[::-1],
+            calibration=how and how.swapped(),
+        )  # fmt: skip
 
     def require_no_offset(self, form: str) -> None:
         """Raise BadInput for a format whose models take rows alone, if the model needs offsets."""
@@ -131,19 +145,18 @@ def record_at(run: str | None) -> RunRecord | None:
 
 def _classes(model: Model) -> NDArray[Any] | None:
     """Return the labels in the order of scores: of two, the positive one last."""
-    targets, plan = model.record.targets, model.record.plan
-    if not isinstance(targets, Labels) or loss_class(loss_word(plan, targets)).takes_numbers:
+    targets, positive = model.record.targets, model.record.positive
+    if not isinstance(targets, Labels) or model.predicts_numbers:
         return None
     labels = as_labels(targets.labels)
-    if plan.positive is None:
+    if positive is None:
         return labels
     if len(labels) > 2:
         raise BadInput(
-            f"The model of {model.run.url} tells {plan.positive} from all other labels, which have "
+            f"The model of {model.run.url} tells {positive} from all other labels, which have "
             "no name of their own. Export a model of two labels, or one trained without `positive`."
         )
-    names = [label_text(label) for label in targets.labels]
-    return labels if names[1] == plan.positive else labels[::-1]
+    return labels if label_text(targets.labels[1]) == positive else labels[::-1]
 
 
 def as_labels(labels: tuple[Any, ...]) -> NDArray[Any]:

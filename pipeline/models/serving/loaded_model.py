@@ -28,6 +28,7 @@ from fewpass.pipeline.tables.encoding.plain_types import plain_table
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.terms import Cell
+from fewpass.solvers.losses.loss import normalised
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 
@@ -156,7 +157,7 @@ class LoadedModel:
                 "Train with `loss=logistic`, or with `held_out` rows and `calibrate=platt`."
             )
         p = outcome.probabilities.probabilities(self.decision_function(rows))
-        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)
+        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else normalised(p)
 
     def explain(self, rows: Any, label: str | None = None) -> Explanation:
         """Return what every column contributes to the scores of rows.

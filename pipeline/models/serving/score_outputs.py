@@ -11,9 +11,16 @@ from fewpass.pipeline.models.serving.single_steps import interpolated
 
 def number_of(score: float, outcome: NumberOutput) -> float:
     """Return the predicted number."""
-    number = math.exp(score) if outcome.response == "exp" else score
+    number = _exp(score) if outcome.response == "exp" else score
     low, high = outcome.clip or (-math.inf, math.inf)
     return min(max(number, low), high)
+
+
+def _exp(score: float) -> float:
+    try:
+        return math.exp(score)
+    except OverflowError:
+        return math.inf  # as NumPy has it
 
 
 def shares_of_scores(scores: list[float], how: Calibration) -> list[float]:
@@ -30,7 +37,7 @@ def shares_of_scores(scores: list[float], how: Calibration) -> list[float]:
         highest = max(sloped)
         p = [math.exp(s - highest) for s in sloped]
     whole = sum(p)
-    return [one / whole for one in p]
+    return [one / whole for one in p] if whole else [1.0 / len(p)] * len(p)
 
 
 def sigmoid(s: float) -> float:

@@ -6,7 +6,9 @@ import pytest
 from sklearn.metrics import r2_score
 
 from fewpass import LinearRegressor, evaluate, from_run, ingest, load_model, predict, train
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.planning.problem import problem_of
+from fewpass.pipeline.reporting.quality import CELLS, quality
 from fewpass.pipeline.rows.targets import clip_range, range_of, union_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -55,6 +57,16 @@ def test_every_way_to_predict_clips_alike(work):
     assert figures.loss == pytest.approx(0.5 * ((free - wide().y) ** 2).mean(), rel=1e-5)
     ingest(work / "wide.csv", work / "wide", like=str(work / "data"))
     assert evaluate(work / "run", work / "wide").r2 == pytest.approx(figures.r2, abs=1e-9)
+
+
+def test_the_picture_of_predicted_numbers_is_of_clipped_ones(work):
+    wide().assign(y=lambda f: 2.0 * f.y).to_csv(work / "twice.csv", index=False)
+    ingest(work / "twice.csv", work / "twice", like=str(work / "data"))
+    cells = quality(load_model(work / "run"), Dataset.open(str(work / "twice")), InProcess()).cells
+    assert (cells.low, cells.high) == (2.0, 12.0)
+    beyond = np.linspace(2.0, 12.0, CELLS + 1)[:-1] > 6.0
+    assert cells.counts.sum() == 300
+    assert cells.counts[:, beyond].sum() == 0
 
 
 def test_a_training_may_ask_for_none(work):

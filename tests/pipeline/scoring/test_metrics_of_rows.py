@@ -241,6 +241,21 @@ def test_slices_that_cannot_be_made_are_refused(shop, tmp_path, monkeypatch):
             fewpass.evaluate(run, tmp_path / "more.csv", by=[by], **options)
 
 
+def test_ranges_of_large_numbers_that_lie_close_have_names_of_their_own(shop, tmp_path):
+    table = rows_of(700, 1).assign(id=1_000_000 + np.arange(700) % 5)
+    table.to_csv(tmp_path / "more.csv", index=False)
+    fewpass.ingest(tmp_path / "more.csv", tmp_path / "set", **FILE)
+    fewpass.train(tmp_path / "set", tmp_path / "run", lam="1/n", passes=2)
+    asked = ["id:1000001,1000002,1000004", "id"]
+    given, own = fewpass.evaluate(tmp_path / "run", tmp_path / "more.csv", by=asked, **FILE).slices
+    assert [(one.name, one.evaluation.rows) for one in given[1]] == [
+        ("below 1000001", 140), ("1000001 to 1000002", 140), ("1000002 to 1000004", 280),
+        ("from 1000004", 140),
+    ]  # fmt: skip
+    assert len(own[1]) > 3
+    assert sum(one.evaluation.rows for one in own[1]) == 700
+
+
 def test_sparse_parts_add_up_to_the_bits_of_whole_ones():
     rng = np.random.default_rng(0)
 

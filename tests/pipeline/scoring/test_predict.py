@@ -56,6 +56,30 @@ def spam(tmp_path_factory):
     return load_model(RunFolder(str(folder / "run"))), source, X, y
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "fits"),
+    [
+        ([1, 2], ["007", "8"], False), ([1, 2], [1.5, 2.0], False), ([None], ["a"], False),
+        ([1.5], [2**53 + 1], False), ([1, 2], [3.0], True), (["a"], [None], True),
+    ],
+)  # fmt: skip
+def test_cells_that_are_kept_stay_what_they_are_or_are_refused(tmp_path, first, second, fits):
+    out = str(tmp_path / "out.parquet")
+
+    def write():
+        with open_predictions(out, ["id"]) as file:
+            file.write({"id": pa.array(first)})
+            file.write({"id": pa.array(second)})
+
+    if fits:
+        write()
+        assert pa.parquet.read_table(out)["id"].to_pylist() == [*first, *second]
+        return
+    with pytest.raises(BadInput, match=r"Column 'id' holds .* in the first rows, and .* in others"):
+        write()
+    assert not Path(out).exists()
+
+
 @given(cuts=st.lists(st.integers(0, 12_000), max_size=12), wide=st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_parquet_has_the_same_bytes_however_rows_came(tmp_path_factory, cuts, wide):

@@ -23,6 +23,7 @@ from fewpass.pipeline.scoring import predicted_parts, scoring_budget
 from fewpass.pipeline.scoring.comparing_files import compare_rows
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 from fewpass.pipeline.scoring.folder_record import KEY
+from fewpass.pipeline.scoring.input_files import input_files
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -45,6 +46,13 @@ def table(seed, n=N):
 
 def as_csv(rows, path):
     csv.write_csv(pa.Table.from_pandas(rows), path)
+
+
+def test_endings_in_capital_letters_are_endings(tmp_path):
+    for name in ("A.CSV", "b.csv.GZ", "c.Tsv.gz", "d"):
+        (tmp_path / name).write_text("1\n")
+    files = input_files([str(tmp_path)], "out/", only_new=False)
+    assert [one.made for one in files] == ["A.csv", "b.csv", "c.csv", "d.parquet"]
 
 
 def as_lines(rows, path):

@@ -197,6 +197,8 @@ def test_predictions_of_collections_are_lazy_and_the_same(in_memory):
     numbers = LinearRegressor().fit(X, SCORE)
     there = numbers.score(X, SCORE, WEIGHT)
     assert numbers.score(rows, SCORE, WEIGHT) == pytest.approx(there, rel=1e-12)
+    alike = np.full(len(X), 2.0)
+    assert numbers.score(rows, alike) == numbers.score(X, alike) == 0.0
 
 
 def test_a_client_that_happens_to_exist_computes_blocks_and_nothing_else(in_memory):

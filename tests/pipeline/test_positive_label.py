@@ -107,9 +107,9 @@ def test_models_of_the_same_labels_are_compared_whether_one_was_named_or_not(fol
 
 
 def test_numbers_are_no_labels_of_which_one_counts(folder):
-    with pytest.raises(BadInput, match='The targets are numbers, and "1" is to be one of several'):
+    with pytest.raises(BadInput, match='and `positive` names the label "1"'):
         fewpass.train(folder / "real", folder / "none", loss="squared", positive="1")
-    with pytest.raises(BadInput, match='The targets are numbers, and "1" is to be one of several'):
+    with pytest.raises(BadInput, match="and the logistic loss needs labels"):
         fewpass.evaluate(trained(folder, "two"), folder / "real")
     run, rows = trained(folder, "real"), folder / "real.csv"
     with pytest.raises(BadInput, match="The model predicts numbers, which have no probabilities"):

@@ -206,7 +206,7 @@ class Condition:
         column = self._position(written.column)
         numbers = [one for one in written.values if isinstance(one, Decimal)]
         quoted = [one for one in written.values if isinstance(one, str)]
-        texts = {one.strip().encode() for one in quoted}
+        texts = {one.encode().strip() for one in quoted}  # of the blanks that cells lose
         if written.file is not None:
             texts |= self._lists[written]
         if column in self._of_numbers:

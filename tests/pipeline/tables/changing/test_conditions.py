@@ -154,6 +154,7 @@ LONG = [1029384756102938400 + k for k in range(100)]
         (["b", "a", None, "  "], "c is missing", [2, 3]),
         (["7", None, "NA"], "c != 8", [0]),  # a word for missing is no number
         (["7", None, "NA"], "not c == 8", [0]),
+        (["a", "\u00a0a"], 'c == "\u00a0a"', [1]),  # a cell loses blanks of ASCII alone
         ([True, False, None], 'c == "true"', [0]),
         ([None, None], "c < 3 or c >= 3", []),
     ],

@@ -220,8 +220,9 @@ class Condition:
             holds = f"holds text, such as {shown(self._text_in[column])}"
             raise self._of_other_kind(written, holds, f"the number {numbers[0]}")
         self._expect(written, texts)
-        short = [one for one in texts if len(one) <= RETAINED_BYTES]
-        return Term(column, written.how, None, np.array(sorted(short), np.bytes_))
+        if written.how in ("in", "not in"):
+            texts = {one for one in texts if len(one) <= RETAINED_BYTES}  # others equal no cell
+        return Term(column, written.how, None, np.array(sorted(texts), np.bytes_))
 
     def _expect(self, written: WrittenTerm, values: Iterable[bytes | Decimal]) -> None:
         if written.how == "in":

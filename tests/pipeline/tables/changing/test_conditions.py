@@ -156,6 +156,7 @@ LONG = [1029384756102938400 + k for k in range(100)]
         (["7", None, "NA"], "not c == 8", [0]),
         (["a", "\u00a0a"], 'c == "\u00a0a"', [1]),  # a cell loses blanks of ASCII alone
         ([True, False, None], 'c == "true"', [0]),
+        (["a", "z", "zz" + 62 * "z"], f'c < "z{64 * "a"}"', [0, 1]),  # longer than any cell
         ([None, None], "c < 3 or c >= 3", []),
     ],
 )

@@ -215,6 +215,9 @@ class Condition:
             values = {text if (n := _number(text)) is None else n for text in texts}.union(numbers)
             self._expect(written, values)
             read = frozenset(one for one in values if isinstance(one, Decimal))
+            others = [one for one in values if isinstance(one, bytes)]
+            if others and written.how == "not in":
+                raise self._of_no_number(written, min(others))
             return Term(column, written.how, read, np.zeros(0, np.bytes_))
         if numbers:
             holds = f"holds text, such as {shown(self._text_in[column])}"
@@ -233,6 +236,13 @@ class Condition:
         return BadInput(
             f"{self._place}: column {shown_name(written.column)} {holds}, and `where` compares it "
             f"with {value}. {quotes} the quotes."
+        )
+
+    def _of_no_number(self, written: WrittenTerm, value: bytes) -> BadInput:
+        return BadInput(
+            f"{self._place}: column {shown_name(written.column)} holds numbers, and "
+            f"{written.file} lists {shown(value)}, which is none, so rows that `not in` is to "
+            "leave there would go. Write plain numbers, such as 7; a header is the column's name."
         )
 
     def _position(self, name: str) -> int:

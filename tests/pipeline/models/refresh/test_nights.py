@@ -212,6 +212,15 @@ def test_gates_ask_no_rows_that_a_model_has_learnt_from(tmp_path):
         assert "no rows that it has not learnt from" in made.gates[0].reason
 
 
+def test_gates_after_a_turn_ask_the_model_with_the_nights_that_waited(tmp_path):
+    nights = Nights(tmp_path, gates=["auc>=0.8"])
+    nights.nights(4)
+    assert nights.night(turned=True).state == "waits"
+    made = nights.night(turned=True)  # the model of before the turn has .32 here
+    assert (made.state, made.gates[0].passed) == ("published", True)
+    assert made.gates[0].reason.startswith("auc is 0.9")
+
+
 def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path):
     write_rows(tmp_path / "judge.csv", 77, 2000)
     nights = Nights(tmp_path, odd=None, windows=[1])

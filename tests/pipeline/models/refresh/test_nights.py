@@ -115,6 +115,15 @@ def test_an_odd_night_that_nothing_confirms_is_set_apart_and_can_be_taken(nights
         take(nights.plan.store, 5)
 
 
+def test_what_is_taken_is_learnt_by_the_next_refresh_also_where_its_own_night_waits(nights):
+    nights.nights(5, lambda night: night == 4)
+    take(nights.plan.store, 4)
+    made = nights.night(turned=True)
+    assert [one.state for one in (*made.earlier, made)] == ["waits", "published"]
+    assert made.nights == (1, 2, 3, 4, 5)
+    assert (nights.store.past.waiting, nights.store.is_stale) == ((6,), False)
+
+
 def test_a_number_that_was_given_up_takes_no_other_generation(nights):
     nights.nights(4)
     nights.come(turned=True)

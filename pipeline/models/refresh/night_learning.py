@@ -106,7 +106,7 @@ class NightLearner(NamedTuple):
             runs = {PUBLISHED: run_of(self.plan.store, current), NEW: run}
             scores = self.work.score(runs, self.plan.held_out)
             mean, error = scores.difference(NEW, PUBLISHED)
-            if mean > BETTER * error:
+            if not mean <= BETTER * error:  # a loss that is no number is no better
                 reasons.append(
                     f"its loss on {self.plan.held_out} is {mean:.4g} +- {error:.2g} above that of "
                     "the model published before"

@@ -1,6 +1,7 @@
 """Nights of a store: judged before they are learnt, learnt from in windows, and never lost."""
 
 from contextlib import suppress
+from math import inf, nan
 
 import pytest
 
@@ -230,6 +231,18 @@ def test_gates_after_a_turn_ask_the_model_with_the_nights_that_waited(tmp_path):
     assert made.gates[0].reason.startswith("auc is 0.9")
 
 
+class Exploded(RefreshWork):
+    """Has the model of tonight a loss beyond all numbers."""
+
+    def score(self, runs, rows):
+        scores = super().score(runs, rows)
+        if "new" not in runs:
+            return scores
+        of_new = scores.renamed({"new": "new", "published": "published"})
+        gone = ((nan, nan), (nan, nan))
+        return of_new._replace(loss=(inf, of_new.loss[1]), covariance=gone)
+
+
 def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path):
     write_rows(tmp_path / "judge.csv", 77, 2000)
     nights = Nights(tmp_path, odd=None, windows=[1])
@@ -240,6 +253,7 @@ def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path):
     nights.plan = nights.plan.model_copy(update={"held_out": judge})
     assert nights.night(turned=True).state == "kept back"
     assert nights.night().state == "published"
+    assert nights.night(work=Exploded()).state == "kept back"
 
 
 def test_rows_that_take_the_place_of_others_may_not_drift_further_than_new_ones(tmp_path):

@@ -124,6 +124,26 @@ def test_test_rows_are_held_out_of_new_rows_as_well(tmp_path):
 # -- readers of a generation -------------------------------------------------------------------------
 
 
+def test_a_few_rows_may_all_become_training_rows(tmp_path):
+    old = write_table(tmp_path / "old.csv", 400)
+    held_out = {"test_fraction": 0.5, "test_group": "id"}
+    fewpass.ingest(old, tmp_path / "D", label="label", keep="id", **held_out)
+    before = whole(tmp_path / "D-test").manifest
+    ends = []
+    for k in range(6):
+        new = write_table(tmp_path / f"{k}.csv", 1, 400 + k)
+        try:
+            made = fewpass.append(tmp_path / "D", new)
+        except BadInput as error:
+            assert "became a training row. Append more rows." in str(error)
+            ends.append("refused")
+        else:
+            ends.append((made.appended, made.test_appended, made.test_rows))
+    assert {*ends} == {"refused", (1, 0, before.n_rows)}
+    assert whole(tmp_path / "D").n_rows == 400 - before.n_rows + ends.count((1, 0, before.n_rows))
+    assert whole(tmp_path / "D-test").manifest == before
+
+
 def test_a_generation_is_read_to_its_end_and_said_to_be_gone(table):
     place, _, new = table
     reader = Dataset.open(str(place / "D"))

@@ -95,9 +95,12 @@ def remove_unused(store: Store) -> None:
     _remove_models(store)
 
 
-def remove_rows(store: Store, one: Generation, why: str) -> None:
-    """Remove the rows of a generation: nothing is learnt from them any more."""
-    _forget_night(store.folder, one, why)
+def remove_rows(store: Store, one: Generation, why: str, had: tuple[str, ...] = ()) -> None:
+    """Remove the rows of a generation: nothing is learnt from them any more.
+
+    `had` are the fingerprints of the data set that had them, where they were forgotten.
+    """
+    _forget_night(store.folder, one, why, had)
     one.folder.delete_tree("data")
 
 
@@ -130,14 +133,16 @@ def _remove(one: Generation, runs: set[str]) -> None:
             one.folder.delete_tree(run.replace(RUN, ROWS))
 
 
-def _forget_night(folder: Folder, one: Generation, why: str = "") -> None:
+def _forget_night(
+    folder: Folder, one: Generation, why: str = "", had: tuple[str, ...] = ()
+) -> None:
     """Have nothing learnt from a generation's rows any more, which go now."""
 
     def event(events: list[Event]) -> GenerationRemoved:
         store = store_of(folder, events)
         is_used = one.has_rows and one.number not in _numbers(store.replaced)
         past = store.past.without(one.night) if is_used else None
-        return GenerationRemoved(generation=one.number, past=past, why=why)
+        return GenerationRemoved(generation=one.number, past=past, why=why, had=had)
 
     append_event(folder, event)
 

@@ -210,6 +210,18 @@ def test_forgetting_that_was_cut_short_is_finished(store, monkeypatch):
         fewpass.forget(store.store, "id == 7", retrain=True)
 
 
+def test_a_model_that_knows_rows_of_a_generation_that_went_whole_is_found_later(store, tmp_path):
+    at = store.store
+    old = run_of(at, published(at))
+    n_gone = fewpass.forget(at, "id >= 1600").forgotten
+    (tmp_path / "elsewhere").mkdir()
+    how = {"retrain": True, "allow_none": True, "runs": tmp_path / "elsewhere"}
+    done = fewpass.forget(at, "id >= 1600", **how)
+    assert (done.published, done.rows) == ((old,), 900 - n_gone)
+    assert done.retrained == (run_of(at, published(at)),) != (old,)
+    assert fewpass.forget(at, "id >= 1600", **how).retrained == ()
+
+
 def test_a_generation_all_of_whose_rows_are_forgotten_goes_whole(store, tmp_path):
     at, meant = store.store, "id == 7 or id >= 1600"
     rows = len(ids_in(at))

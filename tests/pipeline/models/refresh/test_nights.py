@@ -386,6 +386,7 @@ def test_a_changed_file_that_cannot_be_read_leaves_its_rows_as_they_were(nights)
     )  # fmt: skip
     assert nights.rows_learnt == {1: ROWS, 2: ROWS}
     assert refresh(nights.plan).state == "unchanged"
+    (nights.folder / "inbox/01.csv").rename(nights.folder / "inbox/bad.csv")
     write_rows(nights.folder / "inbox/01.csv", 97, 2 * ROWS)
     refresh(nights.plan)
     assert nights.rows_learnt == {1: 2 * ROWS, 2: ROWS}
@@ -406,6 +407,14 @@ def test_rows_that_were_forgotten_do_not_come_back_by_a_file_that_changed(tmp_pa
     made = refresh(nights.plan)
     assert made.state == "unchanged"
     assert "would bring them back" in made.refused[0].why
+    assert nights.rows_learnt == rows
+    inbox = tmp_path / "inbox"
+    (inbox / "01.csv").rename(inbox / "a.csv")  # nor by one that is called otherwise by now
+    assert refresh(nights.plan).state == "unchanged"
+    (inbox / "a.csv").rename(inbox / "b.csv")
+    write_rows(inbox / "a.csv", 98, 50)
+    for _ in range(2):
+        assert refresh(nights.plan).state == "unchanged"
     assert nights.rows_learnt == rows
 
 

@@ -94,7 +94,7 @@ def forgotten_everywhere(
     place = runs or _place_of_runs(Folder(plan.dataset, options).url)
     learnt = learnt_from(place, sets, options)
     result = _with_models(result, learnt, place, options)
-    return result if anew is None else _with_retrained(result, anew.of(learnt))
+    return result if anew is None else _with_retrained(result, anew.of(learnt, result.learnt_from))
 
 
 def _with_models(

@@ -39,9 +39,10 @@ def clean_store(store: str, keep: int, *, dry_run: bool = False) -> list[Removed
 def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) -> list[Removed]:
     """Remove data sets and runs of all nights before the newest ones that are learnt from.
 
-    So a night that waits or is set apart takes no other's place.  Rows go, too, that those of a
-    file that changed have replaced.  The published model stays, the one published before it, and
-    what is not finished.  Nights that go are not learnt from any more.
+    So a night that waits or is set apart takes no other's place, and one that waits stays until it
+    is decided.  Rows go, too, that those of a file that changed have replaced.  The published model
+    stays, the one published before it, and what is not finished.  Nights that go are not learnt
+    from any more.
 
     Parameters
     ----------
@@ -76,7 +77,8 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
 def _old(store: Store, keep: int) -> list[Generation]:
     newest, replaced = store.past.used[-keep:], _numbers(store.replaced)
     first = newest[0] if len(newest) == keep else 0
-    return [one for one in store.generations if one.night < first or one.number in replaced]
+    old = {one.night for one in store.generations if one.night < first} - {*store.past.waiting}
+    return [one for one in store.generations if one.night in old or one.number in replaced]
 
 
 def _numbers(generations: Iterable[Generation]) -> set[int]:

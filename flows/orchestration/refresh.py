@@ -65,11 +65,29 @@ def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
     finally:
         _show_refused(plan.store)
     _show(result)
-    if plan.require_tol and result.converged is False:
-        raise ToleranceMissed(result.message)
+    return ended(result, require_tol=plan.require_tol)
+
+
+def ended(result: RefreshResult, *, require_tol: bool) -> Any:
+    """Return the state of a refresh: of several generations the one that somebody should look at.
+
+    Raises
+    ------
+    ToleranceMissed
+        A model missed a tolerance that is required.
+    """
+    every = (*result.earlier, result)
+    message = " ".join(one.message for one in every)
+    if require_tol and any(one.converged is False for one in every):
+        raise ToleranceMissed(message)
+    names = [_name(one) for one in every]
+    name = next((name for name in (MISSED, KEPT_BACK, WAITS) if name in names), names[-1])
+    return Completed(name=name, message=message, data=_facts(result))
+
+
+def _name(result: RefreshResult) -> str | None:
     missed = result.converged is False and result.state == "published"
-    name = MISSED if missed else STATES.get(result.state)
-    return Completed(name=name, message=result.message, data=_facts(result))
+    return MISSED if missed else STATES.get(result.state)
 
 
 class TasksOfFlow(RefreshWork):

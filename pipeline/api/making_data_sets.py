@@ -136,7 +136,7 @@ def forget(
         2)", 'city == "north" and age < 18'.  docs/data-sets.md has the grammar.
     runs
         Folder to look for models in, three deep; default the one that the data set lies in, or the
-        store that it is of.
+        store that it is of; of a store, besides its own.
     retrain
         Whether to train the models that have learnt from the rows anew, each into a new run next to
         the old one.

@@ -14,7 +14,12 @@ from typing import Any
 
 from fewpass.pipeline.errors import BadInput, NoRowLeft
 from fewpass.pipeline.models.refresh.old_generations import remove_rows
-from fewpass.pipeline.models.refresh.store_events import Begun, Published, RowsForgotten
+from fewpass.pipeline.models.refresh.store_events import (
+    Begun,
+    GenerationRemoved,
+    Published,
+    RowsForgotten,
+)
 from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import (
     Generation,
@@ -62,7 +67,7 @@ def forgotten_everywhere(
         Which rows of which data set.
     runs
         Folder to look for runs in, three deep [default: the one that the data set lies in, or the
-        store that it is of].
+        store that it is of]; of a store, besides its own.
     retrain
         Whether to train the models anew.
     warm
@@ -89,14 +94,14 @@ def forgotten_everywhere(
     place = runs or _place_of_runs(Folder(plan.dataset, options).url)
     learnt = learnt_from(place, sets, options)
     result = _with_models(result, learnt, place, options)
-    return result if anew is None else _with_retrained(result, anew.of(learnt))
+    return result if anew is None else _with_retrained(result, anew.of(learnt, result.learnt_from))
 
 
 def _with_models(
     result: ForgetResult, learnt: Sequence[LearntRun], place: str, options: dict[str, Any]
 ) -> ForgetResult:
     """Name the models that have learnt from the rows, and those that were chosen by them."""
-    models = [one.run for one in learnt]
+    models = [*dict.fromkeys(one.run for one in learnt)]
     published = tuple(run for run in models if _is_published(run))
     chosen = chosen_by(place, {*result.learnt_from, *result.test_fingerprints}, options)
     others = tuple(run for run in chosen if run not in models)
@@ -136,10 +141,10 @@ def _in_store(
         asked = plan if anew is None else plan.model_copy(update={"allow_none": True})
         results = _forgotten_in(store, asked, progress)
         sets = [Forgotten(one.learnt_from, one.fingerprint) for one in results]
-        place = runs or plan.dataset
-        learnt = learnt_from(place, sets)
+        sets += [Forgotten(had, "") for had in _removed_before(store)]
+        learnt = [*learnt_from(plan.dataset, sets), *(learnt_from(runs, sets) if runs else ())]
         result = _of_all(plan.dataset, len(store.generations), results)
-        result = _with_models(result, learnt, place, plan.storage_options)
+        result = _with_models(result, learnt, runs or plan.dataset, plan.storage_options)
         rows = result.forgotten + result.test_forgotten
         if not plan.dry_run and rows:
             write_event(store.folder, RowsForgotten(rows=rows))
@@ -170,13 +175,19 @@ def _removed_whole(store: Store, one: Generation, plan: ForgetPlan) -> ForgetRes
     """Remove the rows of a generation that are all forgotten."""
     data = Dataset.open(one.data)
     before = data.manifest
+    had = (*(made.parent for made in before.changes), before.fingerprint)
     if not plan.dry_run:
-        remove_rows(store, one, "all of its rows were forgotten")
+        remove_rows(store, one, "all of its rows were forgotten", had)
     return ForgetResult(
         dataset=one.data, generation=before.generation, rows=data.n_rows * plan.dry_run,
-        forgotten=data.n_rows, dry_run=plan.dry_run, fingerprint="",
-        learnt_from=(*(made.parent for made in before.changes), before.fingerprint),
+        forgotten=data.n_rows, dry_run=plan.dry_run, fingerprint="", learnt_from=had,
     )  # fmt: skip
+
+
+def _removed_before(store: Store) -> list[tuple[str, ...]]:
+    """Return the fingerprints of the generations that an earlier call removed whole."""
+    removed = (event for event in store.events if isinstance(event, GenerationRemoved))
+    return [event.had for event in removed if event.had]
 
 
 def _of_all(store: str, newest: int, results: Sequence[ForgetResult]) -> ForgetResult:

@@ -43,8 +43,11 @@ class Retraining:
         self._execution, self._options, self._warm = execution, options, warm
         self._progress = progress
 
-    def of(self, learnt: Sequence[LearntRun]) -> Retrained:
-        """Train runs anew, each next to the old one."""
+    def of(self, learnt: Sequence[LearntRun], had: Collection[str]) -> Retrained:
+        """Train runs anew, each next to the old one.
+
+        `had` are the fingerprints of data sets that had the rows: none is learnt from again.
+        """
         waiting: dict[str, list[LearntRun]] = {}
         for one in sorted(learnt, key=lambda one: _number(one.run)):
             waiting.setdefault(original(one.run), []).append(one)
@@ -52,7 +55,7 @@ class Retraining:
         while ready := [base for base, runs in waiting.items() if _start(runs) not in waiting]:
             for base in ready:
                 runs = waiting.pop(base)
-                reason = self._reason_not_to(runs, every, made)
+                reason = self._reason_not_to(runs, every, made, had)
                 if reason is None:
                     made.results[base] = self._trained(runs, made)
                 else:
@@ -60,15 +63,17 @@ class Retraining:
         return made
 
     def _reason_not_to(
-        self, runs: list[LearntRun], learnt: Collection[str], made: Retrained
+        self, runs: list[LearntRun], learnt: Collection[str], made: Retrained, had: Collection[str]
     ) -> str | None:
         start = _start(runs)
         if runs[-1].plan.source is not None:
             return "it learnt from files, which are not stored"
         try:
-            Dataset.open(runs[-1].plan.dataset, self._options)
+            now = Dataset.open(runs[-1].plan.dataset, self._options).manifest
         except (Damaged, NotADataset) as error:  # a view, of which a part has changed
             return f"its rows cannot be read ({error})"
+        if not {now.fingerprint, *(part.fingerprint for part in now.parts)}.isdisjoint(had):
+            return f"{runs[-1].plan.dataset}, which it learnt from, has the rows still"
         if start is None or start in made.results:
             return None
         if start in learnt or not RunFolder(str(runs[0].plan.start_from), self._options).exists():

@@ -5,6 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from fewpass.flows.orchestration.refresh import ended
+from fewpass.flows.refusals import ToleranceMissed
+from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.report import read_report
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -149,3 +152,16 @@ def test_the_last_line_names_the_method_and_the_passes(fewpass, datasets, tmp_pa
     assert "--solver psdca proves 1e-09." in last_line(
         fewpass, datasets["two"], tmp_path / "p", *hinge
     )
+
+
+def test_a_refresh_of_several_generations_ends_as_the_one_that_is_to_be_looked_at():
+    first, second, last = (
+        RefreshResult(store="store", state=state, message=f"{state}.", converged=converged)
+        for state, converged in (("waits", None), ("kept back", False), ("published", True))
+    )
+    made = ended(last.model_copy(update={"earlier": (first,)}), require_tol=True)
+    assert (made.name, made.message) == ("Waits", "waits. published.")
+    of_all = last.model_copy(update={"earlier": (first, second)})
+    assert ended(of_all, require_tol=False).name == "KeptBack"
+    with pytest.raises(ToleranceMissed, match=r"waits\. kept back\. published\."):
+        ended(of_all, require_tol=True)

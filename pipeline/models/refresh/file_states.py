@@ -1,9 +1,9 @@
 """Files as they were at one look, and which taken file a found one is.
 
 A file is known by its place: by all links that lead there.  One that is at another place now is the
-same where size, version and inode are as they were, or size, version and name if nothing is at the
-old place; so logs that are rotated stay what they are, and what is written anew in their place is
-new.  A copy is another file.
+same where size, version and inode are as they were; if nothing is at the old place, also as they
+were when it was passed over, or size, version and name; so logs that are rotated stay what they
+are, and what is written anew in their place is new.  A copy is another file.
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ class Member(NamedTuple):
 
 
 def matched(
-    files: Sequence[FileState], taken: Mapping[int, Sequence[FileState]]
-) -> Iterator[tuple[FileState, Member | None]]:
+    files: Sequence[FileState], taken: Mapping[int, Sequence[FileState]],
+    refused: Collection[FileState] = (),
+) -> Iterator[tuple[FileState, Member | None]]:  # fmt: skip
     """Yield found files, each by one name, with which taken one each is, in whatever state.
 
     Parameters
@@ -96,6 +97,8 @@ def matched(
         As they were found.
     taken
         By generation.
+    refused
+        States that were passed over since, also of taken files.
     """
     every = [Member(number, file) for number in sorted(taken) for file in taken[number]]
     members = {one.file.place: one for one in every}
@@ -108,6 +111,7 @@ def matched(
         [one for one in files if one.place not in same],
         [one for one in every if id(one) not in retained],
         {one.place for one in files},
+        refused,
     )
     retained = {id(one) for one in same.values()}
     other = {place: one for place, one in members.items() if id(one) not in retained}
@@ -121,11 +125,15 @@ def matched(
 
 
 def _moved(
-    files: Sequence[FileState], taken: Sequence[Member], places: Collection[str]
-) -> dict[str, Member]:
+    files: Sequence[FileState], taken: Sequence[Member], places: Collection[str],
+    refused: Collection[FileState],
+) -> dict[str, Member]:  # fmt: skip
     """Return which taken files are at other places now, by these."""
-    there = {one.file.identity: one for one in taken if one.file.inode is not None}
-    gone = {_named(one.file): one for one in taken if one.file.place not in places}
+    at = {one.file.place: one for one in taken}
+    states = [(one, at[one.place]) for one in refused if one.place in at]
+    states += [(one.file, one) for one in taken]
+    there = {state.identity: one for state, one in states if state.inode is not None}
+    gone = {_named(state): one for state, one in states if state.place not in places}
     moved: dict[str, Member] = {}
     went: set[int] = set()
     for file in files:

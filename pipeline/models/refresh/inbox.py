@@ -123,9 +123,15 @@ class _SortedOut:
         self.new: list[FileState] = []
         self.changed: list[tuple[Member, FileState]] = []
         self.moved: list[Moved] = []
+        self.cannot_replace: list[CannotReplace] = []
         self.now: dict[tuple[int, str], FileState] = {}  # by generation and recorded place
         self.places = {one.place for one in files}
-        for file, then in matched(files, taken):
+        numbers = {one.place: number for number, those in taken.items() for one in those}
+        self.passed_over = {
+            one.identity: numbers[one.place] for one in refused
+            if one.inode is not None and one.place in numbers
+        }  # fmt: skip
+        for file, then in matched(files, taken, refused):
             self._add(file, then)
         self.moved += [
             Moved(number, one, one.displaced)
@@ -137,12 +143,17 @@ class _SortedOut:
             self.now[then.generation, then.file.place] = file
         if _state_of(file) in self.refused:
             return
-        if then is None:
+        if then is None and file.identity in self.passed_over:
+            why = "it was passed over at another place, where a file of a generation was taken"
+            self.cannot_replace.append(CannotReplace(file, self.passed_over[file.identity], why))
+        elif then is None:
             self.new.append(file)
         elif file.differs(then.file):
             self.changed.append((then, file))
-        elif then.file.place != file.place:
-            self.moved.append(Moved(then.generation, then.file, file))
+        if then is not None and then.file.place != file.place:
+            here = {"name": file.name, "place": file.place}  # in the state that was taken
+            now = then.file.model_copy(update=here) if file.differs(then.file) else file
+            self.moved.append(Moved(then.generation, then.file, now))
 
     def _is_displaced(self, generation: int, file: FileState) -> bool:
         return file.place in self.places and (generation, file.place) not in self.now
@@ -154,7 +165,7 @@ class _SortedOut:
         for then, now in self.changed:
             changed[then.generation].append(now)
         replaced: list[Replacement] = []
-        cannot_replace: list[CannotReplace] = []
+        cannot_replace = [*self.cannot_replace]
         for generation, files in changed.items():
             members, fault = self._read_anew(generation)
             if any(one.place in waiting for one in (*files, *members)):

@@ -9,9 +9,12 @@ from typing import NamedTuple
 from fewpass.pipeline.models.refresh.gates import results_of
 from fewpass.pipeline.models.refresh.judging import FIRST, loss_of_halves
 from fewpass.pipeline.models.refresh.night_rule import (
+    AFTER_TURN,
     BETTER,
     REPLACES,
+    TURNED,
     Rule,
+    candidates,
     chosen,
     first,
     learnt_from,
@@ -25,6 +28,7 @@ from fewpass.pipeline.models.refresh.store_events import (
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, last_runs, run_of
 from fewpass.pipeline.models.refresh.window_models import (
     WindowModel,
+    folder_of,
     is_other_recipe,
     models_of,
     n_rows,
@@ -102,7 +106,7 @@ class NightLearner(NamedTuple):
             runs = {PUBLISHED: run_of(self.plan.store, current), NEW: run}
             scores = self.work.score(runs, self.plan.held_out)
             mean, error = scores.difference(NEW, PUBLISHED)
-            if mean > BETTER * error:
+            if not mean <= BETTER * error:  # a loss that is no number is no better
                 reasons.append(
                     f"its loss on {self.plan.held_out} is {mean:.4g} +- {error:.2g} above that of "
                     "the model published before"
@@ -112,18 +116,34 @@ class NightLearner(NamedTuple):
     def _unseen(self, window: str, run: str) -> _Unseen | None:
         """Return a model and rows that judge it; None where there are no such rows.
 
-        Held-out rows, or tonight's: last night's model of the window, which has not learnt from
-        these, stands for tonight's.
+        Held-out rows, or tonight's: a model of the window that has not learnt from these stands for
+        tonight's.
         """
         new, rows = run, self.plan.held_out
         if rows is None:
-            judged = self.generation.judged
-            new, rows = last_runs(self.store, self.generation).get(window, ""), self.generation.data
-            if judged is None or judged.verdict in (FIRST, REPLACES) or not new:
+            stand_in, rows = self._stand_in(window), self.generation.data
+            if stand_in is None:
                 return None
+            new = stand_in
         current = self.store.published
         before = None if current is None else run_of(self.plan.store, current)
         return _Unseen(new, before, rows)
+
+    def _stand_in(self, window: str) -> str | None:
+        """Return the window's model of the nights before; None where there is none.
+
+        After a turn it is the one with the nights that waited, by which the window was chosen.
+        """
+        one, judged = self.generation, self.generation.judged
+        if judged is None or judged.verdict in (FIRST, REPLACES):
+            return None
+        if judged.verdict not in AFTER_TURN:
+            return last_runs(self.store, one).get(window)
+        wanted = candidates(self.rule, one.before, one.night)
+        if one.night in judged.nights or TURNED + window not in wanted:
+            return None  # it was chosen by halves of tonight's rows
+        run = RunFolder(f"{one.folder.url}/{folder_of(wanted, TURNED + window)}")
+        return run.url if run.exists() else None
 
     def _predecessor(self, unseen: _Unseen) -> str | None:
         """Return the model that one is compared with on the pages: the one published before it."""

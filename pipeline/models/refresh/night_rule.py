@@ -25,6 +25,7 @@ Kind = Literal[
 ]  # fmt: skip
 REPLACES: Kind = "replaces"  # the verdict on files that changed, and on nights learnt anew
 TO_REPLACE: Kind = "waits to replace"  # on odd ones
+AFTER_TURN: tuple[Kind, ...] = ("confirms", "takes")  # the nights that waited are learnt from
 
 TURNED, WEEK = "turned-", "week"  # candidates: with the nights that wait, and of a week ago
 WEEK_NIGHTS = 7
@@ -242,7 +243,7 @@ class _Night(NamedTuple):
             return with_tonight.waiting, with_tonight
         if by == HALF:
             return (self.number,), with_tonight.taken(self.number, self.halves)
-        if kind in ("confirms", "takes"):
+        if kind in AFTER_TURN:
             return past.waiting, self._after_turn(past.turned())
         if kind == "as a week ago":
             before = (self.number - WEEK_NIGHTS,)

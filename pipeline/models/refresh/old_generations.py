@@ -39,9 +39,10 @@ def clean_store(store: str, keep: int, *, dry_run: bool = False) -> list[Removed
 def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) -> list[Removed]:
     """Remove data sets and runs of all nights before the newest ones that are learnt from.
 
-    So a night that waits or is set apart takes no other's place.  Rows go, too, that those of a
-    file that changed have replaced.  The published model stays, the one published before it, and
-    what is not finished.  Nights that go are not learnt from any more.
+    So a night that waits or is set apart takes no other's place, and one that waits stays until it
+    is decided.  Rows go, too, that those of a file that changed have replaced.  The published model
+    stays, the one published before it, and what is not finished.  Nights that go are not learnt
+    from any more.
 
     Parameters
     ----------
@@ -76,7 +77,8 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
 def _old(store: Store, keep: int) -> list[Generation]:
     newest, replaced = store.past.used[-keep:], _numbers(store.replaced)
     first = newest[0] if len(newest) == keep else 0
-    return [one for one in store.generations if one.night < first or one.number in replaced]
+    old = {one.night for one in store.generations if one.night < first} - {*store.past.waiting}
+    return [one for one in store.generations if one.night in old or one.number in replaced]
 
 
 def _numbers(generations: Iterable[Generation]) -> set[int]:
@@ -95,9 +97,12 @@ def remove_unused(store: Store) -> None:
     _remove_models(store)
 
 
-def remove_rows(store: Store, one: Generation, why: str) -> None:
-    """Remove the rows of a generation: nothing is learnt from them any more."""
-    _forget_night(store.folder, one, why)
+def remove_rows(store: Store, one: Generation, why: str, had: tuple[str, ...] = ()) -> None:
+    """Remove the rows of a generation: nothing is learnt from them any more.
+
+    `had` are the fingerprints of the data set that had them, where they were forgotten.
+    """
+    _forget_night(store.folder, one, why, had)
     one.folder.delete_tree("data")
 
 
@@ -130,14 +135,16 @@ def _remove(one: Generation, runs: set[str]) -> None:
             one.folder.delete_tree(run.replace(RUN, ROWS))
 
 
-def _forget_night(folder: Folder, one: Generation, why: str = "") -> None:
+def _forget_night(
+    folder: Folder, one: Generation, why: str = "", had: tuple[str, ...] = ()
+) -> None:
     """Have nothing learnt from a generation's rows any more, which go now."""
 
     def event(events: list[Event]) -> GenerationRemoved:
         store = store_of(folder, events)
         is_used = one.has_rows and one.number not in _numbers(store.replaced)
         past = store.past.without(one.night) if is_used else None
-        return GenerationRemoved(generation=one.number, past=past, why=why)
+        return GenerationRemoved(generation=one.number, past=past, why=why, had=had)
 
     append_event(folder, event)
 

@@ -89,6 +89,7 @@ def take_night(store: str, number: int, *, why: str = "") -> Taken:
     Rows of files that changed take the place of the old ones.
     """
     _require_number("generation", number)
+    existing_store(store)
     with refresh_lock(store):
         before = existing_store(store)
         one, past = _generation(before, number), before.past

@@ -116,7 +116,7 @@ class _Refresh:
                 if not done:
                     raise
                 done[-1] = self._result()
-        if not done and self.store.is_stale:  # somebody took rows that had waited
+        if self.store.is_stale:  # somebody took rows that had waited, and no night was learnt since
             done += self._finished(self._begun(_Came((), self.store.past.used[-1])))
         if not done:
             return unchanged(self.store, self.growing)

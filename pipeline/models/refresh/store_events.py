@@ -175,6 +175,7 @@ class GenerationRemoved(StoreEvent):
     """Rows or models of an old generation were removed."""
 
     what: Literal["removed"] = "removed"
+    had: tuple[str, ...] = ()  # fingerprints of its rows, where all were forgotten
 
 
 Event = (

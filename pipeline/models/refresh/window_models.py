@@ -45,15 +45,25 @@ def models_of(
 ) -> dict[str, WindowModel]:  # fmt: skip
     """Train a model of every set of nights, and return them by the names of the sets."""
     made: dict[Nights, WindowModel] = {}
-    # where "all" is another window as well, it is the one that begins at last night's
-    for name in sorted(wanted, key=lambda name: name != ALL):
+    for name in _in_order(wanted):
         nights = wanted[name]
         if nights not in made:
-            run = f"{generation.folder.url}/{RUN}{name}"
+            folder = folder_of(wanted, name)
             start = _start_of(store, generation, nights) if name == ALL else None
             training = training_plan(plan, rows_of(store, generation, name, nights), start)
-            made[nights] = WindowModel(f"{RUN}{name}", nights, _trained(training, run, train))
+            result = _trained(training, f"{generation.folder.url}/{folder}", train)
+            made[nights] = WindowModel(folder, nights, result)
     return {name: made[nights] for name, nights in wanted.items()}
+
+
+def folder_of(wanted: Mapping[str, Nights], name: str) -> str:
+    """Return the folder of the run of a set of nights: of the first that is equal."""
+    return RUN + next(first for first in _in_order(wanted) if wanted[first] == wanted[name])
+
+
+def _in_order(wanted: Mapping[str, Nights]) -> list[str]:
+    """Return the names as models are trained, of which "all" begins at last night's."""
+    return sorted(wanted, key=lambda name: name != ALL)
 
 
 def _start_of(store: Store, generation: Generation, nights: Nights) -> str | None:

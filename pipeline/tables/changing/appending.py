@@ -202,6 +202,8 @@ class _Append:
         files = taken_of(job.source)
         record = {"change": "append", "digest": self._digest(files), "files": files}
         of_test = {"training": self.dataset.manifest.fingerprint}
+        if len(sets) > 1 and not self.n_new[TEST]:
+            self.done[TEST] = sets[TEST]
         for number in reversed(range(len(sets))):
             if number not in self.done:
                 own = record | (of_test if number == TEST else {})

@@ -206,7 +206,7 @@ class Condition:
         column = self._position(written.column)
         numbers = [one for one in written.values if isinstance(one, Decimal)]
         quoted = [one for one in written.values if isinstance(one, str)]
-        texts = {one.strip().encode() for one in quoted}
+        texts = {one.encode().strip() for one in quoted}  # of the blanks that cells lose
         if written.file is not None:
             texts |= self._lists[written]
         if column in self._of_numbers:
@@ -215,13 +215,17 @@ class Condition:
             values = {text if (n := _number(text)) is None else n for text in texts}.union(numbers)
             self._expect(written, values)
             read = frozenset(one for one in values if isinstance(one, Decimal))
+            others = [one for one in values if isinstance(one, bytes)]
+            if others and written.how == "not in":
+                raise self._of_no_number(written, min(others))
             return Term(column, written.how, read, np.zeros(0, np.bytes_))
         if numbers:
             holds = f"holds text, such as {shown(self._text_in[column])}"
             raise self._of_other_kind(written, holds, f"the number {numbers[0]}")
         self._expect(written, texts)
-        short = [one for one in texts if len(one) <= RETAINED_BYTES]
-        return Term(column, written.how, None, np.array(sorted(short), np.bytes_))
+        if written.how in ("in", "not in"):
+            texts = {one for one in texts if len(one) <= RETAINED_BYTES}  # others equal no cell
+        return Term(column, written.how, None, np.array(sorted(texts), np.bytes_))
 
     def _expect(self, written: WrittenTerm, values: Iterable[bytes | Decimal]) -> None:
         if written.how == "in":
@@ -232,6 +236,13 @@ class Condition:
         return BadInput(
             f"{self._place}: column {shown_name(written.column)} {holds}, and `where` compares it "
             f"with {value}. {quotes} the quotes."
+        )
+
+    def _of_no_number(self, written: WrittenTerm, value: bytes) -> BadInput:
+        return BadInput(
+            f"{self._place}: column {shown_name(written.column)} holds numbers, and "
+            f"{written.file} lists {shown(value)}, which is none, so rows that `not in` is to "
+            "leave there would go. Write plain numbers, such as 7; a header is the column's name."
         )
 
     def _position(self, name: str) -> int:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.sizes import counted
@@ -41,6 +42,11 @@ def rewrite_without(before: Dataset, gone: list[Rows], threads: int, progress: S
         fresh = [*ordered_map(pool, write, chunks, threads + 1)]
     change = ChangeRecord(change="forget", parent=before.manifest.fingerprint, rows=n_gone)
     assert left.rows is not None, "rows are left"
+    if left.rows.weights is not None and not left.rows.weights.total > 0.0:
+        raise BadInput(
+            f"The weights of all {left.rows.n_rows:,} rows of {before.folder.url} that would be "
+            "left are 0, so no row would count. Name these rows as well, or delete its folder."
+        )
     made.commit(
         [*map(made.shared, range(first)), *fresh],
         left.rows,

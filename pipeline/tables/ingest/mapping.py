@@ -259,11 +259,12 @@ class RowMapper:
                 f"No row is left of the sources; {n_skipped} bad ones were skipped.{reasons} "
                 "Check the format and the label column."
             )
+        is_append = not self.job.targets  # to sets that have rows already
         for n, name in zip(n_rows, ("training", "test"), strict=False):
-            if not n:
+            if not n and not (is_append and name == "test"):
+                choice = "Append" if is_append else "Choose another test_fraction or seed, or give"
                 raise BadInput(
-                    f"None of the {sum(n_rows)} rows became a {name} row. "
-                    "Choose another test_fraction or seed, or give more rows."
+                    f"None of the {sum(n_rows)} rows became a {name} row. {choice} more rows."
                 )
         if not self._n_features:
             raise BadInput("No row has a feature. Check the sources, or give their width.")

@@ -84,6 +84,15 @@ def test_a_model_whose_beginning_is_gone_is_not_trained_from_another(chain):
     assert str(chain / "b") in result.notes[0]
 
 
+def test_a_copy_of_a_run_is_not_trained_anew_on_rows_that_are_forgotten_in_its_own_folder(tmp_path):
+    (tmp_path / "here").mkdir()
+    fewpass.train(made(tmp_path / "here", "one", 0), tmp_path / "here/a", **HOW)
+    shutil.copytree(tmp_path / "here", tmp_path / "copy")
+    result = fewpass.forget(tmp_path / "copy/one", "id == 7", retrain=True)
+    assert (result.models, result.retrained) == ((str(tmp_path / "copy/a"),), ())
+    assert f"{tmp_path}/here/one, which it learnt from, has the rows still" in result.notes[0]
+
+
 def test_rows_are_learnt_after_an_append_and_not_before_a_deletion(tmp_path):
     one = made(tmp_path, "one", 0)
     fewpass.train(one, tmp_path / "first", **HOW)
@@ -208,6 +217,18 @@ def test_forgetting_that_was_cut_short_is_finished(store, monkeypatch):
     assert refresh(store).state == "unchanged"
     with pytest.raises(NoRowMeant):
         fewpass.forget(store.store, "id == 7", retrain=True)
+
+
+def test_a_model_that_knows_rows_of_a_generation_that_went_whole_is_found_later(store, tmp_path):
+    at = store.store
+    old = run_of(at, published(at))
+    n_gone = fewpass.forget(at, "id >= 1600").forgotten
+    (tmp_path / "elsewhere").mkdir()
+    how = {"retrain": True, "allow_none": True, "runs": tmp_path / "elsewhere"}
+    done = fewpass.forget(at, "id >= 1600", **how)
+    assert (done.published, done.rows) == ((old,), 900 - n_gone)
+    assert done.retrained == (run_of(at, published(at)),) != (old,)
+    assert fewpass.forget(at, "id >= 1600", **how).retrained == ()
 
 
 def test_a_generation_all_of_whose_rows_are_forgotten_goes_whole(store, tmp_path):

@@ -1,6 +1,7 @@
 """Nights of a store: judged before they are learnt, learnt from in windows, and never lost."""
 
 from contextlib import suppress
+from math import inf, nan
 
 import pytest
 
@@ -115,6 +116,15 @@ def test_an_odd_night_that_nothing_confirms_is_set_apart_and_can_be_taken(nights
         take(nights.plan.store, 5)
 
 
+def test_what_is_taken_is_learnt_by_the_next_refresh_also_where_its_own_night_waits(nights):
+    nights.nights(5, lambda night: night == 4)
+    take(nights.plan.store, 4)
+    made = nights.night(turned=True)
+    assert [one.state for one in (*made.earlier, made)] == ["waits", "published"]
+    assert made.nights == (1, 2, 3, 4, 5)
+    assert (nights.store.past.waiting, nights.store.is_stale) == ((6,), False)
+
+
 def test_a_number_that_was_given_up_takes_no_other_generation(nights):
     nights.nights(4)
     nights.come(turned=True)
@@ -212,6 +222,27 @@ def test_gates_ask_no_rows_that_a_model_has_learnt_from(tmp_path):
         assert "no rows that it has not learnt from" in made.gates[0].reason
 
 
+def test_gates_after_a_turn_ask_the_model_with_the_nights_that_waited(tmp_path):
+    nights = Nights(tmp_path, gates=["auc>=0.8"])
+    nights.nights(4)
+    assert nights.night(turned=True).state == "waits"
+    made = nights.night(turned=True)  # the model of before the turn has .32 here
+    assert (made.state, made.gates[0].passed) == ("published", True)
+    assert made.gates[0].reason.startswith("auc is 0.9")
+
+
+class Exploded(RefreshWork):
+    """Has the model of tonight a loss beyond all numbers."""
+
+    def score(self, runs, rows):
+        scores = super().score(runs, rows)
+        if "new" not in runs:
+            return scores
+        of_new = scores.renamed({"new": "new", "published": "published"})
+        gone = ((nan, nan), (nan, nan))
+        return of_new._replace(loss=(inf, of_new.loss[1]), covariance=gone)
+
+
 def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path):
     write_rows(tmp_path / "judge.csv", 77, 2000)
     nights = Nights(tmp_path, odd=None, windows=[1])
@@ -222,6 +253,7 @@ def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path):
     nights.plan = nights.plan.model_copy(update={"held_out": judge})
     assert nights.night(turned=True).state == "kept back"
     assert nights.night().state == "published"
+    assert nights.night(work=Exploded()).state == "kept back"
 
 
 def test_rows_that_take_the_place_of_others_may_not_drift_further_than_new_ones(tmp_path):
@@ -354,6 +386,7 @@ def test_a_changed_file_that_cannot_be_read_leaves_its_rows_as_they_were(nights)
     )  # fmt: skip
     assert nights.rows_learnt == {1: ROWS, 2: ROWS}
     assert refresh(nights.plan).state == "unchanged"
+    (nights.folder / "inbox/01.csv").rename(nights.folder / "inbox/bad.csv")
     write_rows(nights.folder / "inbox/01.csv", 97, 2 * ROWS)
     refresh(nights.plan)
     assert nights.rows_learnt == {1: 2 * ROWS, 2: ROWS}
@@ -374,6 +407,14 @@ def test_rows_that_were_forgotten_do_not_come_back_by_a_file_that_changed(tmp_pa
     made = refresh(nights.plan)
     assert made.state == "unchanged"
     assert "would bring them back" in made.refused[0].why
+    assert nights.rows_learnt == rows
+    inbox = tmp_path / "inbox"
+    (inbox / "01.csv").rename(inbox / "a.csv")  # nor by one that is called otherwise by now
+    assert refresh(nights.plan).state == "unchanged"
+    (inbox / "a.csv").rename(inbox / "b.csv")
+    write_rows(inbox / "a.csv", 98, 50)
+    for _ in range(2):
+        assert refresh(nights.plan).state == "unchanged"
     assert nights.rows_learnt == rows
 
 

@@ -74,9 +74,11 @@ def test_what_cannot_be_published_is_refused(plan, tmp_path, fewpass):
         (("publish", store, "1", "--after", str(number - 1)), "published generation 000002"),
         (("list", tmp_path / "nowhere"), "the store of a refresh was expected"),
         (("take", store, "2"), "neither waits nor is set apart"),
+        (("take", tmp_path / "nowhere", "2"), "There is nothing at"),
     ):
         status, _, err = fewpass("store", *words)
         assert (status, said in err) == (2, True), err
+    assert not (tmp_path / "nowhere").exists()
     write_rows(tmp_path / "inbox/3.csv", 3)
     with pytest.raises(Interrupted):
         refresh(plan, EndsBefore(2))

@@ -20,7 +20,7 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.pipeline.training.unchanged import trained_already
 from fewpass.storage.folder import Folder
 from testing.datasets import make
-from testing.refreshing import plan_of, refresh, write_rows
+from testing.refreshing import Nights, plan_of, refresh, write_rows
 
 NIGHTS = ("2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23")
 
@@ -104,6 +104,16 @@ def test_nights_that_wait_and_files_that_change_take_no_other_nights_place(tmp_p
             assert store_at(plan.store).past.used == (3, 4)
     assert refresh(plan).state == "published"
     assert store_at(plan.store).past.used == (5, 6)
+
+
+def test_a_night_that_waits_stays_until_it_is_decided(tmp_path):
+    nights = Nights(tmp_path, keep_generations=1)
+    nights.nights(3)
+    assert nights.night(turned=True).state == "waits"
+    (tmp_path / "inbox/few.csv").write_text("y,a,b,c\n" + "1,-3,0,0\n0,3,0,0\n" * 3)
+    assert refresh(nights.plan).state == "published"  # so few rows decide nothing
+    assert (nights.store.past.used, nights.store.past.waiting) == ((5,), (4,))
+    assert Folder(nights.store.data_of(4)).exists("manifest.json")
 
 
 @pytest.fixture(scope="module")

@@ -124,6 +124,26 @@ def test_test_rows_are_held_out_of_new_rows_as_well(tmp_path):
 # -- readers of a generation -------------------------------------------------------------------------
 
 
+def test_a_few_rows_may_all_become_training_rows(tmp_path):
+    old = write_table(tmp_path / "old.csv", 400)
+    held_out = {"test_fraction": 0.5, "test_group": "id"}
+    fewpass.ingest(old, tmp_path / "D", label="label", keep="id", **held_out)
+    before = whole(tmp_path / "D-test").manifest
+    ends = []
+    for k in range(6):
+        new = write_table(tmp_path / f"{k}.csv", 1, 400 + k)
+        try:
+            made = fewpass.append(tmp_path / "D", new)
+        except BadInput as error:
+            assert "became a training row. Append more rows." in str(error)
+            ends.append("refused")
+        else:
+            ends.append((made.appended, made.test_appended, made.test_rows))
+    assert {*ends} == {"refused", (1, 0, before.n_rows)}
+    assert whole(tmp_path / "D").n_rows == 400 - before.n_rows + ends.count((1, 0, before.n_rows))
+    assert whole(tmp_path / "D-test").manifest == before
+
+
 def test_a_generation_is_read_to_its_end_and_said_to_be_gone(table):
     place, _, new = table
     reader = Dataset.open(str(place / "D"))
@@ -234,6 +254,17 @@ def write_ids(path, ids):
     return [
         [r["id"] for r in fewpass.Dataset(path.parent / d).to_arrow().to_pylist()] for d in names
     ]
+
+
+def test_a_set_is_left_with_rows_that_count(tmp_path):
+    rows = [f"{k},{k % 2},{int(k < 5)},{k}.5\n" for k in range(20)]
+    (tmp_path / "rows.csv").write_text("id,label,w,a\n" + "".join(rows))
+    fewpass.ingest(tmp_path / "rows.csv", tmp_path / "D", label="label", weight="w", keep="id")
+    before = whole(tmp_path / "D").manifest
+    with pytest.raises(BadInput, match=r"of all 15 rows .* are 0, so no row would count"):
+        fewpass.forget(tmp_path / "D", "id < 5")
+    assert whole(tmp_path / "D").manifest == before
+    assert fewpass.forget(tmp_path / "D", "id < 4").rows == 16
 
 
 def test_neither_set_is_touched_where_one_cannot_be(tmp_path):

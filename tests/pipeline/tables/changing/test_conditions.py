@@ -1,6 +1,7 @@
 """Conditions on kept columns: read by a grammar, compared exactly, and refused with the place."""
 
 import codecs
+import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -154,7 +155,9 @@ LONG = [1029384756102938400 + k for k in range(100)]
         (["b", "a", None, "  "], "c is missing", [2, 3]),
         (["7", None, "NA"], "c != 8", [0]),  # a word for missing is no number
         (["7", None, "NA"], "not c == 8", [0]),
+        (["a", "\u00a0a"], 'c == "\u00a0a"', [1]),  # a cell loses blanks of ASCII alone
         ([True, False, None], 'c == "true"', [0]),
+        (["a", "z", "zz" + 62 * "z"], f'c < "z{64 * "a"}"', [0, 1]),  # longer than any cell
         ([None, None], "c < 3 or c >= 3", []),
     ],
 )
@@ -173,6 +176,19 @@ def test_what_may_be_an_id_makes_a_column_of_text(cell):
 def test_text_is_not_compared_with_numbers_but_to_find_them(where):
     with pytest.raises(BadInput, match=r"'c' holds numbers.*Leave out the quotes"):
         condition_on(where, c=["7", "8"])
+
+
+@pytest.mark.parametrize("value", ["007", "1e6", "+7", "other_name"])
+def test_what_is_to_stay_is_not_deleted_for_how_a_list_writes_it(tmp_path, value):
+    file = tmp_path / "stay.txt"
+    file.write_text(f"8\n{value}\n")
+    with pytest.raises(
+        BadInput, match=f"'c' holds numbers, and .*stay.txt lists .{re.escape(value)}"
+    ):
+        condition_on(f"c not in {file}", c=["7", "8"])
+    with pytest.raises(BadInput, match="which is none"):
+        condition_on(f"not c in {file}", c=["7", "8"])
+    assert meant_in(f"c in {file}", c=["7", "8"]) == [False, True]
 
 
 # -- the grammar -----------------------------------------------------------------------------------

@@ -91,6 +91,13 @@ class IngestJob(NamedTuple):
         return self.like.schema if self.like else schema_of(self.source, self.plan.options)
 
     @property
+    def seed(self) -> tuple[int, ...]:
+        """Seed of what is drawn among rows; each append draws by its generation, too."""
+        if self.targets or self.like is None:
+            return (self.plan.seed,)
+        return self.plan.seed, self.like.manifest.generation + 1
+
+    @property
     def codes(self) -> int | None:
         """Return the number of codes of a row; None where rows are stored as their values."""
         return None if self.expansion is None else self.expansion.n_codes

@@ -90,7 +90,7 @@ class RowMapper:
         if threshold is None:
             split = split_asked(plan, plan.seed)
             threshold = threshold_in(source, split, plan.test_fraction)
-        held_out = HeldOutShare(plan.test_fraction, plan.seed, threshold)
+        held_out = HeldOutShare(plan.test_fraction, job.seed, threshold)
         self._piece_map = PieceMap(source, plan, job.retained, held_out)
         self.n_groups = self._piece_map.n_groups
         own_order = plan.column_order == "frequency" and plan.like is None

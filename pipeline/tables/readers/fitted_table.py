@@ -167,7 +167,7 @@ class FittedTable:
 
     def _learnt(self, sample: FirstSample) -> Any:
         """Return the rows of a sample that are not held out."""
-        fraction, seed = self.expected.held_out, self.expected.seed
+        fraction, seed = self.expected.held_out, (self.expected.seed,)
         if not fraction:
             return sample.table
         if self.split is not None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Keys = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Seed = tuple[int, ...]
 #: First word after the seed of what is drawn in here.
 HELD_OUT = 2
 
@@ -51,7 +52,7 @@ class HeldOutShare(NamedTuple):
     """A share of rows, and by what they are held out."""
 
     fraction: float
-    seed: int
+    seed: Seed
     threshold: float | None = None  # of the keys that rows are held out by; None: at random
 
     def of(self, parsed: ParsedRows, place: PiecePlace) -> Mask:
@@ -64,9 +65,9 @@ class HeldOutShare(NamedTuple):
         return held_out if parsed.among is None else held_out[parsed.among.good]
 
 
-def held_out_at_random(target: Keys, fraction: float, seed: int, place: PiecePlace) -> Mask:
+def held_out_at_random(target: Keys, fraction: float, seed: Seed, place: PiecePlace) -> Mask:
     """Draw the held-out rows among the rows (n,) of a piece: deterministic given seed and place."""
-    return stratified(target, np.random.default_rng([seed, HELD_OUT, *place]), fraction)
+    return stratified(target, np.random.default_rng([*seed, HELD_OUT, *place]), fraction)
 
 
 def stratified(target: Keys, random: np.random.Generator, fraction: float) -> Mask:

@@ -217,7 +217,7 @@ class FirstRows:
         targets, words = decided_targets(self._pieces, plan, whole=self.whole)
         scaler = decided_scaler(self.source, tables, asked.scale)
         threshold = threshold_in(self.source, split_asked(asked, plan.seed), asked.test_fraction)
-        held_out = HeldOutShare(asked.test_fraction, plan.seed, threshold)
+        held_out = HeldOutShare(asked.test_fraction, (plan.seed,), threshold)
         fixed = Fixed(targets, words, scaler, held_out)
         self.received = ReceivedRows(fixed, HeldOutRows(held_out_bytes(plan), plan.seed))
         self.first = self._received()

@@ -121,9 +121,6 @@ def test_test_rows_are_held_out_of_new_rows_as_well(tmp_path):
     assert not ids[0] & ids[1]  # groups stay together over both ingests
 
 
-# -- readers of a generation -------------------------------------------------------------------------
-
-
 def test_a_few_rows_may_all_become_training_rows(tmp_path):
     old = write_table(tmp_path / "old.csv", 400)
     held_out = {"test_fraction": 0.5, "test_group": "id"}
@@ -142,6 +139,28 @@ def test_a_few_rows_may_all_become_training_rows(tmp_path):
     assert {*ends} == {"refused", (1, 0, before.n_rows)}
     assert whole(tmp_path / "D").n_rows == 400 - before.n_rows + ends.count((1, 0, before.n_rows))
     assert whole(tmp_path / "D-test").manifest == before
+
+
+def test_every_append_draws_other_test_rows(tmp_path):
+    """Files that are sorted alike would have the same of their rows held out each time."""
+    folder, told = tmp_path / "set", {"label": "y", "keep": ("id",), "drop": ("id",)}
+
+    def rows(name, n):
+        path = tmp_path / f"{name}.csv"
+        lines = [f"{name}-{i},{i % 2},{i}.5" for i in range(n)]
+        path.write_text("\n".join(["id,y,a", *lines]))
+        return path
+
+    fewpass.ingest(rows("first", 200), folder, test_fraction=0.3, **told)
+    for k in range(4):
+        fewpass.append(folder, rows(k, 10))
+    ids = fewpass.Dataset(f"{folder}-test").to_arrow().column("id").to_pylist()
+    drawn = [tuple(sorted(one for one in ids if one.startswith(f"{k}-"))) for k in range(4)]
+    assert len({tuple(one.split("-")[1] for one in each) for each in drawn}) > 1
+    assert {len(each) for each in drawn} == {3}
+
+
+# -- readers of a generation -------------------------------------------------------------------------
 
 
 def test_a_generation_is_read_to_its_end_and_said_to_be_gone(table):

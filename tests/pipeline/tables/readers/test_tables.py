@@ -132,7 +132,7 @@ def test_the_same_rows_are_held_out_whatever_becomes_of_columns(tmp_path, form):
     rows = np.random.default_rng(0).random((4000, 3))
     frame, path = pd.DataFrame(rows, columns=["a", "b", "y"]), tmp_path / f"rows.{form}"
     frame.to_csv(path, index=False) if form == "csv" else getattr(frame, f"to_{form}")(path)
-    share, drawn = HeldOutShare(0.2, 0), []
+    share, drawn = HeldOutShare(0.2, (0,)), []
     for encode in ("always", "none"):
         source = source_of(path, Expected(held_out=0.2), encode=encode)
         parsed = [(source.parse(piece), piece.place) for piece in source.pieces(1 << 15)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,13 @@ def look_ordered(often: Sequence[int]) -> bool:
     steps = np.diff(np.sqrt(often))
     signs = np.sign(steps[np.abs(steps) > CHANCE])
     return len(signs) >= LEAST_STEPS and bool((np.diff(signs) <= 0.0).all())
+
+
+def are_grades(labels: Sequence[Any], counts: Sequence[int]) -> bool:
+    """Return whether labels are a few numbers that come as grades do."""
+    if len(labels) > FEW_LABELS or not isinstance(labels[0], float):
+        return False
+    return look_ordered([n for _, n in sorted(zip(labels, counts, strict=True))])
 
 
 def look_like_amounts(numbers: Counts) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.tables.encoding.labels_or_amounts import are_grades
+from fewpass.pipeline.rows.grades import are_grades
 from fewpass.solvers.kernels.scores import rank
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.loss import loss_sum
@@ -92,7 +92,7 @@ def r2_of_grades(total: ClassPart, targets: Labels) -> float | None:
 
     A regression's is comparable.
     """
-    if not are_grades(targets.labels, targets.counts):
+    if not are_grades(targets):
         return None
     grades, shares = np.array(targets.labels, float), total.confusion / total.weight
     given, square = shares.sum(axis=1), (grades[:, None] - grades) ** 2

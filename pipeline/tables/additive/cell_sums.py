@@ -1,4 +1,4 @@
-"""Kernels of interactions.py: sums over the cells of two variables, and what lines leave of them."""
+"""Kernels of interactions.py: sums over the cells of two variables, and what lines leave."""
 
 from __future__ import annotations
 
@@ -119,5 +119,5 @@ def shrunk_lines(H: Matrix) -> float:
 @part_of_kernels
 def shrunk_whole(H: Matrix) -> float:
     """Return S of the sum of all."""
-    total = H.sum()
+    total = float(H.sum())
     return total / (total + 1.0)

@@ -151,10 +151,11 @@ def _measured(
 ) -> Iterator[CellsMeasured]:  # fmt: skip
     """Yield what the tables of cells tell; centred: beyond each of the two alone."""
     codes = np.array([one.codes for one in cells], np.int32).reshape(len(cells), g.shape[1])
-    sizes, found = np.array([one.size for one in cells]), np.empty(places.shape)
+    sizes, found = np.array([one.size for one in cells]), np.empty((len(places), 2))
     measure_tables(codes, sizes, places, g, h, phis, centred, found)
-    for score, df in found.tolist():
-        yield CellsMeasured(score, score / math.sqrt(2.0 * df) if df > 0.0 else 0.0, df)
+    for score, df in found:
+        z = score / math.sqrt(2.0 * df) if df > 0.0 else 0.0
+        yield CellsMeasured(float(score), float(z), float(df))
 
 
 def holds(

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fewpass import evaluate, ingest, train
-from fewpass.pipeline.tables.encoding.labels_or_amounts import look_ordered
+from fewpass.pipeline.rows.grades import look_ordered
 
 
 def test_what_rises_and_falls_is_in_order():

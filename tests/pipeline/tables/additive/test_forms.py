@@ -18,8 +18,8 @@ from fewpass.pipeline.models.estimators.frames import as_table
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.additive import choosing
-from fewpass.pipeline.tables.additive.form_sample import EncodedForm
 from fewpass.pipeline.tables.additive.cell_sums import subtract_each
+from fewpass.pipeline.tables.additive.form_sample import EncodedForm
 from fewpass.pipeline.tables.additive.interactions import (
     Binned,
     holds,

@@ -16,13 +16,13 @@ Pairs = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 @kernel
 def measure_tables(
     codes: Levels, sizes: WholeNumbers, places: Pairs, g: Matrix, h: Matrix, phis: Vector,
-    centred: bool, found: Matrix,
+    centred: bool, sums: Matrix,
 ) -> None:  # fmt: skip
     """Write score and df of tables (p, 2): two of the variables in cells, codes (v, n), each."""
     for p in range(places.shape[0]):
         one, other = places[p, 0], places[p, 1]
         R, H = np.empty((sizes[one], sizes[other])), np.empty((sizes[one], sizes[other]))
-        found[p] = 0.0
+        sums[p] = 0.0
         for k in range(g.shape[0]):
             sum_cells(codes[one], codes[other], h[k], 0, 1, H)
             sum_cells(codes[one], codes[other], g[k], 0, 1, R)
@@ -30,19 +30,19 @@ def measure_tables(
             if centred:
                 subtract_each(R, H)
                 df += shrunk_whole(H) - shrunk_lines(H) - shrunk_lines(H.T)
-            found[p, 0] += squared_steps(R, H) / phis[k] - df
-            found[p, 1] += df
+            sums[p, 0] += squared_steps(R, H) / phis[k] - df
+            sums[p, 1] += df
 
 
 @kernel
 def halves_agree(
     codes: Levels, size: int, width: int, g: Matrix, h: Matrix, phis: Vector, centred: bool,
-    found: Vector,
+    sums: Vector,
 ) -> None:  # fmt: skip
     """Write how far g goes with the steps R / (H + 1) of the other half, and its variance."""
     G, H = np.empty((2, size, width)), np.empty((2, size, width))
     step = np.empty((size, width))
-    found[:] = 0.0
+    sums[:] = 0.0
     for k in range(g.shape[0]):
         for half in range(2):
             sum_cells(codes[0], codes[1], g[k], half, 2, G[half])
@@ -54,8 +54,8 @@ def halves_agree(
             for a in range(size):
                 for b in range(width):
                     own = step[a, b] / (H[half, a, b] + 1.0)
-                    found[0] += G[1 - half, a, b] * own / phis[k]
-                    found[1] += 2.0 * H[1 - half, a, b] * own * own / phis[k]
+                    sums[0] += G[1 - half, a, b] * own / phis[k]
+                    sums[1] += 2.0 * H[1 - half, a, b] * own * own / phis[k]
 
 
 @part_of_kernels

@@ -151,9 +151,9 @@ def _measured(
 ) -> Iterator[CellsMeasured]:  # fmt: skip
     """Yield what the tables of cells tell; centred: beyond each of the two alone."""
     codes = np.array([one.codes for one in cells], np.int32).reshape(len(cells), g.shape[1])
-    sizes, found = np.array([one.size for one in cells]), np.empty((len(places), 2))
-    measure_tables(codes, sizes, places, g, h, phis, centred, found)
-    for score, df in found:
+    sizes, sums = np.array([one.size for one in cells]), np.empty((len(places), 2))
+    measure_tables(codes, sizes, places, g, h, phis, centred, sums)
+    for score, df in sums:
         z = score / math.sqrt(2.0 * df) if df > 0.0 else 0.0
         yield CellsMeasured(float(score), float(z), float(df))
 
@@ -165,9 +165,9 @@ def holds(
 
     That is, whether g of a half goes with the step of the other, by more than chance.
     """
-    codes, found = np.array([one.codes, other.codes], np.int32), np.empty(2)
-    halves_agree(codes, one.size, other.size, g, h, phis, centred, found)
-    both, variance = found.tolist()
+    codes, sums = np.array([one.codes, other.codes], np.int32), np.empty(2)
+    halves_agree(codes, one.size, other.size, g, h, phis, centred, sums)
+    both, variance = sums.tolist()
     return bool(both > AGREED * math.sqrt(variance))
 
 

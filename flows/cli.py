@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -21,10 +20,8 @@ from fewpass.flows.display.printing import (
 from fewpass.flows.flags import in_flags
 from fewpass.flows.refusals import Interrupted, exit_status, sentence
 from fewpass.flows.signals import Interrupts, end_at_once, handling, sending_lost_ones_again
+from fewpass.flows.spared_imports import spare
 
-#: What libraries do at their start and nobody needs here: a pool of threads beside our own,
-#: and a search of all installed packages for pydantic's plugins.
-SPARED = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 #: Objects between two looks for circular garbage: imports make many objects and no garbage.
 COLLECTED_EVERY = 50_000
 
@@ -34,8 +31,7 @@ def command_line() -> None:
     end_at_once()
     fill_closed_streams()
     gc.set_threshold(COLLECTED_EVERY)
-    for name, value in SPARED.items():
-        os.environ.setdefault(name, value)
+    spare()
     atexit.register(gc.freeze)  # what is left at the end is not looked through once more
     with ending_quietly():
         sys.exit(main())

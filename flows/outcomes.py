@@ -64,7 +64,7 @@ def ingest_facts(result: IngestResult) -> dict[str, Any]:
 def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
     """Return what --json prints: error and auc for labels, mse and r2 for numbers, deviance and d2.
 
-    Of more than two classes, the error and what becomes of each.
+    Of more than two classes, the error, r2 if they are grades, and what becomes of each.
     """
     figures: tuple[str, ...] = ("error", "auc") if evaluation.mse is None else ("mse", "r2")
     if evaluation.deviance is not None:
@@ -79,6 +79,7 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
         facts["left_out"] = evaluation.left_out
     if evaluation.classes:
         del facts["auc"]
+        facts |= {"r2": evaluation.r2} if evaluation.r2 is not None else {}
         facts["classes"] = [figures._asdict() for figures in evaluation.classes]
     if evaluation.slices:
         facts["slices"] = {column: [*map(slice_facts, of)] for column, of in evaluation.slices}

@@ -56,8 +56,10 @@ def export(
 
     model = of_run(run)
     if Path(out).suffix == export_formats.OF_MLFLOW:
+        from fewpass.flows.spared_imports import allow_frames
         from fewpass.pipeline.models.mlflow_flavour import save_model
 
+        allow_frames()
         export_formats.refuse_sql_options(out, dialect, table, words or ())
         size = save_model(run, out, overwrite=overwrite)
     else:

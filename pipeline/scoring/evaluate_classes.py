@@ -7,11 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.rows.grades import are_grades
 from fewpass.solvers.kernels.scores import rank
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.loss import loss_sum
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.solvers.wide_gradient import losses_and_ranks
+from fewpass.storage.manifest import Labels
 
 
 class ClassFigures(NamedTuple):
@@ -83,6 +85,19 @@ def penalty(problem: Problem, at: Weights) -> float:
 def top_error(total: ClassPart) -> float:
     """Return the weighted fraction of misclassified rows."""
     return 1.0 - float(np.trace(total.confusion)) / total.weight
+
+
+def r2_of_grades(total: ClassPart, targets: Labels) -> float | None:
+    """Return R2 of the labels that are predicted; None where they are no grades, or all the same.
+
+    A regression's is comparable.
+    """
+    if not are_grades(targets):
+        return None
+    grades, shares = np.array(targets.labels, float), total.confusion / total.weight
+    given, square = shares.sum(axis=1), (grades[:, None] - grades) ** 2
+    variance = float(given @ grades**2 - (given @ grades) ** 2)
+    return 1.0 - float((shares * square).sum()) / variance if variance > 0.0 else None
 
 
 def class_figures(total: ClassPart, labels: list[str]) -> tuple[ClassFigures, ...]:

@@ -22,6 +22,7 @@ from fewpass.pipeline.scoring.evaluate_classes import (
     ClassPart,
     class_figures,
     penalty,
+    r2_of_grades,
     top_error,
 )
 from fewpass.pipeline.scoring.evaluation_job import scored
@@ -56,7 +57,7 @@ class Evaluation(NamedTuple):
     auc: float | None  # area under the ROC curve
     auc_within: float | None  # error bound of auc (scores are binned)
     mse: float | None
-    r2: float | None
+    r2: float | None  # also of labels that are grades
     deviance: float | None = None  # mean; of the Poisson and the gamma loss
     d2: float | None = None  # fraction of the deviance of the mean that is explained
     classes: tuple[ClassFigures, ...] | None = None  # of more than two classes
@@ -243,12 +244,13 @@ def class_summary(problem: Problem, trained: Targeted, at: Weights, total: Class
     loss = float(total.losses.mean()) / total.weight
     targets = trained.targets
     assert isinstance(targets, Labels), "classes were trained on"
-    without: dict[str, Any] = dict.fromkeys(("auc", "auc_within", "mse", "r2"))
+    without: dict[str, Any] = dict.fromkeys(("auc", "auc_within", "mse"))
     return Evaluation(
         rows=total.rows,
         objective=loss + penalty(problem, at),
         loss=loss,
         error=top_error(total),
+        r2=r2_of_grades(total, targets),
         **without,
         classes=class_figures(total, [label_text(label) for label in targets.labels]),
     )

@@ -80,6 +80,18 @@ def test_help_waits_for_no_compiler():
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
+def test_a_table_is_read_without_pandas(tmp_path):
+    rows = [f"{word},{k},{k % 3}" for k, word in enumerate(["a", "b"] * 40)]
+    (tmp_path / "rows.csv").write_text("\n".join(["word,x,y", *rows]))
+    ingest = ["-m", "fewpass", "ingest", "rows.csv", "set", "--label", "y", "-q"]
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *ingest], check=True, capture_output=True, text=True,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert "pyarrow.compute" in done.stderr
+    assert "pandas.core" not in done.stderr
+
+
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["trian"]])
 def test_what_runs_no_command_imports_none(words):
     program = (

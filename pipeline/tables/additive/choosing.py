@@ -71,7 +71,6 @@ TOO_MUCH = (
     "next to text and dates, and for more than two labels, they are tried where rows are held out "
     "at random (`test_fraction=0.2`)"
 )
-ALL_COLUMNS = "all columns"  # the best form with them, where some were left out
 
 #: Rows below which each part is held out in turn; of several scores, which take longer, fewer.
 FEW_ROWS, FEW_OF_CLASSES = 10_000, 5_000
@@ -188,13 +187,18 @@ def _best_at_all_times(sample: FormSample, asked: AskedForm, in_time: RowsInTime
 
 
 def _best_of_columns(sample: FormSample, asked: AskedForm) -> Formed:
-    """Return the recipe of the best form, of all columns or without those that say nothing."""
+    """Return the recipe of the best form, of all columns or without those that say nothing.
+
+    Curves say which.
+    """
     simple = _simple_forms(sample, asked)
     noise = _noise(simple[-1], asked)
-    best = _best_form(simple, asked)
-    if not noise:
-        return best
-    return _better(best, _best_form(_simple_forms(sample.without(noise), asked), asked), noise)
+    if noise:
+        fewer = _simple_forms(sample.without(noise), asked)
+        if is_better_without(fewer[-1].row_losses, simple[-1].row_losses):
+            best = _best_form(fewer, asked)._replace(left_out=tuple(noise))
+            return best if best.recipe.additive else _best_form(simple, asked)
+    return _best_form(simple, asked)
 
 
 def _simple_forms(sample: FormSample, asked: AskedForm) -> list[FormTrial]:
@@ -309,20 +313,6 @@ def as_they_are(recipe: Recipe) -> Recipe:
         for column in recipe.columns
     )
     return recipe.model_copy(update={"columns": columns})
-
-
-def _better(formed: Formed, fewer: Formed, names: Sequence[str]) -> Formed:
-    """Return the form without some columns where it is surely better than with them."""
-    ours, theirs = formed.chosen, fewer.chosen
-    assert ours is not None, "forms were compared"
-    assert theirs is not None, "forms were compared"
-    if theirs.form == LINEAR or not is_better_without(fewer.row_losses, formed.row_losses):
-        return formed
-    best = next(one for one in ours.candidates if one.form == ours.form)
-    best = best.model_copy(update={"form": ALL_COLUMNS})
-    candidates = (ours.candidates[0], *theirs.candidates[1:], best)
-    chosen = theirs.model_copy(update={"candidates": candidates})
-    return Formed(_recording(fewer.recipe, chosen), chosen, tuple(names))
 
 
 def _finished(whole: FormSample, pairs: Sequence[PairTable], chosen: ChosenForm | None) -> Formed:

@@ -18,12 +18,14 @@ two standard deviations: noise of many values does not.  docs/methods.md, sectio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.tables.additive.cell_sums import halves_agree, measure_tables
 from fewpass.pipeline.tables.additive.knots import knots_of
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.variables import Variable
@@ -31,7 +33,6 @@ from fewpass.pipeline.tables.encoding.variables_of_rows import VariablesOfRows
 
 BINS, LEVELS = 16, 64  # of numbers, and of the most frequent values of categories
 FINER_LEVELS = 256  # of categories in pairs that the second round takes again
-SWEEPS = 3
 LEAST_PHI = 0.5
 SIGNIFICANT = 3.0  # z
 AGREED = 2.0  # deviations by which halves must agree
@@ -112,16 +113,17 @@ def interactions(
     h: Floats, *, numbers: bool,
 ) -> list[Interaction]:  # fmt: skip
     """Return the interactions of pairs; g and h are (classes, n), h is 1 for numbers."""
-    phis = phis_of(g, h, numbers=numbers)
-    measured = (interaction(cells[a], cells[b], g, h, phis) for a, b in pairs)
+    phis, place = phis_of(g, h, numbers=numbers), {one: k for k, one in enumerate(cells)}
+    places = np.array([(place[a], place[b]) for a, b in pairs], np.int64).reshape(-1, 2)
+    measured = _measured([*cells.values()], places, g, h, phis)
     return [Interaction(a, b, *of) for (a, b), of in zip(pairs, measured, strict=True)]
 
 
-def phis_of(g: Floats, h: Floats, *, numbers: bool) -> list[float]:
+def phis_of(g: Floats, h: Floats, *, numbers: bool) -> Floats:
     """Return phi of every class."""
     least = 1e-30 if numbers else LEAST_PHI
     sums = zip(g, h, strict=True)
-    return [max(least, float((a * a).sum() / max(float(b.sum()), 1e-30))) for a, b in sums]
+    return np.array([max(least, (a * a).sum() / max(b.sum(), 1e-30)) for a, b in sums])
 
 
 class CellsMeasured(NamedTuple):
@@ -132,63 +134,41 @@ class CellsMeasured(NamedTuple):
     df: float
 
 
-def interaction(
-    one: Binned, other: Binned, g: Floats, h: Floats, phis: Sequence[float], *,
+def of_levels(values: Binned, g: Floats, h: Floats, phis: Floats) -> CellsMeasured:
+    """Return what a variable in cells tells, all of it."""
+    places = np.array([[0, 1]])
+    return next(_measured([alone(values), values], places, g, h, phis, centred=False))
+
+
+def alone(values: Binned) -> Binned:
+    """Return one cell for all rows."""
+    return Binned(np.zeros(len(values.codes), np.int64), 1)
+
+
+def _measured(
+    cells: Sequence[Binned], places: Codes, g: Floats, h: Floats, phis: Floats, *,
     centred: bool = True,
-) -> CellsMeasured:  # fmt: skip
-    """Return the interaction of two variables in cells; centred: beyond each of them alone."""
-    flat, shape = one.codes * other.size + other.codes, (one.size, other.size)
-    score = df = 0.0
-    for own, sure, phi in zip(g, h, phis, strict=True):
-        H = _table(flat, sure, shape)
-        R = _table(flat, own, shape)
-        freedom = _shrunk(H)
-        if centred:
-            R = without_each(R, H)
-            freedom = freedom - _shrunk(H.sum(axis=1)) - _shrunk(H.sum(axis=0)) + _shrunk(H.sum())
-        score += float((R * R / (H + 1.0)).sum()) / phi - freedom
-        df += freedom
-    z = score / np.sqrt(2.0 * df) if df > 0.0 else 0.0
-    return CellsMeasured(score, float(z), df)
+) -> Iterator[CellsMeasured]:  # fmt: skip
+    """Yield what the tables of cells tell; centred: beyond each of the two alone."""
+    codes = np.array([one.codes for one in cells], np.int32).reshape(len(cells), g.shape[1])
+    sizes, sums = np.array([one.size for one in cells]), np.empty((len(places), 2))
+    measure_tables(codes, sizes, places, g, h, phis, centred, sums)
+    for score, df in sums:
+        z = score / math.sqrt(2.0 * df) if df > 0.0 else 0.0
+        yield CellsMeasured(float(score), float(z), float(df))
 
 
 def holds(
-    one: Binned, other: Binned, g: Floats, h: Floats, phis: Sequence[float], *,
-    centred: bool = True,
-) -> bool:  # fmt: skip
+    one: Binned, other: Binned, g: Floats, h: Floats, phis: Floats, *, centred: bool = True
+) -> bool:
     """Return whether both halves of the rows agree on a pair.
 
     That is, whether g of a half goes with the step of the other, by more than chance.
     """
-    flat, shape = one.codes * other.size + other.codes, (one.size, other.size)
-    halves = slice(0, None, 2), slice(1, None, 2)
-    both = variance = 0.0
-    for own, sure, phi in zip(g, h, phis, strict=True):
-        sums = [(_table(flat[at], own[at], shape), _table(flat[at], sure[at], shape))
-                for at in halves]  # fmt: skip
-        for (G, H), (others, sure_of_others) in (sums, sums[::-1]):
-            step = (without_each(G, H) if centred else G) / (H + 1.0)
-            both += float((others * step).sum()) / phi
-            variance += 2.0 * float((sure_of_others * step * step).sum()) / phi
-    return bool(both > AGREED * np.sqrt(variance))
-
-
-def _table(flat: Codes, of: Floats, shape: tuple[int, int]) -> Floats:
-    sums: Floats = np.bincount(flat, of, shape[0] * shape[1]).astype(np.float64)
-    return sums.reshape(shape)
-
-
-def without_each(R: Floats, H: Floats) -> Floats:
-    """Return the rest of R once rows and columns are fitted alone."""
-    for _ in range(SWEEPS):
-        for axis in (1, 0):
-            total = H.sum(axis=axis, keepdims=True)
-            R = R - H * (R.sum(axis=axis, keepdims=True) / np.where(total > 0.0, total, 1.0))
-    return R
-
-
-def _shrunk(v: Floats) -> float:
-    return float((v / (v + 1.0)).sum())
+    codes, sums = np.array([one.codes, other.codes], np.int32), np.empty(2)
+    halves_agree(codes, one.size, other.size, g, h, phis, centred, sums)
+    both, variance = sums.tolist()
+    return bool(both > AGREED * math.sqrt(variance))
 
 
 def ranked(measured: Sequence[Interaction]) -> list[Interaction]:

@@ -18,8 +18,9 @@ from fewpass.pipeline.tables.additive.interactions import (
     SIGNIFICANT,
     Binned,
     Codes,
+    alone,
     holds,
-    interaction,
+    of_levels,
 )
 from fewpass.pipeline.tables.encoding.category_recipe import Category, in_order
 from fewpass.pipeline.tables.encoding.cells import Floats, words_of
@@ -51,14 +52,13 @@ def numbers_that_may_name(
 
 
 def columns_of_names(
-    may_name: Sequence[tuple[str, Binned]], g: Floats, h: Floats, phis: Sequence[float]
+    may_name: Sequence[tuple[str, Binned]], g: Floats, h: Floats, phis: Floats
 ) -> list[str]:
     """Return the columns whose values differ by more than chance, g and h (K, n) given."""
     chosen = []
     for name, values in may_name:
-        alone = Binned(np.zeros(len(values.codes), np.int64), 1)
-        measured = interaction(alone, values, g, h, phis, centred=False)
-        if measured.z > SIGNIFICANT and holds(alone, values, g, h, phis, centred=False):
+        is_much = of_levels(values, g, h, phis).z > SIGNIFICANT
+        if is_much and holds(alone(values), values, g, h, phis, centred=False):
             chosen.append(name)
     return chosen
 

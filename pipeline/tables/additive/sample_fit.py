@@ -2,13 +2,14 @@
 
     for A in 1000, 100, 10, 1, .1:    minimise mean loss + (A / 2n) ||w||^2
 
-by dual ascent, the models of one score next to each other; of several scores without A = 1000.
-Five and more share their kernels with those that lam is chosen by.
+by sums of squares or Newton's steps where columns are few, and else by dual ascent, the models of
+one score next to each other; of several scores without A = 1000.  Five and more share their kernels
+with those that lam is chosen by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.solvers.batch.newton_in_memory import minimise
+from fewpass.solvers.batch.normal_equations import least_squares, moments_of
+from fewpass.solvers.certified_minimum import Sizes
 from fewpass.solvers.drive import NO_ROW_STATE, models_within, sweeps
 from fewpass.solvers.estimates.spectrum import sigma_square
 from fewpass.solvers.kernels.rows import Rows, SparseRows
@@ -40,8 +44,11 @@ from fewpass.solvers.tasks import Task
 from fewpass.storage.table import SparseTable, take
 
 GRID = (1000.0, 100.0, 10.0, 1.0, 0.1)
-COARSE, FINE = 1e-2, 1e-3  # relative gaps: to compare, and to look for interactions
+TOL = 1e-2  # relative gap
 MOST_PASSES = 20.0
+#: Columns up to which sums of squares are solved, and Newton's steps taken: of more, passes of dual
+#: ascent are faster.
+MOST_SOLVED, MOST_STEPPED = 640, 160
 FREE = 0.01  # of lam, charged for the intercept's distance from the best constant
 
 
@@ -157,24 +164,53 @@ class SampleModels(NamedTuple):
 
 
 def fitted_models(
-    X: SparseTable, d: int, targets: SampleTargets, lams: tuple[float, ...], tol: float
+    X: SparseTable, d: int, targets: SampleTargets, lams: tuple[float, ...]
 ) -> SampleModels:
-    """Return models of rows, after the pass that certified all, or the last one."""
+    """Return models of rows: those that a way certified first, or its last ones."""
     n = X.n_rows
-    loss = targets.loss
-    width = loss.width if isinstance(loss, WideLoss) else 1
-    problem = Problem(loss, L2(min(lams) / n), 1.0, FREE * min(lams) / n, targets.level)
+    problem = Problem(targets.loss, L2(min(lams) / n), 1.0, FREE * min(lams) / n, targets.level)
     block = Block(row_view(X), targets.y, targets.unit_weight, np.arange(n), NO_ROW_STATE)
-    stats = stats_of_sample(X, d, targets, block)
-    solver = fit_for(method_class(DUAL)(), width, smooth=True)
     tasks = tuple(Task(-1, lam / n) for lam in lams)
+    problems = [task.problem(problem) for task in tasks]
+    if problem.loss.is_quadratic and d <= MOST_SOLVED:
+        models = [*_solved(problems, d, block)]
+    elif targets.classes == 2 and d <= MOST_STEPPED:
+        models = [*_stepped(problems, d, targets, block)]
+    else:
+        models = _by_dual_ascent(tasks, problem, stats_of_sample(X, d, targets, block), block)
+    return SampleModels(lams, tuple(models))
+
+
+def _solved(problems: Sequence[Problem], d: int, block: Block) -> Iterator[Weights]:
+    """Yield the minimum of every problem of the squared loss, by one reading of the rows."""
+    sums = moments_of(problems[0], d, block)
+    for problem in problems:
+        x, _ = least_squares(problem, sums)
+        yield Weights(x[:-1], float(x[-1]))
+
+
+def _stepped(
+    problems: Sequence[Problem], d: int, targets: SampleTargets, block: Block
+) -> Iterator[Weights]:
+    """Yield models by Newton's method, each from the one before."""
+    constant = float(targets.losses(np.full(len(targets.y), targets.level)).sum() / targets.total)
+    at, sizes = None, Sizes(len(targets.y), d, (constant,))
+    for problem in problems:
+        at = minimise(problem, sizes, block, TOL, MOST_PASSES, at).weights
+        yield at
+
+
+def _by_dual_ascent(
+    tasks: tuple[Task, ...], problem: Problem, stats: ProblemStats, block: Block
+) -> list[Weights]:
+    width = problem.loss.width
+    solver = fit_for(method_class(DUAL)(), width, smooth=True)
     groups = [(task,) for task in tasks] if width > 1 or len(tasks) == 1 else [tasks]
-    models = [
+    return [
         one
         for group in groups
-        for one in models_within(solver, group, problem, stats, block, tol, MOST_PASSES)
+        for one in models_within(solver, group, problem, stats, block, TOL, MOST_PASSES)
     ]
-    return SampleModels(lams, tuple(models))
 
 
 def stats_of_sample(X: SparseTable, d: int, targets: SampleTargets, block: Block) -> ProblemStats:

@@ -18,8 +18,6 @@ from fewpass.pipeline.tables.additive.noise_columns import is_surely_less
 from fewpass.pipeline.tables.additive.numbered_names import columns_of_names, numbers_that_may_name
 from fewpass.pipeline.tables.additive.pairing import MOST_LOOKED_AT, both_rounds, pairs_of
 from fewpass.pipeline.tables.additive.sample_fit import (
-    COARSE,
-    FINE,
     SampleModels,
     SampleTargets,
     fitted_models,
@@ -124,7 +122,7 @@ def _losses_of(
     learnt, scored = part
     own, theirs = targets.of(learnt), targets.of(scored)
     lams = lams or own.grid
-    models = fitted_models(rows_of(encoded.table, learnt), encoded.d, own, lams, COARSE)
+    models = fitted_models(rows_of(encoded.table, learnt), encoded.d, own, lams)
     X = encoded.seen(scored)
     return np.asarray([theirs.losses(models.scores(k, X)) for k in range(len(lams))]), models
 
@@ -166,10 +164,9 @@ def names_of_things(splines: FormTrial, wanted: Sequence[str]) -> list[str]:
 
 
 def _slopes_left(trial: FormTrial, encoded: EncodedForm, learnt: Rows) -> tuple[Floats, Floats]:
-    """Return g and h of the rows that are learnt from, given a form at its best lam."""
-    own = trial.sample.targets.of(learnt)
-    model = fitted_models(rows_of(encoded.table, learnt), encoded.d, own, (trial.lam,), FINE)
-    return own.slopes(model.scores(0, encoded.seen(learnt)))
+    """Return g and h of the rows that are learnt from, given a form at its best lam, on a part."""
+    own, (models,) = trial.sample.targets.of(learnt), trial.models
+    return own.slopes(models.scores(trial.best, encoded.seen(learnt)))
 
 
 def with_pairs(base: FormTrial) -> tuple[list[FormTrial], PairsOfRounds, int]:

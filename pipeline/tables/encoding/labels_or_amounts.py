@@ -16,8 +16,6 @@ Counts = Mapping[float, Sequence[int]]
 #: Different whole numbers that may be labels whatever they are; rows of each, on average, below
 #: which they are only where they count labels from one of these numbers.
 FEW_LABELS, ROWS_OF_FEW, FIRST_LABELS = 20, 3, (-1.0, 0.0, 1.0)
-#: Two deviations of a step between roots of counts; steps beyond it that tell of an order.
-CHANCE, LEAST_STEPS = np.sqrt(2.0), 5
 #: Rows of each number, on average, of more than a few that are labels.
 ROWS_OF_LABEL = 10
 #: Deviation of how often labels come, in means, up to which they come about equally often; squares
@@ -59,17 +57,6 @@ def are_few_labels(numbers: Vector, n_rows: int) -> bool:
     if k <= 2 or k > FEW_LABELS or n_rows >= ROWS_OF_FEW * k:
         return k <= FEW_LABELS
     return numbers[0] in FIRST_LABELS and bool(numbers[-1] - numbers[0] == k - 1)
-
-
-def look_ordered(often: Sequence[int]) -> bool:
-    """Return whether labels come more and more, then less and less often, as grades do.
-
-    `often`: how often each comes, by ascending labels.  Steps of roots within two deviations of
-    chance are left out; of those of six labels without an order one in 23 rises and falls once.
-    """
-    steps = np.diff(np.sqrt(often))
-    signs = np.sign(steps[np.abs(steps) > CHANCE])
-    return len(signs) >= LEAST_STEPS and bool((np.diff(signs) <= 0.0).all())
 
 
 def look_like_amounts(numbers: Counts) -> bool:

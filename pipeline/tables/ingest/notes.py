@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.matching import listed, shown_name
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
+from fewpass.pipeline.rows.grades import are_grades
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text, similar_label
 from fewpass.pipeline.rows.units import MOST_COLUMNS, advised_scaling, unlike_columns
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.encoding.labels_or_amounts import FEW_LABELS, look_ordered
+from fewpass.pipeline.tables.encoding.labels_or_amounts import FEW_LABELS
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
@@ -70,15 +71,12 @@ def notes_on(
 
 def _in_order(targets: Labels) -> Iterator[str]:
     """Yield a sentence where numbers that were taken for labels come as often as grades do."""
-    if not isinstance(targets.labels[0], float):
-        return
-    counts = dict(zip(targets.labels, targets.counts, strict=True))
-    ascending = sorted(counts)
-    if look_ordered([counts[label] for label in ascending]):
+    if are_grades(targets):
         yield (
-            f"The targets are {len(counts)} whole numbers, {ascending[0]:g} to {ascending[-1]:g}, "
-            "each taken for a label of its own. If they are grades or counts, whose order says "
-            "something, say `task=regression`, and compare the errors of both."
+            f"The targets are {len(targets.labels)} whole numbers, {min(targets.labels):g} to "
+            f"{max(targets.labels):g}, each taken for a label of its own. If they are grades or "
+            "counts, whose order says something, say `task=regression`, and compare the R squared "
+            "that `evaluate` says of both."
         )
 
 

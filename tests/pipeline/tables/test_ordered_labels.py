@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fewpass import ingest
-from fewpass.pipeline.tables.encoding.labels_or_amounts import look_ordered
+from fewpass import evaluate, ingest, train
+from fewpass.pipeline.rows.grades import look_ordered
 
 
 def test_what_rises_and_falls_is_in_order():
@@ -15,6 +15,11 @@ def test_what_rises_and_falls_is_in_order():
     assert not look_ordered([3, 20, 180, 30, 190, 30, 4])
     assert not look_ordered([100] * 10)
     assert not look_ordered([10, 500, 20])  # too few to tell
+
+
+def r2_of(data):
+    train(str(data), f"{data}-run", tol=1e-3)
+    return evaluate(f"{data}-run", str(data)).r2
 
 
 @pytest.mark.parametrize(
@@ -35,3 +40,7 @@ def test_grades_are_said_to_be_taken_for_labels(tmp_path, kind, is_said):
             str(tmp_path / "rows.csv"), str(tmp_path / "numbers"), label="grade", task="regression"
         )
         assert not any("whose order says" in one for one in made.notes)
+    by_labels = r2_of(tmp_path / "data")
+    assert (by_labels is not None) == is_said
+    if by_labels is not None:
+        assert 0.7 < by_labels < r2_of(tmp_path / "numbers")

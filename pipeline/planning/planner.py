@@ -37,13 +37,16 @@ class Planner:
         Whether workers have the streams, and each has the memory to itself.
     cores
         Of this machine, which may share the steps of a method that `auto` chooses.
+    remark
+        What is added to the reason of a choice, and is that of a method that the plan names.
     """
 
     def __init__(
-        self, plan: TrainingPlan, dataset: Dataset, *, distributed: bool = False, cores: int = 1
-    ) -> None:
+        self, plan: TrainingPlan, dataset: Dataset, *, distributed: bool = False, cores: int = 1,
+        remark: str = "",
+    ) -> None:  # fmt: skip
         self.plan, self.dataset = plan, dataset
-        self.distributed, self._cores = distributed, cores
+        self.distributed, self._cores, self._remark = distributed, cores, remark
         self._choices: dict[int, MethodChoice] = {}
         self._jobs: dict[tuple[Method, int], Job | BadInput] = {}
 
@@ -55,7 +58,8 @@ class Planner:
     def choice(self, memory: int) -> MethodChoice | None:
         """Choose a method within so much memory; None where the plan names one."""
         if not isinstance(self.plan.solver, Auto):
-            return None
+            own, reason = self.plan.solver, self._remark
+            return MethodChoice(methods=(own,), reason=reason) if reason else None
         if memory not in self._choices:
             self._choices[memory] = self._chosen(memory)
         return self._choices[memory]
@@ -120,4 +124,7 @@ class Planner:
         )
         choice = choose(asked)
         shared = in_rounds(choice, small.problem, small.stats, small.all_models, self._cores)
-        return shared if shared is choice or fits(shared.methods[0]) else choice
+        choice = shared if shared is choice or fits(shared.methods[0]) else choice
+        if not self._remark:
+            return choice
+        return choice.model_copy(update={"reason": f"{choice.reason}; {self._remark}"})

@@ -11,6 +11,13 @@ from typing import NamedTuple
 from fewpass.pipeline.cores import usable_cores
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.default_memory import fits_for_sure, with_memory
+from fewpass.pipeline.planning.in_streams import (
+    ASCENT,
+    because,
+    goes_in_streams,
+    require_meetings,
+    streams_for,
+)
 from fewpass.pipeline.planning.lam_path import with_lam_path
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.planning.method_choice import MethodChoice
@@ -28,6 +35,7 @@ from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
+from fewpass.pipeline.settings.method_kinds import Auto
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS
@@ -81,10 +89,12 @@ def prepare(
     open_source: OpenSource,
     *,
     near: bool,
+    workers: int = 1,
 ) -> Prepared:
     """Make ready a plan for a new run at `url`, or for the one that is there already.
 
-    `near` says whether its tasks run in this process, and may use its memory.
+    `near` says whether its tasks run in this process, and may use its memory; elsewhere there are
+    so many worker processes.
     """
     run = TrainedFolder(url, storage_options)
     _require_place(run)
@@ -106,7 +116,7 @@ def prepare(
         plan = with_largest_lam(as_in_run(plan, run), dataset)
         planner = Planner(plan, dataset, distributed=not near, cores=usable_cores())
     else:
-        planner, plan, origin = planned(plan, dataset, held_out, near=near)
+        planner, plan, origin = planned(plan, dataset, held_out, near=near, workers=workers)
     methods = planner.choice(plan.memory)
     if methods and plan.classes == "ovr" and asked.classes == "auto" and asked.is_multinomial:
         methods = methods.model_copy(update={"reason": f"{methods.reason}; {FOR_EACH_CLASS}"})
@@ -187,9 +197,9 @@ def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource)
 
 
 def planned(
-    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None, *, near: bool
+    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None, *, near: bool, workers: int = 1
 ) -> tuple[Planner, TrainingPlan, LamOrigin | None]:
-    """Return the planner, the plan with lam and memory as numbers, and where its lam comes from.
+    """Return the planner, the plan with all settings as numbers, and where its lam comes from.
 
     Several lam that one pass tries are those of several learners: where the memory is too short for
     these, one lam is chosen before.
@@ -207,7 +217,31 @@ def planned(
 
         plan, origin = with_chosen_lam(plan, dataset, held_out, near=near)
     planner = Planner(plan, dataset, distributed=not near, cores=usable_cores())
-    return planner, with_memory(planner) if near else plan, origin
+    plan = with_memory(planner) if near else plan
+    if workers > 1 and "streams" not in plan.model_fields_set:
+        planner = with_streams(planner, plan.memory, workers)
+        plan = planner.plan.model_copy(update={"memory": plan.memory})
+    require_meetings(planner.method(plan.memory).kind, dataset.manifest, plan.streams)
+    return planner, plan, origin
+
+
+def with_streams(planner: Planner, memory: int, workers: int) -> Planner:
+    """Return a planner of a stream for each of some worker processes, where these are worth it."""
+    plan, dataset, method = planner.plan, planner.dataset, planner.method(memory)
+    is_open = isinstance(plan.solver, Auto)
+    if method.kind not in ASCENT or not (is_open or goes_in_streams(method)):
+        return planner
+    streams, distributed = streams_for(dataset.manifest, workers), planner.distributed
+    if streams == 1 and is_open:
+        remark, cores = because(1, workers), usable_cores()
+        return Planner(plan, dataset, distributed=distributed, cores=cores, remark=remark)
+    while streams > 1:
+        asked, remark = plan.model_copy(update={"streams": streams}), because(streams, workers)
+        wider = Planner(asked, dataset, distributed=distributed, remark=remark)
+        if wider.fits(memory):
+            return wider
+        streams //= 2
+    return planner
 
 
 def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -> TrainingPlan:
@@ -230,16 +264,15 @@ def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -
 def as_in_run(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     """Return a plan with its open settings as in the run's plan.
 
-    That is lam, one model of all classes or several, and the memory, of which other processes may
-    have less than this one.
+    That is lam, one model of all classes or several, the memory, of which other processes may have
+    less than this one, and the streams, for which another cluster may have more workers.
     """
     record = run.record()
     before, given = record.plan, set(plan.model_fields_set)
     if plan.lam.is_auto and (record.lam_origin or len(before.lam.factors) > 1):
         given.discard("lam")
-    chosen = {
-        name: getattr(before, name) for name in ("lam", "memory", "classes") if name not in given
-    }
+    open_ones = ("lam", "memory", "classes", "streams")
+    chosen = {name: getattr(before, name) for name in open_ones if name not in given}
     return plan.model_copy(update=chosen)
 
 

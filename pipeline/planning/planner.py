@@ -14,7 +14,8 @@ from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.planning.auto import choose
 from fewpass.pipeline.planning.clustering import clustering_warning
 from fewpass.pipeline.planning.in_rounds import in_rounds
-from fewpass.pipeline.planning.job import is_distributed, is_grouped, make_job
+from fewpass.pipeline.planning.in_streams import ASCENT, because, goes_in_streams, streams_for
+from fewpass.pipeline.planning.job import halves, is_distributed, is_grouped, make_job
 from fewpass.pipeline.planning.method_choice import MethodChoice, MethodRequest, method, smallest
 from fewpass.pipeline.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.settings.method_kinds import Auto, Method
@@ -93,6 +94,22 @@ class Planner:
         if isinstance(job, BadInput):
             raise job
         return job
+
+    def for_workers(self, workers: int, memory: int) -> Planner:
+        """Return a planner with a stream for each of some worker processes, where that pays."""
+        method, is_open = self.method(memory), isinstance(self.plan.solver, Auto)
+        if method.kind not in ASCENT or not (is_open or goes_in_streams(method)):
+            return self
+        streams = streams_for(self.dataset.manifest, workers)
+        for fewer in (streams, *halves(streams)):
+            asked = self.plan.model_copy(update={"streams": fewer})
+            remark = because(fewer, workers) if fewer > 1 or is_open else ""
+            wider = Planner(
+                asked, self.dataset, distributed=self.distributed, cores=self._cores, remark=remark
+            )
+            if fewer == streams == 1 or (fewer > 1 and wider.fits(memory)):
+                return wider
+        return self
 
     def fits(self, memory: int, method: Method | Auto = OPEN, *, in_groups: bool = False) -> bool:
         """Say whether a method fits into so much memory: all classes at once, or in groups."""

@@ -11,13 +11,7 @@ from typing import NamedTuple
 from fewpass.pipeline.cores import usable_cores
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.default_memory import fits_for_sure, with_memory
-from fewpass.pipeline.planning.in_streams import (
-    ASCENT,
-    because,
-    goes_in_streams,
-    require_meetings,
-    streams_for,
-)
+from fewpass.pipeline.planning.in_streams import require_meetings
 from fewpass.pipeline.planning.lam_path import with_lam_path
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.planning.method_choice import MethodChoice
@@ -35,7 +29,6 @@ from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
-from fewpass.pipeline.settings.method_kinds import Auto
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS
@@ -219,29 +212,10 @@ def planned(
     planner = Planner(plan, dataset, distributed=not near, cores=usable_cores())
     plan = with_memory(planner) if near else plan
     if workers > 1 and "streams" not in plan.model_fields_set:
-        planner = with_streams(planner, plan.memory, workers)
+        planner = planner.for_workers(workers, plan.memory)
         plan = planner.plan.model_copy(update={"memory": plan.memory})
     require_meetings(planner.method(plan.memory).kind, dataset.manifest, plan.streams)
     return planner, plan, origin
-
-
-def with_streams(planner: Planner, memory: int, workers: int) -> Planner:
-    """Return a planner of a stream for each of some worker processes, where these are worth it."""
-    plan, dataset, method = planner.plan, planner.dataset, planner.method(memory)
-    is_open = isinstance(plan.solver, Auto)
-    if method.kind not in ASCENT or not (is_open or goes_in_streams(method)):
-        return planner
-    streams, distributed = streams_for(dataset.manifest, workers), planner.distributed
-    if streams == 1 and is_open:
-        remark, cores = because(1, workers), usable_cores()
-        return Planner(plan, dataset, distributed=distributed, cores=cores, remark=remark)
-    while streams > 1:
-        asked, remark = plan.model_copy(update={"streams": streams}), because(streams, workers)
-        wider = Planner(asked, dataset, distributed=distributed, remark=remark)
-        if wider.fits(memory):
-            return wider
-        streams //= 2
-    return planner
 
 
 def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -> TrainingPlan:

@@ -45,7 +45,7 @@ class ColumnMoments(NamedTuple):
 
 ENDLESS = 1 << 62  # rows of a stream of unknown length
 MOST_MERGES = 64  # of streams in a pass: more bring nothing
-ENOUGH_MERGES = 16  # with fewer, dual ascent takes twice the passes and more
+ENOUGH_MERGES = 16  # with fewer, dual ascent takes up to twice the passes
 
 
 class ProblemStats(NamedTuple):

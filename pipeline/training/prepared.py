@@ -86,8 +86,8 @@ def prepare(
 ) -> Prepared:
     """Make ready a plan for a new run at `url`, or for the one that is there already.
 
-    `near` says whether its tasks run in this process, and may use its memory; elsewhere there are
-    so many worker processes.
+    `near` says whether its tasks run in this process, and may use its memory; `workers` is the
+    number of processes that do elsewhere.
     """
     run = TrainedFolder(url, storage_options)
     _require_place(run)

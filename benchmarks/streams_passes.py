@@ -1,6 +1,6 @@
-"""Passes of `psdca` to a certified 1e-3 / 1e-4, in one stream and in several.
+"""Passes to a certified 1e-3 / 1e-4, in one stream and in several: of `psdca`, or another method.
 
-    python -m benchmarks.streams_passes [--sets SET ...] [--streams 1 4 16] [--chunks 800]
+    python -m benchmarks.streams_passes [--sets SET ...] [--streams 1 4 16] [--solver s2gd+]
 
 Free intercept, logistic loss and squared hinge, lam = 1/n and 100/n, in this process.  Sets are
 ingested to about so many chunks: streams meet at most once in three of a stream's.  A dash: not
@@ -14,13 +14,14 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.data_sets import Study, ingest_train, training_rows
+from benchmarks.default_tolerance import TWEETS
 from benchmarks.dual_passes import study_of
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
 
-NAMES = ("reuters", "imdb", "imdb, unit rows", "a9a", "ijcnn1", "w8a")
+NAMES = ("reuters", "imdb", "imdb, unit rows", "a9a", "ijcnn1", "w8a", TWEETS.name)
 TOLERANCES = (1e-3, 1e-4)
 VALUE_BYTES = 8
 
@@ -28,7 +29,9 @@ VALUE_BYTES = 8
 def in_chunks(name: str, chunks: int, folder: Path) -> Dataset:
     """Ingest a set to about so many chunks."""
     word, _, unit = name.partition(", ")
-    study: Study = study_of(word, "unit-rows" if unit else "none")
+    study: Study = TWEETS
+    if name != TWEETS.name:
+        study = study_of(word, "unit-rows" if unit else "none")
     values = training_rows(study, folder).manifest.nnz
     place = folder / "in-chunks" / f"{name.replace(', ', '-').replace(' ', '-')}-{chunks}"
     ingest_train(study, 0, folder, place, chunk_bytes=max(4096, VALUE_BYTES * values // chunks))
@@ -53,6 +56,7 @@ def main() -> None:
     options.add_argument("--sets", nargs="*", choices=NAMES, default=NAMES)
     options.add_argument("--losses", nargs="*", default=["logistic", "squared_hinge"])
     options.add_argument("--lams", nargs="*", default=["1/n", "100/n"])
+    options.add_argument("--solver", default="psdca")
     options.add_argument("--streams", nargs="*", type=int, default=[1, 4, 16])
     options.add_argument("--chunks", type=int, default=800)
     options.add_argument("--most", type=int, default=40)
@@ -66,10 +70,11 @@ def main() -> None:
         dataset = in_chunks(name, chosen.chunks, chosen.folder)
         for loss in chosen.losses:
             for lam in chosen.lams:
+                solver = {"kind": chosen.solver}
                 plans = (
                     TrainingPlan(
-                        dataset=dataset.folder.url, solver={"kind": "psdca"}, loss=loss, lam=lam,
-                        streams=K, passes=chosen.most, tol=TOLERANCES[-1],
+                        dataset=dataset.folder.url, solver=solver, loss=loss, lam=lam, streams=K,
+                        passes=chosen.most, tol=TOLERANCES[-1],
                     )
                     for K in chosen.streams
                 )  # fmt: skip

@@ -202,7 +202,10 @@ class _WalkOfEach:
 
     def pairs(self, one: JoinByPairs | None) -> JoinByPairs | None:
         """Return the sum of all models' streams, where those of one model are joined by a sum."""
-        return one and JoinByPairs(partial(self.part, one), partial(self.end, one))
+        if one is None:
+            return None
+        each = partial(each_model, one.copied)
+        return JoinByPairs(partial(self.part, one), partial(self.end, one), each)
 
     def part(
         self, one: JoinByPairs, problem: Problem, stats: ProblemStats, state: States
@@ -260,6 +263,11 @@ class _WalkOfEach:
         """Whether no model needs a walk."""
         assert self.walk.skips is not None, "this walk may be left out"
         return all(map(self.walk.skips, state.models))
+
+
+def each_model(copied: Callable[[State], State], state: States) -> States:
+    """Copy the states of models that are stepped one by one."""
+    return state._replace(models=tuple(map(copied, state.models)))
 
 
 def filled(models: int, alone: int) -> int:

@@ -45,7 +45,7 @@ class ColumnMoments(NamedTuple):
 
 ENDLESS = 1 << 62  # rows of a stream of unknown length
 MOST_MERGES = 64  # of streams in a pass: more bring nothing
-ENOUGH_MERGES = 16  # with fewer, dual ascent takes twice the passes and more
+ENOUGH_MERGES = 16  # with fewer, dual ascent takes up to twice the passes
 
 
 class ProblemStats(NamedTuple):
@@ -146,12 +146,13 @@ class Rivalry(NamedTuple):
 class JoinByPairs(NamedTuple):
     """A join of streams as a sum, which can be added up pair by pair where the states are.
 
-    `part` is what the join takes of a stream's state; `end` makes the joined state of a copy of the
-    first stream's state, of the sum of all parts, and of their number.
+    `part` is what the join takes of a stream's state; `end` makes the joined state of a copy (by
+    `copied`) of the first stream's state, of the sum of all parts, and of their number.
     """
 
     part: Callable[[Problem, ProblemStats, State], Part]
     end: Callable[[Problem, ProblemStats, State, Part, int], State]
+    copied: Callable[[State], State] = copy_state
 
 
 class Walk(NamedTuple):

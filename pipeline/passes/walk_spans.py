@@ -78,6 +78,22 @@ def walk_span(
     )  # fmt: skip
 
 
+def met_span(
+    job: Job, walk: Walk, sweep: int, stream: int, first: int, stop: int, state: State,
+    records: Records, total: Part, *, own: bool,
+) -> tuple[State, SpanReport]:  # fmt: skip
+    """Give a stream's state what all streams add up to, then do the same.
+
+    `own`: nobody else needs the state.
+    """
+    merge = walk.merge
+    assert merge is not None, "streams meet"
+    state = state if own else merge.copied(state)
+    state = merge.end(job.problem, job.stats, state, total, job.stats.streams)
+    job = job._replace(in_place=True)
+    return walk_span(job, walk, sweep, stream, first, stop, state, records)
+
+
 def arrival_span(
     job: Job, walk: Walk, number: int, state: State, *, in_place: bool
 ) -> tuple[State, SpanReport]:
@@ -163,17 +179,6 @@ def stream_part(job: Job, sum_of: JoinByPairs, state: State) -> Part:
     return sum_of.part(job.problem, job.stats, state)
 
 
-def merge_stream(job: Job, walk: Walk, state: State, total: Part) -> State:
-    """Give a copy of a stream's state what all streams add up to."""
-    return merge_own_stream(job, walk, copy_state(state), total)
-
-
-def merge_own_stream(job: Job, walk: Walk, state: State, total: Part) -> State:
-    """Give a stream's state, which nobody else needs, what all streams add up to."""
-    assert walk.merge is not None, "streams meet"
-    return walk.merge.end(job.problem, job.stats, state, total, job.stats.streams)
-
-
 def added_stream_parts(*parts: Part) -> Part:
     """Add up neighbouring streams' parts, in the order of the tree."""
     return added_up(parts, own=False)
@@ -184,5 +189,5 @@ def join_parts(
 ) -> State:
     """Make one state of a copy of the first stream's and the sum of all streams' parts."""
     assert walk.pairs is not None, "streams are joined by a sum"
-    state = walk.pairs.end(job.problem, job.stats, copy_state(first), total, streams)
+    state = walk.pairs.end(job.problem, job.stats, walk.pairs.copied(first), total, streams)
     return state if version == NOTHING_YET else with_row_version(state, version)

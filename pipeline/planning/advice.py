@@ -124,16 +124,17 @@ def _several_at_work(planner: Planner, plan: TrainingPlan, job: Job) -> Iterator
     if plan.streams > 1 and kind in (DUAL, SMALLER_DUAL) and merges < ENOUGH_MERGES:
         yield (
             f"The data set has {job.windows.n_chunks} chunks, so that streams of {kind} are added "
-            f"up {counted(merges, 'time')} a pass: with fewer than {ENOUGH_MERGES} it takes two to "
-            "six times the passes of one stream. Leave `streams` out, or ingest with smaller "
-            "chunks (`chunk_bytes`)."
+            f"up {counted(merges, 'time')} a pass: with fewer than {ENOUGH_MERGES} it takes up to "
+            "twice the passes of one stream. Leave `streams` out, or ingest with smaller chunks "
+            "(`chunk_bytes`)."
         )
     one_by_one = plan.passes == 1 and kind in (ONE_LEARNER, SEVERAL_LEARNERS)
     if one_by_one and able and plan.streams == 1 and planner.distributed:
         yield (
             "One pass is one chain of steps, which workers take in turn; several chains, averaged, "
-            f"come out further from the optimum. With `solver={DUAL}`, `passes=2` and as many "
-            "`streams` as workers they share the steps, and the model has a certificate."
+            f"come out further from the optimum. Two passes of {DUAL} (`solver={DUAL}`, "
+            "`passes=2`) end with a certificate, and workers share their steps where a pass is "
+            "long enough for that."
         )
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.planning.best_constant import levelled, rows_for_constants
 from fewpass.pipeline.planning.column_groups import with_groups
+from fewpass.pipeline.planning.in_streams import meetings_of
 from fewpass.pipeline.planning.problem import problem_of, training_rule
 from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.targets import TargetRule, folds_in
-from fewpass.pipeline.rows.windows import merges_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
@@ -118,7 +118,7 @@ def stats_of(
         streams=streams,
         seed=seed,
         target_mean=rule.mean(manifest.targets),
-        merges=merges_of(manifest.n_chunks, streams) if streams > 1 else 1,
+        merges=meetings_of(manifest, streams),
     )
 
 

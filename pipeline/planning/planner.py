@@ -14,7 +14,8 @@ from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.planning.auto import choose
 from fewpass.pipeline.planning.clustering import clustering_warning
 from fewpass.pipeline.planning.in_rounds import in_rounds
-from fewpass.pipeline.planning.job import is_distributed, is_grouped, make_job
+from fewpass.pipeline.planning.in_streams import ASCENT, because, goes_in_streams, streams_for
+from fewpass.pipeline.planning.job import halves, is_distributed, is_grouped, make_job
 from fewpass.pipeline.planning.method_choice import MethodChoice, MethodRequest, method, smallest
 from fewpass.pipeline.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.settings.method_kinds import Auto, Method
@@ -37,13 +38,16 @@ class Planner:
         Whether workers have the streams, and each has the memory to itself.
     cores
         Of this machine, which may share the steps of a method that `auto` chooses.
+    remark
+        What is added to the reason of a choice, and is that of a method that the plan names.
     """
 
     def __init__(
-        self, plan: TrainingPlan, dataset: Dataset, *, distributed: bool = False, cores: int = 1
-    ) -> None:
+        self, plan: TrainingPlan, dataset: Dataset, *, distributed: bool = False, cores: int = 1,
+        remark: str = "",
+    ) -> None:  # fmt: skip
         self.plan, self.dataset = plan, dataset
-        self.distributed, self._cores = distributed, cores
+        self.distributed, self._cores, self._remark = distributed, cores, remark
         self._choices: dict[int, MethodChoice] = {}
         self._jobs: dict[tuple[Method, int], Job | BadInput] = {}
 
@@ -55,7 +59,8 @@ class Planner:
     def choice(self, memory: int) -> MethodChoice | None:
         """Choose a method within so much memory; None where the plan names one."""
         if not isinstance(self.plan.solver, Auto):
-            return None
+            own, reason = self.plan.solver, self._remark
+            return MethodChoice(methods=(own,), reason=reason) if reason else None
         if memory not in self._choices:
             self._choices[memory] = self._chosen(memory)
         return self._choices[memory]
@@ -90,6 +95,22 @@ class Planner:
             raise job
         return job
 
+    def for_workers(self, workers: int, memory: int) -> Planner:
+        """Return a planner with a stream for each of some worker processes, where that pays."""
+        method, is_open = self.method(memory), isinstance(self.plan.solver, Auto)
+        if method.kind not in ASCENT or not (is_open or goes_in_streams(method)):
+            return self
+        streams = streams_for(self.dataset.manifest, workers)
+        for fewer in (streams, *halves(streams)):
+            asked = self.plan.model_copy(update={"streams": fewer})
+            remark = because(fewer, workers) if fewer > 1 or is_open else ""
+            wider = Planner(
+                asked, self.dataset, distributed=self.distributed, cores=self._cores, remark=remark
+            )
+            if fewer == streams == 1 or (fewer > 1 and wider.fits(memory)):
+                return wider
+        return self
+
     def fits(self, memory: int, method: Method | Auto = OPEN, *, in_groups: bool = False) -> bool:
         """Say whether a method fits into so much memory: all classes at once, or in groups."""
         try:
@@ -120,4 +141,7 @@ class Planner:
         )
         choice = choose(asked)
         shared = in_rounds(choice, small.problem, small.stats, small.all_models, self._cores)
-        return shared if shared is choice or fits(shared.methods[0]) else choice
+        choice = shared if shared is choice or fits(shared.methods[0]) else choice
+        if not self._remark:
+            return choice
+        return choice.model_copy(update={"reason": f"{choice.reason}; {self._remark}"})

@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.solvers.kernels.dispatch import kernel
-from fewpass.solvers.protocol import MOST_MERGES
 from fewpass.storage.manifest import Manifest
 
 #: "stored": as they lie; "random": chunks drawn, and rows in blocks (`shuffled_blocks`);
 #: "permuted": chunks drawn, and rows one by one: where neighbours have something in common.
 Order = Literal["stored", "random", "permuted"]
-
-MIXED_CHUNKS = 3  # of a window between two merges: rows of one alone meet in every pass
 
 CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # purposes of random generators
 
@@ -96,11 +93,6 @@ def plan_windows(
     budget.require(state_bytes, smallest, f"{state} with what the method keeps")
     most = max(1, n_chunks // (streams * merges)) if merges > 1 else n_chunks
     return WindowPlan(n_chunks, int(min(fitting, most)), streams, seed)
-
-
-def merges_of(n_chunks: int, streams: int) -> int:
-    """Return how often in a turn streams may meet, with windows of `MIXED_CHUNKS` in between."""
-    return min(MOST_MERGES, max(1, n_chunks // (MIXED_CHUNKS * streams)))
 
 
 class Window(NamedTuple):

@@ -150,7 +150,8 @@ class TrainingPlan(Described):
     How rows are read depends on it: the same limit gives the same bits on every machine."""
     streams: Workers = 1
     """Number of disjoint parts of the data to train on at the same time; their models are
-    combined."""
+    combined [default: 1; of psdca and sdca as many as a cluster has worker processes, where a pass
+    takes so long that these save time]."""
     snapshot_every: PositiveFloat = 30.0
     """Seconds between snapshots; does not change the model."""
 

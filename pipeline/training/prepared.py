@@ -11,6 +11,7 @@ from typing import NamedTuple
 from fewpass.pipeline.cores import usable_cores
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.default_memory import fits_for_sure, with_memory
+from fewpass.pipeline.planning.in_streams import require_meetings
 from fewpass.pipeline.planning.lam_path import with_lam_path
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.planning.method_choice import MethodChoice
@@ -81,10 +82,12 @@ def prepare(
     open_source: OpenSource,
     *,
     near: bool,
+    workers: int = 1,
 ) -> Prepared:
     """Make ready a plan for a new run at `url`, or for the one that is there already.
 
-    `near` says whether its tasks run in this process, and may use its memory.
+    `near` says whether its tasks run in this process, and may use its memory; `workers` is the
+    number of processes that do elsewhere.
     """
     run = TrainedFolder(url, storage_options)
     _require_place(run)
@@ -104,7 +107,7 @@ def prepare(
         plan = with_largest_lam(as_in_run(plan, run), dataset)
         planner = Planner(plan, dataset, distributed=not near, cores=usable_cores())
     else:
-        planner, plan, origin = planned(plan, dataset, held_out, near=near)
+        planner, plan, origin = planned(plan, dataset, held_out, near=near, workers=workers)
     methods = planner.choice(plan.memory)
     if methods and plan.classes == "ovr" and asked.classes == "auto" and asked.is_multinomial:
         methods = methods.model_copy(update={"reason": f"{methods.reason}; {FOR_EACH_CLASS}"})
@@ -193,9 +196,9 @@ def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource)
 
 
 def planned(
-    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None, *, near: bool
+    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None, *, near: bool, workers: int = 1
 ) -> tuple[Planner, TrainingPlan, LamOrigin | None]:
-    """Return the planner, the plan with lam and memory as numbers, and where its lam comes from.
+    """Return the planner, the plan with all settings as numbers, and where its lam comes from.
 
     Several lam that one pass tries are those of several learners: where the memory is too short for
     these, one lam is chosen before.
@@ -213,7 +216,12 @@ def planned(
 
         plan, origin = with_chosen_lam(plan, dataset, held_out, near=near)
     planner = Planner(plan, dataset, distributed=not near, cores=usable_cores())
-    return planner, with_memory(planner) if near else plan, origin
+    plan = with_memory(planner) if near else plan
+    if workers > 1 and "streams" not in plan.model_fields_set:
+        planner = planner.for_workers(workers, plan.memory)
+        plan = planner.plan.model_copy(update={"memory": plan.memory})
+    require_meetings(planner.method(plan.memory).kind, dataset.manifest, plan.streams)
+    return planner, plan, origin
 
 
 def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -> TrainingPlan:
@@ -236,17 +244,16 @@ def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -
 def as_in_run(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     """Return a plan with its open settings as in the run's plan.
 
-    That is lam, one model of all classes or several, and the memory, of which other processes may
-    have less than this one.
+    That is lam, one model of all classes or several, the memory, of which other processes may have
+    less than this one, and the streams, for which another cluster may have more workers.
     """
     record = run.record()
     before, given = record.plan, set(plan.model_fields_set)
     chosen_there = record.lam_origin or len(before.lam.factors) > 1 or before.lam == Lam.of("1/n")
     if plan.lam.is_auto and chosen_there:
         given.discard("lam")
-    chosen = {
-        name: getattr(before, name) for name in ("lam", "memory", "classes") if name not in given
-    }
+    open_ones = ("lam", "memory", "classes", "streams")
+    chosen = {name: getattr(before, name) for name in open_ones if name not in given}
     return plan.model_copy(update=chosen)
 
 

@@ -23,7 +23,7 @@ from fewpass.pipeline.runs.run_snapshots import write_state
 from fewpass.pipeline.runs.saved import StoredState
 from fewpass.pipeline.training.engine import RunStore, Stopped
 from fewpass.pipeline.training.one_reading import OneReading
-from fewpass.pipeline.training.walk import StreamPosition, WalkDriver, joined, merged
+from fewpass.pipeline.training.walk import StreamPosition, WalkDriver, added, joined
 from fewpass.solvers.multi_model import appraisal, constants_of
 from fewpass.solvers.protocol import (
     Certificate,
@@ -170,16 +170,17 @@ class Sweeps:
         number = self._progress.cursor.sweeps
         if self.executor.together is not None and len(self.heads) < self.job.windows.streams:
             self.executor.together.broadcast(self.heads[0], 16 * self.job.stats.d)
-        positions, rounds = self._positions(), self._rounds_left(walk)
+        positions, rounds, total = self._positions(), self._rounds_left(walk), None
         for k, ends in enumerate(rounds):
             begun = [at.windows for at in positions]
-            end, positions = yield from self._drive(walk, positions, ends, is_due)
+            end, positions = yield from self._drive(walk, positions, ends, total, is_due)
             if end != "whole":
                 return end
             if k + 1 < len(rounds):
                 if begun != ends and is_due():
                     return self._rest(positions)
-                positions = self._met(walk, positions)
+                assert walk.merge is not None, "streams meet"
+                total = added(self.executor, self.job, walk.merge, [p.state for p in positions])
         self._take([p.state for p in positions], self._versions)
         version = number if walk.row_state == "update" else NOTHING_YET
         versions = self._versions if version == NOTHING_YET else (version,)
@@ -189,14 +190,17 @@ class Sweeps:
         return "whole"
 
     def _drive(
-        self, walk: Walk, positions: list[StreamPosition], ends: list[int] | None,
+        self, walk: Walk, positions: list[StreamPosition], ends: list[int] | None, total: Any,
         is_due: Callable[[], bool],
     ) -> Generator[Event, None, tuple[End, list[StreamPosition]]]:  # fmt: skip
-        """Go on with a walk until streams meet; return how it ended, and where they are."""
+        """Go on with a walk until streams meet; return how it ended, and where they are.
+
+        They first take the `total` of where they met before.
+        """
         number, pace = self._progress.cursor.sweeps, self._paces.get(walk.name, 1)
         reading = self._reading(walk)
         driver = WalkDriver(
-            self.executor, self.job, walk, number, positions, pace, reading, ends
+            self.executor, self.job, walk, number, positions, pace, reading, ends, total
         )  # fmt: skip
         positions.clear()
         self.heads = []  # the driver has them, and lets go of a state when the next one is there
@@ -232,12 +236,6 @@ class Sweeps:
         done = self._progress.cursor.windows or (0,) * self.job.windows.streams
         rounds = meetings(self.job.windows, self.job.stats.merges)
         return [ends for ends in rounds if any(map(lt, done, ends)) or [*done] == ends]
-
-    def _met(self, walk: Walk, positions: list[StreamPosition]) -> list[StreamPosition]:
-        """Have streams take what all of them add up to."""
-        heads = merged(self.executor, self.job, walk, [at.state for at in positions])
-        each = zip(heads, positions, strict=True)
-        return [StreamPosition(head, at.windows) for head, at in each]
 
     def skips(self, walk: Walk) -> bool:
         """Whether the state needs no such walk."""

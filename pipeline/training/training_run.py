@@ -129,7 +129,10 @@ class TrainingRun:
         Raises PlanMismatch when another plan or other data lie there, BadInput when plan, data set
         and executor do not fit, NotADataset when there is none (all are ValueErrors).
         """
-        begins = prepare(plan, url, storage_options, open_source, near=executor.near)
+        workers = len(executor.together.threads()) if executor.together else 1
+        begins = prepare(
+            plan, url, storage_options, open_source, near=executor.near, workers=workers
+        )
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan,

@@ -24,8 +24,7 @@ from fewpass.pipeline.passes.walk_spans import (
     join_parts,
     join_streams,
     legal_order,
-    merge_own_stream,
-    merge_stream,
+    met_span,
     stream_part,
     walk_span,
 )
@@ -64,21 +63,30 @@ class SpanTasks:
         Windows of the first stream that the walk had visited when the driver took it up.
     records_of
         As for `WalkDriver`.
+    totals
+        By stream, what its first span begins with, where streams have met.
+    near
+        Whether states are in this process.
     """
 
     def __init__(
         self, job: Job, walk: Walk, sweep: int, began: int,
-        records_of: Callable[[Iterable[int]], Records] | None,
+        records_of: Callable[[Iterable[int]], Records] | None, totals: dict[int, Any], *,
+        near: bool,
     ) -> None:  # fmt: skip
         self.job, self._walk, self._sweep = job, walk, sweep
         self._began, self._records_of = began, records_of
+        self._totals, self._near = totals, near
 
     def __call__(self, stream: int, first: int, stop: int, head: Any) -> tuple[Any, ...]:
         """Return the function of windows first <= k < stop of a stream, and its arguments."""
         job, walk = self.job, self._walk
         if job.source_rows is None:
             records = self._records(stream, first, stop)
-            return walk_span, job, walk, self._sweep, stream, first, stop, head, records
+            given = job, walk, self._sweep, stream, first, stop, head, records
+            if stream in self._totals:
+                return partial(met_span, own=self._near), *given, self._totals.pop(stream)
+            return walk_span, *given
         own = first > self._began  # from the second span on the state is this walk's
         return partial(arrival_span, in_place=own), job, walk, first, head
 
@@ -108,15 +116,19 @@ class WalkDriver:
         Returns the records of the numbers per row of some chunks; None where none are read.
     ends
         Windows of each stream that this drive ends after; by default all of the turn.
+    total
+        Handle on what streams that have met add up to, which each takes first; None: nothing.
     """
 
     def __init__(
         self, executor: Executor, job: Job, walk: Walk, sweep: int, positions: list[StreamPosition],
         span_windows: int = 1, records_of: Callable[[Iterable[int]], Records] | None = None,
-        ends: list[int] | None = None,
+        ends: list[int] | None = None, total: Any = None,
     ) -> None:  # fmt: skip
         self._executor, self._walk, self._sweep = executor, walk, sweep
-        self._tasks = SpanTasks(job, walk, sweep, positions[0].windows, records_of)
+        totals = {} if total is None else dict.fromkeys(range(len(positions)), total)
+        began, near = positions[0].windows, executor.near
+        self._tasks = SpanTasks(job, walk, sweep, began, records_of, totals, near=near)
         self._is_stored = job.source_rows is None  # and not those of a source
         counted = walk.rows is None and self._is_stored
         self._lengths = ends or [
@@ -260,19 +272,11 @@ def joined(
         # in this process a task runs once, and no other task has these states
         join = join_own_streams if executor.near and are_over else join_streams
         return executor.submit_small("join", join, job, walk, version, *heads)
-    total, streams = _added(executor, job, walk.pairs, heads), len(heads)
+    total, streams = added(executor, job, walk.pairs, heads), len(heads)
     return executor.submit_small("join", join_parts, job, walk, version, heads[0], total, streams)
 
 
-def merged(executor: Executor, job: Job, walk: Walk, heads: list[Any]) -> list[Any]:
-    """Return handles on the states of streams that met: each takes what all add up to."""
-    assert walk.merge is not None, "streams meet"
-    total = _added(executor, job, walk.merge, heads)
-    merge = merge_own_stream if executor.near else merge_stream
-    return [executor.submit_small("merge", merge, job, walk, head, total) for head in heads]
-
-
-def _added(executor: Executor, job: Job, sum_of: JoinByPairs, heads: list[Any]) -> Any:
+def added(executor: Executor, job: Job, sum_of: JoinByPairs, heads: list[Any]) -> Any:
     """Return a handle on the sum of the streams' parts."""
     add = _added_here if executor.together is None else _added_on_cluster
     return add(executor, job, sum_of, heads)

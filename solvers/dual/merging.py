@@ -15,14 +15,17 @@ together is no more than the streams counted:
 u_k are the moves of stream k, g_k = V . u_k, u and T their sums.  The next pass reads t by the
 round that a row was in.  An l1 penalty and several scores go without V.
 
+A merge goes through the columns that rows of the round have, and no others.
+
 Sources: Ma et al. 2015, "Adding vs. Averaging in Distributed Primal-Dual Optimization", for adding
 and for s; docs/methods.md, section 7.14, for the rest.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +35,35 @@ from fewpass.solvers.dual.rounds_steps import BITES, next_factors
 from fewpass.solvers.dual.sdca_state import EMPTY, FIRST_S, MOST_FIRST, RUNNING, Rounds, SdcaState
 from fewpass.solvers.dual.sdca_steps import ALONE, Counted
 from fewpass.solvers.kernels.dispatch import kernel
-from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector
-from fewpass.solvers.kernels.shapes import Order, PerColumn, RowState
+from fewpass.solvers.kernels.rows import (
+    DenseRows,
+    Rows,
+    add_vector,
+    cell,
+    dot_vector,
+    end_cell,
+    first_cell,
+)
+from fewpass.solvers.kernels.shapes import Matrix, Order, PerColumn, RowState, WholeNumbers
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, ProblemStats, add_parts
+
+
+@dataclass(frozen=True)
+class Moves:
+    """By how much columns moved, constant column included; all others did not."""
+
+    columns: NDArray[np.int64]  # (t,), rising
+    by: NDArray[np.float64]  # (t, 1), or (t, wide)
+
+    def __add__(self, other: Self) -> Moves:
+        return Moves(*summed(self.columns, self.by, other.columns, other.by))
 
 
 class StreamMoves(NamedTuple):
     """What a stream adds to a merge; parts add."""
 
-    moves: NDArray[np.float64]  # (d + 1,), or (d + 1, wide)
+    moves: Moves
     added: NDArray[np.float64]  # (d + 1,) rows of its first window; (0,) once V is there
     rows: int  # of these, so far
     square: float  # ||u_k||^2
@@ -70,12 +92,21 @@ def counted_by(state: SdcaState, stats: ProblemStats) -> Counted:
     return Counted(at.across, ratio, at.owed, merges.moved, float(merges.done))
 
 
-def look_along(
+def note_rows(
     state: SdcaState, stats: ProblemStats, block: Block, column: float, row_state: RowState
 ) -> SdcaState:
-    """Note what a block's rows have along V, or add up those of the first one of all."""
+    """Note which columns a block's rows have, and what they have along V.
+
+    Rows of the first block of all are added up.
+    """
     at, merges = state.pull.rounds, state.merges
-    if not len(at.V) or stats.streams == 1:
+    if stats.streams == 1:
+        return state
+    if stats.rows_kind is DenseRows:
+        merges.touched[:] = True
+    else:
+        note_columns(merges.touched, block.rows, block.order)
+    if not len(at.V):
         return state
     if at.across == 0.0:
         if merges.looked == 0:
@@ -84,6 +115,42 @@ def look_along(
     elif state.passes <= at.since + 1:
         note_along(at.V, column, block.rows, block.order, row_state)
     return state
+
+
+@kernel
+def note_columns(touched: NDArray[np.bool_], rows: Rows, order: Order) -> None:
+    """Note the columns that rows have."""
+    for i in order:
+        for n in range(first_cell(rows, i), end_cell(rows, i)):
+            touched[cell(rows, i, n)[0]] = True
+
+
+@kernel
+def summed(
+    left: WholeNumbers, by: Matrix, right: WholeNumbers, further: Matrix
+) -> tuple[WholeNumbers, Matrix]:
+    """Return all columns of two rising lists, and what they moved by together."""
+    most = left.shape[0] + right.shape[0]
+    columns, total = np.empty(most, np.int64), np.zeros((most, by.shape[1]))
+    n, a, b = 0, 0, 0
+    while a < left.shape[0] or b < right.shape[0]:
+        first = b == right.shape[0] or (a < left.shape[0] and left[a] <= right[b])
+        second = a == left.shape[0] or (b < right.shape[0] and right[b] <= left[a])
+        columns[n] = left[a] if first else right[b]
+        for k in range(by.shape[1]):
+            total[n, k] = (by[a, k] if first else 0.0) + (further[b, k] if second else 0.0)
+        n, a, b = n + 1, a + first, b + second
+    return columns[:n], total[:n]
+
+
+@kernel
+def square_of_all(by: Matrix) -> float:
+    """Return the sum of squares, column after column: columns of zeros change no bit."""
+    total = 0.0
+    for n in range(by.shape[0]):
+        for k in range(by.shape[1]):
+            total += by[n, k] * by[n, k]
+    return total
 
 
 @kernel
@@ -105,26 +172,30 @@ def note_along(V: PerColumn, column: float, rows: Rows, order: Order, row_state:
 
 def moves_of(_problem: Problem, stats: ProblemStats, state: SdcaState) -> StreamMoves:
     """Return what a stream's state adds to a merge."""
-    counted, at = counted_by(state, stats), state.pull.rounds
-    moves = (state.W[:, RUNNING] - state.merges.begin) / counted.stretch
-    square, along = float(moves.ravel() @ moves.ravel()), state.merges.moved / counted.stretch
-    added, rows = (at.V, state.merges.looked) if at.across == 0.0 else (EMPTY, 0)
-    return StreamMoves(moves, added, rows, square, along, along * along)
+    counted, at, merges = counted_by(state, stats), state.pull.rounds, state.merges
+    columns = np.flatnonzero(merges.touched)
+    by = (state.W[columns, RUNNING] - merges.begin[columns]) / counted.stretch
+    moves, along = Moves(columns, by.reshape(len(columns), -1)), merges.moved / counted.stretch
+    added, rows = (at.V, merges.looked) if at.across == 0.0 else (EMPTY, 0)
+    return StreamMoves(moves, added, rows, square_of_all(moves.by), along, along * along)
 
 
 def merged(stats: ProblemStats, state: SdcaState, total: StreamMoves, lag: Lag) -> SdcaState:
     """Return a stream's state, at the weights that all streams' moves make, in place."""
     at, merges, counted = state.pull.rounds, state.merges, counted_by(state, stats)
-    u, s = total.moves.ravel(), counted.stretch
-    square, T = float(u @ u), total.along
+    columns, u = total.moves.columns, total.moves.by
+    s, begin = counted.stretch, merges.begin
+    square, T = square_of_all(u), total.along
     wanted = square - (1.0 - 1.0 / at.rho) * T * T
     allowed = s * (total.square + counted.ratio * total.along_square)
     t = 1.0 if allowed >= wanted else allowed / wanted
     if t < 1.0 and state.adding:
-        state.fresh[:] -= (1.0 - t) / s * (state.W[:, RUNNING] - merges.begin)
-    merges.begin[:] += t * total.moves
-    state.W[:, RUNNING] = merges.begin
+        own = state.W[columns, RUNNING] - begin[columns]
+        state.fresh[columns] -= (1.0 - t) / s * own
+    begin[columns] += t * u.reshape(len(u), *begin.shape[1:])
+    state.W[columns, RUNNING] = begin[columns]
     merges.taken[merges.done] = t
+    merges.touched[columns[:-1]] = False
     merges = merges._replace(done=merges.done + 1, moved=0.0)
     if at.across == 0.0 and len(at.V):
         rounds = first_factors(state, total, stats.streams)

@@ -43,10 +43,10 @@ from fewpass.solvers.dual.merging import (
     Lag,
     StreamMoves,
     counted_by,
-    look_along,
     merged,
     merged_at_end,
     moves_of,
+    note_rows,
 )
 from fewpass.solvers.dual.sdca_batches import Batch, curvatures, visit_batches
 from fewpass.solvers.dual.sdca_interleaved import rows_of_model, walk_interleaved
@@ -59,6 +59,7 @@ from fewpass.solvers.dual.sdca_state import (
     SdcaState,
     begin_pass,
     charged_in_steps,
+    copy_to_go_on,
     count_rows,
     end_adding,
     first_merges,
@@ -205,7 +206,7 @@ class Sdca(DualMethod):
                 step=self.step_rows,
                 telling=self.step_rows,
                 join=self.end_pass,
-                merge=JoinByPairs(moves_of, self.merge),
+                merge=JoinByPairs(moves_of, self.merge, copy_to_go_on),
                 order="stored" if epoch == 0 else "random",
                 metrics=self.metrics,
                 row_state="update",
@@ -236,7 +237,7 @@ class Sdca(DualMethod):
         if self.batch != "serial":
             return self._step_batches(step, stats, state, block, column)
         own_rows = per_row(block)
-        state = look_along(state, stats, block, column, own_rows)
+        state = note_rows(state, stats, block, column, own_rows)
         own, g, rows = charged_in_steps(step, state), state.pull.gains, block.order.shape[0]
         before = state.shares[0] * own_rows[:, 0]
         ends = ends_of(stats.stream_rows, rows, tell)
@@ -309,7 +310,7 @@ class Sdca(DualMethod):
         ]
         size = self.row_state_size(stats)
         models = [
-            look_along(state, stats, block, column, rows_of_model(per_row(block), place, size))
+            note_rows(state, stats, block, column, rows_of_model(per_row(block), place, size))
             for (column, *_), state, place in zip(numbers, models, places, strict=True)
         ]
         each_step = zip(steps, models, strict=True)

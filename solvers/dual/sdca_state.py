@@ -21,7 +21,7 @@ from fewpass.solvers.dual.duality import (
 from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.penalties import shrunk
-from fewpass.solvers.protocol import Certificate, ProblemStats, Weights
+from fewpass.solvers.protocol import Certificate, ProblemStats, Weights, copy_state
 
 START, RUNNING = 0, 1  # columns of W
 FIRST_S, MOST_FIRST = 2.0, 16.0  # s and s_V of the first round
@@ -29,6 +29,7 @@ FIRST_S, MOST_FIRST = 2.0, 16.0  # s and s_V of the first round
 REFRESHED = 16
 UNBOUNDED = sys.float_info.max  # in place of infinity, which is not stored
 EMPTY: NDArray[np.float64] = np.zeros(0)
+NO_COLUMNS: NDArray[np.bool_] = np.zeros(0, np.bool_)
 PerColumnOrAll = NDArray[np.float64] | float  # (d + 1,), or a number that stands for all columns
 
 
@@ -84,6 +85,7 @@ class Merges(NamedTuple):
     done: int = 0  # ... as far as they are done
     moved: float = 0.0  # along V in this round, as the stream counts it
     looked: int = 0  # rows of its first window, of which V is made
+    touched: NDArray[np.bool_] = NO_COLUMNS  # (d + 1,) columns that its rows of this round have
 
 
 class Pull(NamedTuple):
@@ -292,7 +294,20 @@ def note_begin(state: SdcaState) -> SdcaState:
 
 def first_merges(stats: ProblemStats, begin: NDArray[np.float64]) -> Merges:
     """Return where a stream begins, at the weights `begin`."""
-    return Merges(begin, np.ones(stats.merges)) if stats.streams > 1 else Merges()
+    if stats.streams == 1:
+        return Merges()
+    touched = np.zeros(len(begin), np.bool_)
+    touched[-1] = True  # the constant column, which all rows have
+    return Merges(begin, np.ones(stats.merges), touched=touched)
+
+
+def copy_to_go_on(state: SdcaState) -> SdcaState:
+    """Copy what steps and merges change; all else stays as it is to the end of a pass."""
+    pull, merges = state.pull, copy_state(state.merges)
+    if pull.rounds.across == 0.0:
+        pull = pull._replace(rounds=copy_state(pull.rounds))
+    fresh = state.fresh.copy() if state.adding else state.fresh
+    return state._replace(W=state.W.copy(order="K"), fresh=fresh, pull=pull, merges=merges)
 
 
 def first_shares(stats: ProblemStats) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from pydantic import PositiveInt
 
 from fewpass.solvers.dual.best_weights import no_weights
 from fewpass.solvers.dual.duality import Centre, constant_column, per_row
-from fewpass.solvers.dual.merging import counted_by
+from fewpass.solvers.dual.merging import counted_by, note_rows
 from fewpass.solvers.dual.psdca import Psdca, prove_newest_x
 from fewpass.solvers.dual.sdca_state import (
     START,
@@ -101,12 +101,13 @@ class WidePsdca(Psdca):
         tell: ReportLosses = ignore_losses,
     ) -> SdcaState:  # fmt: skip
         """Visit the rows of one block."""
-        rows = block.order.shape[0]
+        rows, column = block.order.shape[0], constant_column(problem, stats).value
+        state = note_rows(state, stats, block, column, per_row(block))
         ends = ends_of(stats.stream_rows, rows, tell)
         curve, base = np.zeros(len(ends)), problem.intercept * np.asarray(state.centre.offset)
         base[self.width :] = PADDED
         sums = visit_wide_rows(
-            state.W, state.fresh, problem.loss, constant_column(problem, stats).value, base,
+            state.W, state.fresh, problem.loss, column, base,
             self._scale(problem, stats, state), counted_by(state, stats), float(state.adding),
             state.shares, *block[:4], per_row(block), ends, curve,
         )  # fmt: skip

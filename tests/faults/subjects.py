@@ -186,6 +186,11 @@ def _sparse(at: Path) -> None:
     make(at / "set", n=ROWS, d=12, chunk_rows=30, layout="sparse", nnz=4, seed=SEED)
 
 
+def _chunks(at: Path) -> None:
+    """So many that two streams meet inside a pass."""
+    make(at / "set", n=ROWS, d=12, chunk_rows=10, layout="sparse", nnz=4, seed=SEED)
+
+
 def _dense(at: Path) -> None:
     make(at / "set", n=ROWS, d=6, chunk_rows=30, seed=SEED)
 
@@ -227,7 +232,7 @@ def _bad_inbox(at: Path) -> None:
 
 
 DATA: dict[str, Callable[[Path], None]] = {
-    "sparse": _sparse, "dense": _dense, "classes": _classes, "judged": _judged, "text": _text,
+    "sparse": _sparse, "chunks": _chunks, "dense": _dense, "classes": _classes, "judged": _judged, "text": _text,
     "csv": _csv, "words": _words, "inbox": _inbox,
     "bad inbox": _bad_inbox,
 }  # fmt: skip
@@ -287,7 +292,7 @@ SUBJECTS = {
         _solver("psdca", passes="3"),
         _solver("onepass", passes="1"),
         _training("streaming newton", "dense", "--solver", "onepass", "--passes", "1"),
-        _training("two streams", "sparse", "--solver", "sdca", *HINGE, "--passes", "2",
+        _training("two streams", "chunks", "--solver", "sdca", *HINGE, "--passes", "2",
                   "--streams", "2", "--lam", "1e-2"),
         _solver("newton", "dense", passes="3"),
         _training("simba", "dense", "--solver", "simba", "--set", "solver.iterations=3000"),

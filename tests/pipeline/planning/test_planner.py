@@ -37,6 +37,6 @@ def test_a_training_plans_each_method_once(tmp_path, monkeypatch, words, jobs):
 def test_streams_without_chunks_are_refused_without_a_word_on_memory(tmp_path):
     """One model of three classes: what helps where memory is short helps nobody here."""
     dataset = make(tmp_path / "set", n=400, classes=3)
-    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", streams=9, solver={"kind": "psdca"})
-    with pytest.raises(BadInput, match=r"9 streams need .*chunk_bytes"):
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", streams=9, solver={"kind": "asgd"})
+    with pytest.raises(BadInput, match=r"9 streams need .*`chunk_bytes`\)\.$"):
         list(TrainingRun.start(plan, str(tmp_path / "run"), InProcess()))

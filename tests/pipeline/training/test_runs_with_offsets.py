@@ -33,7 +33,7 @@ def place(tmp_path_factory):
     table["w"] = rng.choice([0.5, 1.0, 2.0], N)
     table.to_csv(at / "rows.csv", index=False)
     how = {"label": "events", "weight": "w", "column": NUMBERS, "task": "regression"}
-    ingest(at / "rows.csv", at / "data", exposure="time", dtype="float64", chunk_bytes=2500, **how)
+    ingest(at / "rows.csv", at / "data", exposure="time", dtype="float64", chunk_bytes=1200, **how)
     train(at / "data", at / "run", loss="poisson", lam=LAM, tol=1e-10, solver="newton")
     return at
 

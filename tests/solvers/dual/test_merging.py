@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewpass.solvers.dual.merging import Lag, merged, moves_of
+from fewpass.solvers.dual.merging import Lag, Moves, merged, moves_of
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
-from fewpass.solvers.dual.sdca_state import RUNNING
+from fewpass.solvers.dual.sdca_state import RUNNING, copy_to_go_on
 from fewpass.solvers.losses import LOSSES, Problem, conjugate
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import add_parts, copy_state
@@ -111,6 +111,64 @@ def test_weights_added_up_afresh_are_those_of_every_pass(monkeypatch):
         np.testing.assert_allclose(w, ends[0][0], rtol=1e-9, atol=1e-11)
         np.testing.assert_allclose(a, ends[0][1], rtol=1e-9, atol=1e-11)
         assert found.gap == pytest.approx(ends[0][2].gap, abs=1e-9)
+
+
+def a_row_each(n=64, d=40):
+    """Rows of three columns each."""
+    rng = np.random.default_rng(4)
+    X = np.zeros((n, d))
+    for row in X:
+        row[rng.choice(d, 3, replace=False)] = oracles.single(rng.random(3))
+    return data(X, np.where(rng.random(n) < 0.5, 1.0, -1.0), sparse=True, streams=4, merges=4)
+
+
+@pytest.mark.parametrize("solver", [Psdca(), Psdca(shrink_rounds=3), Sdca()])
+def test_touched_columns_have_the_bits_of_all(solver, monkeypatch):
+    """A merge of every column is the same; with w(a) added up, moves cut and one chunk again."""
+    monkeypatch.setattr("fewpass.solvers.dual.sdca_state.REFRESHED", 2)
+    of, problem, ends, sizes = a_row_each(), problem_of("hinge"), [], []
+    for touch in (None, lambda touched, *_: touched.fill(True)):
+        if touch:
+            monkeypatch.setattr("fewpass.solvers.dual.merging.note_columns", touch)
+        run, cut = Run(solver, problem, of), 1.0
+        for _ in range(6):
+            cut = min(cut, run.one_pass(cuts=2).state.shares.min())
+        ends.append((run.state.W, run.row_state, run.state.shares))
+        state = run.solver.step_rows(problem, of.stats, run.state, run.block(np.arange(4)))
+        sizes.append(len(moves_of(problem, of.stats, state).moves.columns))
+    assert cut < 1.0
+    assert (sizes[0] <= 13, sizes[1]) == (True, 41)
+    for touched, dense in zip(*ends, strict=True):
+        np.testing.assert_array_equal(touched, dense)
+
+
+@given(st.lists(st.lists(st.integers(0, 20), unique=True), min_size=1, max_size=6))
+def test_moves_add_up_column_by_column(lists):
+    dense, parts = np.zeros((21, 2)), []
+    for k, columns in enumerate(map(sorted, lists)):
+        by = np.arange(2 * len(columns)).reshape(-1, 2) + 10.0 * k
+        parts.append(Moves(np.array(columns, np.int64), by))
+        dense[columns] += by
+    total = reduce(Moves.__add__, parts)
+    touched = sorted(set().union(*lists))
+    assert total.columns.tolist() == touched
+    np.testing.assert_array_equal(total.by, dense[touched])
+
+
+def test_a_copy_to_go_on_leaves_the_state_as_it_is(monkeypatch):
+    """In a first round, where V is made, and in one that adds up w(a) and is cut."""
+    monkeypatch.setattr("fewpass.solvers.dual.sdca_state.REFRESHED", 2)
+    of, problem = a_row_each(), problem_of("hinge")
+    for passes in (0, 1, 2):
+        state = Run(Psdca(), problem, of).passes(passes).state
+        before, run = copy_state(state), Run(Psdca(), problem, of)
+        other = copy_to_go_on(state)
+        for part in np.array_split(np.arange(64), 4):
+            other = run.solver.step_rows(problem, of.stats, other, run.block(part))
+            total = reduce(add_parts, [moves_of(problem, of.stats, other)] * 4)
+            other = merged(of.stats, other, total, Lag(1.0, 5.0))
+        np.testing.assert_equal(state, before)
+        assert not np.array_equal(other.W, state.W)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.storage.array_layout import CODE_PARTS, RETAINED_KEY, SPARSE_PARTS, chunk_parts
+from fewpass.storage.array_layout import (
+    CODE_PARTS,
+    DENSE_PARTS,
+    RETAINED_KEY,
+    SPARSE_PARTS,
+    chunk_parts,
+)
 from fewpass.storage.chunk_table import ChunkRecord
+from fewpass.storage.codec import LEAST_SAVED_OF_VALUES
 from fewpass.storage.dataset_columns import DatasetColumns
 from fewpass.storage.dataset_objects import faults_of
 from fewpass.storage.folder import Damaged
@@ -50,6 +57,20 @@ class ChunkObjects:
         self.parts = chunk_parts(*form, coded=self.manifest.coded)
         shape = self.manifest.n_chunks, len(self.parts)
         self._files_of_chunks = verified_files(self.folder.url, self.manifest.fingerprint, *shape)
+
+    def are_copied(self, chunks: Sequence[int]) -> bool:
+        """Whether reading these chunks only copies their rows.
+
+        They are verified files of this machine, in the system's memory when they were last read,
+        and hold rows as memory does.
+        """
+        files = self._files_of_chunks
+        if self.manifest.layout != "dense" or not files.cached[chunks].all():
+            return False
+        stored = self.manifest.chunks.bytes_of(DENSE_PARTS.values())
+        decoded = self.manifest.nnz * np.dtype(self.manifest.dtype).itemsize
+        is_plain = stored > (1.0 - LEAST_SAVED_OF_VALUES) * decoded
+        return is_plain and bool((files.versions[chunks] != NEVER).all())
 
     def faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
         """Read every object of a chunk and yield a sentence for each damaged one."""

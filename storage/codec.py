@@ -20,7 +20,12 @@ from numpy.typing import NDArray
 
 Bytes = bytes | bytearray | memoryview | NDArray[np.uint8]
 
-COMPRESSION: dict[str, Any] = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
+#: Of a frame of blosc.  What decoding a block takes stays in a core's cache, and is memory that
+#: the C library keeps: for blocks of 512 KiB it asks the system for new pages, frame by frame.
+BLOCK_BYTES = 1 << 17
+COMPRESSION: dict[str, Any] = {
+    "cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": BLOCK_BYTES
+}  # fmt: skip
 TRAILER_BYTES = 4  # the crc32c at the end of every chunk, little endian
 HEADER_BYTES = 16  # of blosc; bytes 4-8 hold the decoded size, 12-16 the encoded one
 #: Flags in the header's byte 2: the bytes of items are shuffled; the items follow uncompressed;
@@ -29,13 +34,12 @@ SHUFFLED, PLAIN, UNSPLIT, LZ4 = 0x01, 0x02, 0x10, 0x20
 #: Bytes of a chunk that decide whether its bytes are shuffled: mostly equal values, such as flags,
 #: compress better without shuffling, and twice as fast.  The frame itself records the choice.
 SAMPLE_BYTES = 1 << 15
-LEAST_SAVED = (
-    1 / 8
-)  # of the bytes; below that a chunk is stored uncompressed, which is read twice as fast
+#: Of the bytes; a chunk that saves less is stored uncompressed.  In every pass, decoding values
+#: takes as long as a step.
+LEAST_SAVED, LEAST_SAVED_OF_VALUES = 1 / 8, 1 / 2
 #: Of the bytes of a stream of whole numbers; one that LZ4 makes no smaller is stored as it is.
 #: Frequent columns' low bytes shrink by a fourth, at a seventh of the time of reading sparse rows.
 SMALL_STREAM = 1 / 2
-BLOCK_BYTES = 1 << 19  # of such a frame, as blosc chooses for numbers of 4 bytes
 LEAST_SPLIT = 128  # bytes of a stream; blosc splits no block into shorter ones
 ACCELERATION = 5  # of LZ4, as blosc has it at our level
 
@@ -72,7 +76,8 @@ def encode(array: NDArray[Any]) -> bytes:
         body = _frame(little, stay)
     else:
         body = _compressed(little, level, len(shuffled) < len(plain))
-    if len(body) > (1.0 - LEAST_SAVED) * little.nbytes:
+    least_saved = LEAST_SAVED_OF_VALUES if little.dtype.kind == "f" else LEAST_SAVED
+    if len(body) > (1.0 - least_saved) * little.nbytes:
         body = _compressed(little, 0, True)
     return body + checksum(body).to_bytes(TRAILER_BYTES, "little")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -160,6 +160,10 @@ class Dataset(DatasetColumns):
             if became := self.became():
                 raise self._replaced(became) from error
             raise
+
+    def are_copied(self, chunks: Sequence[int]) -> bool:
+        """Whether reading these chunks only copies their rows: there is nothing to wait for."""
+        return self._chunks.are_copied(chunks)
 
     def prefetch(self, k: int) -> None:
         """Announce that chunk `k` will be read: a disk can fetch it while others are decoded."""

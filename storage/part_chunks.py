@@ -7,7 +7,7 @@ fingerprint.  A part that has changed is opened as it was, as long as that is th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -78,6 +78,14 @@ class PartChunks:
         """Announce that chunk `k` will be read."""
         with self._at(k) as (part, own):
             part.prefetch(own)
+
+    def are_copied(self, chunks: Sequence[int]) -> bool:
+        """Whether reading these chunks only copies their rows."""
+        return all(self._is_copied(k) for k in chunks)
+
+    def _is_copied(self, k: int) -> bool:
+        with self._at(k) as (part, own):
+            return part.are_copied([own])
 
     def faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
         """Read every object of a chunk and yield a sentence for each damaged one."""

@@ -80,17 +80,26 @@ class WindowReader:
     capacity: tuple[int, int]  # rows and non-zeros that every window fits in
     row_state: RowStateSource | None = None
     resident: RowSource | None = None  # all rows; None: windows are decoded into buffers
-    ahead: int = 2  # windows that are read while another one is stepped, each by a thread
+    ahead: int = 2  # windows at most that threads read while another one is stepped
     statistics: ReadingStatistics = field(default_factory=ReadingStatistics)
 
     def blocks(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
-        sources = [self._source() for _ in range(min(self.ahead + 1, len(windows)))]
-        read = self._read_ahead if self.ahead > 0 and len(windows) > 1 else self._one_by_one
+        ahead = 0 if self._are_copied(windows) else min(self.ahead, len(windows) - 1)
+        sources = [self._source() for _ in range(ahead + 1)]
+        read = self._read_ahead if ahead > 0 else self._one_by_one
         try:
             yield from read(windows, sources)
         finally:
             for source in sources:
                 return_buffer(source)
+
+    def _are_copied(self, windows: Sequence[Window]) -> bool:
+        """Whether these windows only have to be copied, which another thread does for more.
+
+        The thread that steps them finds them in its cache then, and there is one buffer.
+        """
+        chunks = [chunk for window in windows for chunk in window.chunks]
+        return self.resident is None and self.dataset.are_copied(chunks)
 
     def _source(self) -> RowSource:
         return self.resident or borrow_rows(self.dataset, self.rule, self.capacity)
@@ -104,10 +113,10 @@ class WindowReader:
     def _read_ahead(
         self, windows: Sequence[Window], sources: Sequence[RowSource]
     ) -> Generator[VisitedBlock]:
-        """Have `ahead` windows read at any time, each by a thread, into idle buffers."""
+        """Have all sources but one filled at any time, each by a thread."""
         upcoming, free = with_new_chunks(windows), deque(sources)
         pending: deque[tuple[RowSource, Future[tuple[VisitedBlock, int]]]] = deque()
-        pool = ThreadPoolExecutor(self.ahead, thread_name_prefix="fewpass-reader")
+        pool = ThreadPoolExecutor(len(sources) - 1, thread_name_prefix="fewpass-reader")
 
         def go_on() -> None:
             for window, new in islice(upcoming, len(free)):

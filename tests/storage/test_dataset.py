@@ -22,7 +22,7 @@ from fewpass.storage import chunk_objects, codec
 from fewpass.storage.aligned_memory import aligned_empty
 from fewpass.storage.chunk_records import measured_record
 from fewpass.storage.chunk_table import ChunkRecord, record_type
-from fewpass.storage.codec import HEADER_BYTES, TRAILER_BYTES, decode_into, encode
+from fewpass.storage.codec import BLOCK_BYTES, HEADER_BYTES, TRAILER_BYTES, decode_into, encode
 from fewpass.storage.column_file import makers_of, write_columns
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.dataset import Dataset
@@ -187,13 +187,16 @@ def test_the_bytes_depend_on_the_rows_alone(tmp_path, layout):
     assert again[0].fingerprint == first.fingerprint
 
 
-@pytest.mark.parametrize("kind", ["noise", "repeated"])
-def test_what_would_hardly_shrink_is_stored_plain(tmp_path, kind):
+@pytest.mark.parametrize("kind", ["noise", "a third less", "repeated"])
+def test_values_that_would_not_shrink_by_half_are_stored_plain(tmp_path, kind):
     rng = np.random.default_rng(2)
     values = rng.standard_normal(5000).astype(np.float32)
-    values = values if kind == "noise" else np.round(values)
+    if kind == "a third less":
+        values = (values.view(np.uint32) & 0xFFFFFE00).view(np.float32)
+        assert len(encode(values.view(np.int32))) < 0.8 * values.nbytes  # as whole numbers
+    values = np.round(values) if kind == "repeated" else values
     folder, raw = Folder(str(tmp_path)), encode(values)
-    is_plain = kind == "noise"
+    is_plain = kind != "repeated"
     assert (len(raw) == HEADER_BYTES + values.nbytes + TRAILER_BYTES) == is_plain
     assert blosc.decompress(raw[:-TRAILER_BYTES]) == values.tobytes()  # any reader's way
 
@@ -212,7 +215,7 @@ def test_what_would_hardly_shrink_is_stored_plain(tmp_path, kind):
 
 
 @given(
-    n=st.integers(1, 6_000) | st.sampled_from([131_071, 131_072, 131_073, 300_000]),
+    n=st.integers(1, 6_000) | st.sampled_from([32_767, 32_768, 32_769, 131_073, 300_000]),
     most=st.sampled_from([1, 100, 1 << 14, 1 << 20, (1 << 31) - 1]),
     dtype=st.sampled_from([np.int32, np.int64]),
     seed=st.integers(0, 9),
@@ -234,7 +237,7 @@ def test_bytes_of_columns_that_hardly_shrink_are_stored_plain():
     columns = np.sort(rng.integers(0, 40_000, (2_000, 90)), axis=1).astype(np.int32).reshape(-1)
     raw = encode(columns)
     for shift in (0, 8):
-        low = (columns[:131_072] >> shift).astype(np.uint8)  # of the first block
+        low = (columns[: BLOCK_BYTES // 4] >> shift).astype(np.uint8)  # of the first block
         assert low.tobytes() in raw
     assert len(raw) < 0.55 * columns.nbytes
 
@@ -299,6 +302,32 @@ def test_a_process_verifies_a_file_once_and_again_once_it_was_written_to(
         with pytest.raises(Damaged, match="checksum"):
             Dataset.open(folder).read_into(1, TableBuffer(manifest, 300, table.nnz))
         assert len(verified) == 1
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize("place", ["local", "memory"])
+def test_rows_are_copied_once_they_are_verified_and_cached(tmp_path, place, layout, monkeypatch):
+    fetched = [0]
+    monkeypatch.setattr(chunk_objects, "blocks_fetched", lambda: fetched[0])
+    folder = Folder(str(tmp_path) if place == "local" else f"memory://{tmp_path.name}-copied")
+    table = random_table(np.random.default_rng(7), layout, 700, 5)
+    write(folder, table, 300)
+    dataset = Dataset.open(folder)
+
+    def read(k):
+        dataset.prefetch(k)
+        dataset.read_chunk(k)
+
+    assert not dataset.are_copied([0])
+    read(0)
+    read(1)
+    wanted = place == "local" and layout == "dense"
+    assert dataset.are_copied([0, 1]) == wanted
+    assert not dataset.are_copied([1, 2])
+    monkeypatch.setattr(chunk_objects, "blocks_fetched", lambda: fetched.append(0) or len(fetched))
+    read(1)  # from the disk
+    assert dataset.are_copied([0]) == wanted
+    assert not dataset.are_copied([0, 1])
 
 
 def counted(function, calls):

@@ -139,7 +139,7 @@ def by_zarr(path, shape, chunks, dtype):
         chunk_key_encoding={"name": "default", "separator": "."},
         compressors=[
             BloscCodec(cname="lz4", clevel=5, shuffle="shuffle",
-                       typesize=np.dtype(dtype).itemsize, blocksize=0),
+                       typesize=np.dtype(dtype).itemsize, blocksize=1 << 17),
             Crc32cCodec(),
         ],
     )  # fmt: skip

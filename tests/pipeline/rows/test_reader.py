@@ -11,6 +11,7 @@ from fewpass.pipeline.rows.buffers import borrow_rows, free_buffers, return_buff
 from fewpass.pipeline.rows.reader import WindowReader, with_new_chunks
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import Window, WindowPlan
+from fewpass.storage import chunk_objects
 from fewpass.storage.dataset import Dataset
 from testing.datasets import make
 
@@ -39,6 +40,20 @@ def test_blocks_are_the_windows_chunks_one_after_the_other(dataset):
             assert np.array_equal(block.weight, weight * scale)
             assert np.array_equal(block.order, np.arange(len(block.y)))
             assert [p.stop - p.start for p in places] == [t.n_rows for t in tables]
+
+
+def test_what_only_has_to_be_copied_is_read_by_the_thread_that_steps_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(chunk_objects, "blocks_fetched", lambda: 0)
+    free_buffers()
+    dataset = make(tmp_path / "set", n=330, chunk_rows=50)
+    rows, buffers = [], []
+    for _ in range(2):
+        with closing(reader(dataset).blocks(WINDOWS)) as blocks:
+            each = [(block.rows.X.copy(), block.rows.X.ctypes.data) for block, *_ in blocks]
+            rows.append([X for X, _ in each])
+            buffers.append(len({start for _, start in each}))
+    assert all(map(np.array_equal, *rows))
+    assert buffers == [3, 1]
 
 
 @pytest.mark.timeout(60)

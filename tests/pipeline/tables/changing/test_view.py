@@ -16,7 +16,7 @@ from fewpass.pipeline.passes.on_dask import OnDask
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.changing.viewing import make_view
 from fewpass.pipeline.training import lam_sample
-from fewpass.storage import column_copy
+from fewpass.storage import chunk_objects, column_copy
 from fewpass.storage.chunk_table import ChunkTable
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, NotADataset
@@ -243,6 +243,17 @@ def test_a_view_of_one_part_has_its_bits(tmp_path, method, layout):
     )
     assert one.weights_sha256 == two.weights_sha256
     assert one.certificate == two.certificate
+
+
+def test_rows_of_verified_parts_are_copied(tmp_path, monkeypatch):
+    monkeypatch.setattr(chunk_objects, "blocks_fetched", lambda: 0)
+    view = Dataset.open(view_of_parts(tmp_path / "store", random_table(1000, 30)).folder)
+    chunks = list(range(view.n_chunks))
+    for k in chunks:
+        assert not view.are_copied(chunks)
+        view.prefetch(k)
+        view.read_chunk(k)
+    assert view.are_copied(chunks)
 
 
 def test_columns_mapped_into_memory_are_those_of_the_rows(tmp_path):

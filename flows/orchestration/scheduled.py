@@ -60,6 +60,9 @@ R = TypeVar("R")
 REFUSED, MISSED, UNCHANGED = "Refused", "ToleranceMissed", "Unchanged"
 KEPT_BACK, WAITS = "KeptBack", "Waits"
 
+#: Begins the label of a flow run that has the address of a parameter with its {date}.
+ASKED = "fewpass.asked."
+
 #: Hour of a date from which it is written with its time: clocks change by up to two hours.
 LATE = 22
 
@@ -219,9 +222,18 @@ def dated(given: str | tuple[str, ...], parameter: str) -> Any:
     now = chosen[0] if isinstance(given, str) else chosen
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(prefect.runtime.flow_run.id)
+        if isinstance(given, str):
+            client.update_flow_run_labels(run.id, {ASKED + parameter: given})
         parameters = replaced(run.parameters, parameter, now)
         client.update_flow_run(run.id, parameters=parameters)
     return now
+
+
+def as_asked(given: str, parameter: str) -> str:
+    """Return an address as it was before `dated` put the start into it, maybe in an earlier try."""
+    with get_client(sync_client=True) as client:
+        labels = client.read_flow_run(prefect.runtime.flow_run.id).labels
+    return str(labels.get(ASKED + parameter, given))
 
 
 def of_the_day(plan: M, *names: str) -> M:

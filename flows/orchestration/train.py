@@ -24,6 +24,7 @@ from fewpass.flows.orchestration.ends import telling_of_snapshots
 from fewpass.flows.orchestration.scheduled import (
     MISSED,
     UNCHANGED,
+    as_asked,
     dated,
     durable_task,
     made_flow,
@@ -55,13 +56,15 @@ def train(
     """Train, and return what came out in the state that tells of it."""
     plan = with_end(of_the_day(plan, "dataset", "held_out"))
     require_tolerance(plan, asked=require_tol)
-    before = trained_already(plan, run) if skip_unchanged else None
+    series = as_asked(run, "run")
+    is_begun = run != series  # by this flow run, which is tried again
+    before = trained_already(plan, series) if skip_unchanged and not is_begun else None
     if before is not None:
         return unchanged(plan, before)
     result = train_in_stages(plan, dated(run, "run"), where)
     show_run(RunFolder(result.run))
     if keep_runs is not None:
-        remove_runs(run, keep_runs)
+        remove_runs(series, keep_runs)
     if require_tol:
         require_convergence(result, plan)
     return completed(asdict(result), result)

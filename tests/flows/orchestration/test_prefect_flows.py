@@ -24,9 +24,12 @@ from fewpass.pipeline.drawing.charts import picture
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_state import published, run_of
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.learning import loss_chart
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 from testing.object_store import object_store
 from testing.prefect_server import (
@@ -164,6 +167,32 @@ def test_files_that_came_since_are_scored_once(prefect_server, flow_runner, tmp_
     state, message, three = scored("3.npy")
     assert (state, "of 1 new file" in message) == ("Completed", True)
     assert (three.items() > two.items(), len(three)) == (True, 3)
+
+
+def test_a_night_that_is_tried_again_has_its_schedule_still(prefect_server, tmp_path):
+    """As train/nightly asks for it: the second start has the folder that the first has chosen."""
+    from prefect import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Pending
+
+    from fewpass.flows.orchestration.train import train
+
+    plan = {"dataset": make(tmp_path / "set", n=600).folder.url, "passes": 1, "lam": "1/n"}
+    for night in ("2026-01-01", "2026-01-02"):
+        training = TrainingRun.start(TrainingPlan(**plan), f"{tmp_path}/runs/{night}", InProcess())
+        assert [*training][-1].kind == "finish"
+    asked = {"plan": plan | {"passes": 2}, "run": f"{tmp_path}/runs/{{date}}",
+             "skip_unchanged": True, "keep_runs": 2}  # fmt: skip
+    with prefect_server.asked_here(), get_client(sync_client=True) as client:
+        run = client.create_flow_run(train, parameters=asked, state=Pending())
+        ended = []
+        for _ in range(2):
+            given = client.read_flow_run(run.id)
+            state = run_flow(train, given, given.parameters, return_type="state")
+            ended.append((state.name, [*map(str, sorted((tmp_path / "runs").iterdir()))]))
+            client.set_flow_run_state(run.id, Pending(), force=True)
+    chosen = given.parameters["run"]
+    assert ended == [("Completed", [f"{tmp_path}/runs/2026-01-02", chosen])] * 2
 
 
 def test_folds_of_several_lam(prefect_server, flow_runner, tmp_path):

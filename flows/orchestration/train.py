@@ -60,7 +60,7 @@ def train(
     is_begun = run != series  # by this flow run, which is tried again
     before = trained_already(plan, series) if skip_unchanged and not is_begun else None
     if before is not None:
-        return unchanged(plan, before)
+        return unchanged(plan, before, require_tol=require_tol)
     result = train_in_stages(plan, dated(run, "run"), where)
     show_run(RunFolder(result.run))
     if keep_runs is not None:
@@ -70,8 +70,11 @@ def train(
     return completed(asdict(result), result)
 
 
-def unchanged(plan: TrainingPlan, before: RunFolder) -> Any:
-    """Return what an earlier run came to, in a state that says why nothing was done."""
+def unchanged(plan: TrainingPlan, before: RunFolder, *, require_tol: bool = False) -> Any:
+    """Return what an earlier run came to, in a state that says why nothing was done.
+
+    A tolerance that is required and that it missed is missed still: ToleranceMissed.
+    """
     message = (
         f"Nothing to do: {plan.dataset} is as it was when {before.url} was trained by this plan."
     )
@@ -79,6 +82,8 @@ def unchanged(plan: TrainingPlan, before: RunFolder) -> Any:
     with Session(plan, before.url, Execution(scheduler=NONE)) as session:
         for _ in session.advance(Stage("", plan.passes, last=True)):
             pass
+        if require_tol:
+            require_convergence(session.result, plan)
         return Completed(name=UNCHANGED, message=message, data=asdict(session.result))
 
 

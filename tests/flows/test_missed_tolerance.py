@@ -1,10 +1,12 @@
 """A tolerance that was asked for and not certified: who says so, and what it changes."""
 
 import json
+import logging
 
 import numpy as np
 import pytest
 
+from fewpass.flows.refusals import ToleranceMissed
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.report import read_report
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -149,3 +151,18 @@ def test_the_last_line_names_the_method_and_the_passes(fewpass, datasets, tmp_pa
     assert "--solver psdca proves 1e-09." in last_line(
         fewpass, datasets["two"], tmp_path / "p", *hinge
     )
+
+
+def test_a_required_tolerance_that_an_unchanged_night_missed_is_missed_still(
+    datasets, tmp_path, monkeypatch
+):
+    """Nothing is trained; the flow run must not end well where the one before it failed."""
+    from fewpass.flows.orchestration import train
+
+    monkeypatch.setattr(train, "get_run_logger", lambda: logging.getLogger(__name__))
+    plan = TrainingPlan(dataset=datasets["two"], lam="1/n", tol=1e-9, solver="gd", passes=3)
+    training = trained(plan, tmp_path / "run")
+    assert training.result.converged is False
+    assert train.unchanged(plan, training.run).name == "Unchanged"
+    with pytest.raises(ToleranceMissed, match="Tolerance 1e-09 missed"):
+        train.unchanged(plan, training.run, require_tol=True)

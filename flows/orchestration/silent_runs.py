@@ -100,12 +100,15 @@ def process_state(run: FlowRun) -> tuple[bool | None, str]:
 
 
 def run_folder_of(run: FlowRun) -> str | None:
-    """Return the run folder that a flow run trains into, if it is one that trains."""
+    """Return the run folder that a flow run trains into, if it is one that trains.
+
+    That of an evaluation or a prediction is somebody else's: it only reads the model there.
+    """
     parameters: dict[str, Any] = run.parameters
+    plan = parameters.get("plan")
+    if not isinstance(plan, dict):
+        return None
     if isinstance(parameters.get("run"), str):
         chosen = "{" not in parameters["run"]  # else it died before it chose a folder
         return parameters["run"] if chosen else None
-    plan = parameters.get("plan")
-    if isinstance(plan, dict) and isinstance(plan.get("store"), str):
-        return next(iter(runs_in(plan["store"])), None)
-    return None
+    return next(iter(runs_in(plan["store"])), None) if isinstance(plan.get("store"), str) else None

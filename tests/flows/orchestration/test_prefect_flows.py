@@ -13,6 +13,8 @@ import time
 import tomllib
 import venv
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -685,3 +687,20 @@ def test_old_artifacts_of_ours_go_and_those_of_others_stay(prefect_server, as_js
     assert cleaned() == [looked]
     assert sorted(left()) == sorted([(own, "2"), *(one for one in before if one[0] == other)])
     assert cleaned() == []
+
+
+def test_artifacts_that_flows_make_meanwhile_cost_no_newest_version(monkeypatch):
+    """They push what was on one page of the list onto the next one."""
+    from fewpass.flows.orchestration import old_artifacts
+
+    key = "clean-test-0123abcd-card"
+    there = [SimpleNamespace(id=k, key=key if k < 3 else f"{k}-0123abcd-card") for k in (3, 2, 1)]
+    client, pages, gone = mock.MagicMock(), iter([[*there[:2]], [*there[1:]], []]), []
+    client.__enter__.return_value = client
+    client.read_artifacts.side_effect = lambda **_: next(pages)
+    client.delete_artifact.side_effect = gone.append
+    monkeypatch.setattr(old_artifacts, "AT_ONCE", 2)
+    monkeypatch.setattr(old_artifacts, "get_client", lambda **_: client)
+    monkeypatch.setattr(old_artifacts, "answering", contextlib.nullcontext)
+    (removed,) = old_artifacts.remove_old_artifacts(1)
+    assert (removed.objects, gone) == (1, [1])

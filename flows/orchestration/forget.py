@@ -25,7 +25,7 @@ def forget(
 ) -> Any:
     """Forget, and return what the data set is now and which models have learnt from it."""
     named = delete_rows.with_options(task_run_name=f"forget in {plan.dataset}")
-    result: ForgetResult = named(plan, runs, retrain, warm, execution)
+    result: ForgetResult = named(execution.threads_for(plan), runs, retrain, warm, execution)
     went = "would go" if plan.dry_run else "forgotten"
     message = (
         f"{counted(result.forgotten, 'row')} of {result.dataset} {went}, it has {result.rows:,}"

@@ -213,9 +213,7 @@ def predict(
         or if `output` must not be written.
     """
     require_execution(execution)
-    if execution.threads is not None:
-        settings = {"threads": execution.threads} | settings
-    plan = plan_of(PredictionPlan, settings)
+    plan = execution.threads_for(plan_of(PredictionPlan, settings))
     place = os.fspath(output)
     prediction.require_parts(place, execution)
     return prediction.predict(

@@ -250,7 +250,7 @@ def replaced(parameters: dict[str, Any], path: str, value: Any) -> dict[str, Any
 
 
 def newest_due() -> datetime:
-    """Return the scheduled start of this run, or of a later one of its schedule that is due.
+    """Return the scheduled start of this run, or of a later one that is due and asks for the same.
 
     In the zone of the schedule: a date is the one that clocks of that zone show.
 
@@ -267,27 +267,35 @@ def _newest_due(flow_run: str) -> datetime:
         zone: tzinfo = UTC
         due = [start]
         if run.deployment_id is not None:
-            zone = _zone_of(run, client.read_deployment(run.deployment_id).schedules)
-            due += _later_ones(client, run.deployment_id, start) if run.auto_scheduled else []
+            schedules = client.read_deployment(run.deployment_id).schedules
+            zone = _zone_of(run, schedules)
+            due += _later_ones(client, run, start, schedules) if run.auto_scheduled else []
     return datetime.fromtimestamp(max(due).timestamp(), zone)  # Prefect's have zones of their own
 
 
 def _zone_of(run: FlowRun, schedules: Sequence[DeploymentSchedule]) -> tzinfo:
     """Return the zone of the schedule that made a run, or of all of them; UTC where they differ."""
-    own = [one for one in schedules if run.created_by and one.id == run.created_by.id]
+    own = [one for one in schedules if one.id == _schedule_of(run)]
     zones = {getattr(one.schedule, "timezone", None) for one in own or schedules}
     name = zones.pop() if len(zones) == 1 else None
     return UTC if name is None else ZoneInfo(name)
 
 
-def _later_ones(client: SyncPrefectClient, deployment: UUID, start: datetime) -> list[datetime]:
-    """Return the starts of a deployment's schedules after this one that are due.
+def _later_ones(
+    client: SyncPrefectClient, run: FlowRun, start: datetime,
+    schedules: Sequence[DeploymentSchedule],
+) -> list[datetime]:  # fmt: skip
+    """Return the starts after this one that are due, of the deployment's schedules of this work.
 
-    Also those that run or have ended: the order in which late ones begin is nobody's.
+    Those have the same parameters of their own.  Also runs that are at work or have ended: the
+    order in which late ones begin is nobody's.
     """
+    own = _schedule_of(run)
+    asked = {one.id: one.parameters for one in schedules}
+    alike = {own, *(one for one, parameters in asked.items() if parameters == asked.get(own))}
     runs = client.read_flow_runs(
         flow_run_filter=FlowRunFilter(
-            deployment_id=FlowRunFilterDeploymentId(any_=[deployment]),
+            deployment_id=FlowRunFilterDeploymentId(any_=[run.deployment_id]),
             expected_start_time=FlowRunFilterExpectedStartTime.model_validate(
                 {"after_": start, "before_": datetime.now(UTC)}
             ),
@@ -297,7 +305,15 @@ def _later_ones(client: SyncPrefectClient, deployment: UUID, start: datetime) ->
         ),
         sort=FlowRunSort.EXPECTED_START_TIME_DESC,
     )
-    return [r.expected_start_time for r in runs if r.auto_scheduled and r.expected_start_time]
+    return [
+        one.expected_start_time
+        for one in runs
+        if one.auto_scheduled and one.expected_start_time and _schedule_of(one) in alike
+    ]
+
+
+def _schedule_of(run: FlowRun) -> UUID | None:
+    return run.created_by.id if run.created_by else None
 
 
 def with_date(url: str, start: datetime | None) -> str:

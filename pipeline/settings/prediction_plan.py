@@ -97,7 +97,7 @@ class ExplanationPlan(Described):
             raise BadInput(f"`{of_rows[0]}` is about rows. Name a file of rows, or leave it out.")
 
     def refuse_others(self, *, written: bool) -> None:
-        """Raise BadInput for a setting of what a file has, where none is written, or the reverse."""
+        """Raise BadInput for a setting of a file where none is written, or of shown rows."""
         others, whose = (
             (OF_SHOWN, "of rows that are shown, and a file has all. Leave")
             if written

@@ -94,6 +94,12 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
     return lambda function: made(printable_errors(function))
 
 
+def is_tried_again() -> bool:
+    """Whether the task or its flow run began before: what it is to do may be done."""
+    counts = prefect.runtime.task_run.run_count, prefect.runtime.flow_run.run_count
+    return any((count or 1) > 1 for count in counts)
+
+
 def made_flow(request: Request, names_it: str) -> Callable[[Callable[..., Any]], Flow[..., Any]]:
     """Make a Prefect flow of a function; parameters, defaults and words are the request's.
 

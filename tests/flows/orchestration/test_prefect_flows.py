@@ -25,6 +25,8 @@ from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.drawing.charts import picture
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.store_events import Begun, Published
+from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import published, run_of
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.learning import loss_chart
@@ -32,6 +34,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.folder import Folder
 from testing.datasets import make
 from testing.object_store import object_store
 from testing.prefect_server import (
@@ -349,6 +352,24 @@ def test_refresh_judges_learns_and_publishes(prefect_server, flow_runner, source
     assert json.loads(last["drift"])[0].keys() >= {"column", "before", "now", "drift"}
     status, _, err = flow_runner.run("publish", store=store, generation=1)
     assert (status, "it is the one that is used" in err) == (2, True), err
+
+
+def test_a_publication_that_is_tried_again_has_been_done(tmp_path, monkeypatch):
+    """Its process died before it could say so; asked for anew it is refused as there already."""
+    from fewpass.flows.orchestration import publish, scheduled
+
+    store = Folder(str(tmp_path / "store"))
+    write_event(store, Begun(generation=1, files=(), night=1))
+    made = write_event(store, Published(generation=1, run="run-all", nights=(1,)))
+    for first, again in ((1, 2), (2, 1)):
+        runtime = SimpleNamespace(
+            task_run=SimpleNamespace(run_count=first), flow_run=SimpleNamespace(run_count=again)
+        )
+        monkeypatch.setattr(scheduled, "prefect", SimpleNamespace(runtime=runtime))
+        assert publish.move.fn(store.url, 1, "", None).number == made.number
+    runtime.flow_run.run_count = runtime.task_run.run_count = 1
+    with pytest.raises(BadInput):
+        publish.move.fn(store.url, 1, "", None)
 
 
 def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sources):

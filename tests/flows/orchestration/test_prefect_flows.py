@@ -516,6 +516,15 @@ def test_plans_are_taken_whole_and_one_by_one():
         assert assigned(TrainParameters, [*words, "run=r"]) == apart, words
 
 
+def test_a_glob_that_begins_with_a_bracket_is_no_list():
+    from fewpass.flows.orchestration.parameters import assigned
+    from fewpass.flows.orchestration.requests import PredictParameters
+
+    words = ["run=r", "out=o", "inputs=[ab]*.csv", 'inputs=["c.csv", "d.csv"]', "inputs=e.csv"]
+    files = ("[ab]*.csv", "c.csv", "d.csv", "e.csv")
+    assert assigned(PredictParameters, words)["inputs"] == files
+
+
 def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
     """What asks for something that is not there ends with 2, what breaks on the way with 1."""
     status, out, err = flow_runner.run(

@@ -26,7 +26,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 
@@ -107,7 +106,6 @@ def train(
         return 0
     require_tolerance(plan, asked=require_tol)
     result = train_shown(terminal, plan, run, place)
-    plan = plan.model_copy(update={"lam": Lam.of(result.lam)})  # it may have been open
     return _report(terminal, result, plan, require_tol=require_tol)
 
 

@@ -6,6 +6,7 @@ import logging
 import numpy as np
 import pytest
 
+from fewpass.flows.outcomes import require_convergence
 from fewpass.flows.refusals import ToleranceMissed
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.report import read_report
@@ -166,3 +167,13 @@ def test_a_required_tolerance_that_an_unchanged_night_missed_is_missed_still(
     assert train.unchanged(plan, training.run).name == "Unchanged"
     with pytest.raises(ToleranceMissed, match="Tolerance 1e-09 missed"):
         train.unchanged(plan, training.run, require_tol=True)
+
+
+def test_a_missed_tolerance_is_told_of_a_lam_that_was_open(datasets, tmp_path):
+    """As a flow has it: the plan that was asked for, in which lam is a share of the largest."""
+    asked = TrainingPlan(
+        dataset=datasets["two"], lam=".1max", penalty="l1", tol=1e-12, solver="psdca", passes=2
+    )
+    result = trained(asked, tmp_path / "run").result
+    with pytest.raises(ToleranceMissed, match="Tolerance 1e-12 missed"):
+        require_convergence(result, asked)

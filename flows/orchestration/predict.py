@@ -31,7 +31,9 @@ def predict(run: str, inputs: tuple[str, ...], out: str, where: Execution, **pla
     run, out, inputs = dated(run, "run"), dated(out, "out"), dated(inputs, "inputs")
     asked = where.threads_for(PredictionPlan(**plan))
     if asked.only_new and not are_there(inputs):
-        return Completed(name=UNCHANGED, message=f"No file yet: {', '.join(inputs)}.")
+        none = PredictionResult(out, rows=0, columns=(), seconds=0.0, peak_memory_bytes=0)
+        message = f"No file yet: {', '.join(inputs)}."
+        return Completed(name=UNCHANGED, message=message, data=none._asdict())
     result: PredictionResult = score.with_options(task_run_name=f"predict {out}")(
         run, inputs, out, asked, where
     )

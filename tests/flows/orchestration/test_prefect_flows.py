@@ -158,8 +158,8 @@ def test_files_that_came_since_are_scored_once(prefect_server, flow_runner, tmp_
         """After these files came: how a run ended, and when each file was scored."""
         for name in names:
             np.save(tmp_path / "new" / name, np.ones((20, rows.n_features), np.float32))
-        status, _, err = flow_runner.run("predict", only_new="true", **asked)
-        assert status == 0, err
+        made = flow_runner.result("predict", only_new="true", **asked)
+        assert made["output"] == asked["out"]
         (run,) = prefect_server.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
         when = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "scored").glob("*.parquet")}
         return run["state"]["name"], run["state"]["message"], when

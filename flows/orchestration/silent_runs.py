@@ -43,13 +43,17 @@ def examine_server(*, free: bool) -> list[Finding]:
 
 def _believed_alive(client: SyncPrefectClient) -> list[FlowRun]:
     states = [StateType.RUNNING, StateType.CANCELLING, StateType.PENDING]
-    return client.read_flow_runs(
-        flow_filter=FlowFilter(name=FlowFilterName(any_=list(REQUESTS))),
-        flow_run_filter=FlowRunFilter(
-            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=states))
-        ),
-        limit=PAGE,
-    )
+    ours = FlowFilter(name=FlowFilterName(any_=list(REQUESTS)))
+    alive = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=states)))
+    runs: list[FlowRun] = []
+    while len(runs) % PAGE == 0:  # a server gives no more at once
+        page = client.read_flow_runs(
+            flow_filter=ours, flow_run_filter=alive, limit=PAGE, offset=len(runs)
+        )
+        runs += page
+        if not page:
+            break
+    return runs
 
 
 def _examine(client: SyncPrefectClient, run: FlowRun, *, free: bool) -> Finding:

@@ -42,11 +42,11 @@ def _every(client: SyncPrefectClient) -> Iterator[Artifact]:
 
     Those that flows make meanwhile push others onto the next page, where these come again.
     """
-    seen, known = 0, set[UUID]()
+    seen, offset = set[UUID](), 0
     while True:
-        page = client.read_artifacts(limit=AT_ONCE, offset=seen, sort=ArtifactSort.CREATED_DESC)
-        yield from (one for one in page if one.id not in known)
-        known |= {one.id for one in page}
-        seen += len(page)
+        page = client.read_artifacts(limit=AT_ONCE, offset=offset, sort=ArtifactSort.CREATED_DESC)
+        yield from (one for one in page if one.id not in seen)
+        seen |= {one.id for one in page}
+        offset += len(page)
         if len(page) < AT_ONCE:
             return

@@ -49,12 +49,12 @@ def read_again(url: str) -> ShownRun:
     """
     run = RunFolder(url)
     holder = holder_of(run.folder)
-    kept = _kept(url, run.lines.version, holder.token if holder else "")
-    return _shown(run, *kept, holder)
+    record, timeline = _read_once(url, run.lines.version, holder.token if holder else "")
+    return _shown(run, record, timeline, holder)
 
 
 @lru_cache(maxsize=MOST_SHOWN)
-def _kept(url: str, _version: str, _token: str) -> tuple[RunRecord, Timeline]:
+def _read_once(url: str, _version: str, _token: str) -> tuple[RunRecord, Timeline]:
     return _read(RunFolder(url))
 
 

@@ -275,7 +275,8 @@ def _newest_due(flow_run: str) -> datetime:
         if run.deployment_id is not None:
             schedules = client.read_deployment(run.deployment_id).schedules
             zone = _zone_of(run, schedules)
-            due += _later_ones(client, run, start, schedules) if run.auto_scheduled else []
+            if run.auto_scheduled:
+                due += _later_ones(client, run, run.deployment_id, start, schedules)
     return datetime.fromtimestamp(max(due).timestamp(), zone)  # Prefect's have zones of their own
 
 
@@ -288,7 +289,7 @@ def _zone_of(run: FlowRun, schedules: Sequence[DeploymentSchedule]) -> tzinfo:
 
 
 def _later_ones(
-    client: SyncPrefectClient, run: FlowRun, start: datetime,
+    client: SyncPrefectClient, run: FlowRun, deployment: UUID, start: datetime,
     schedules: Sequence[DeploymentSchedule],
 ) -> list[datetime]:  # fmt: skip
     """Return the starts after this one that are due, of the deployment's schedules of this work.
@@ -297,11 +298,11 @@ def _later_ones(
     order in which late ones begin is nobody's.
     """
     own = _schedule_of(run)
-    asked = {one.id: one.parameters for one in schedules}
-    alike = {own, *(one for one, parameters in asked.items() if parameters == asked.get(own))}
+    asked = [one.parameters for one in schedules if one.id == own]
+    alike = {own, *(one.id for one in schedules if one.parameters in asked)}
     runs = client.read_flow_runs(
         flow_run_filter=FlowRunFilter(
-            deployment_id=FlowRunFilterDeploymentId(any_=[run.deployment_id]),
+            deployment_id=FlowRunFilterDeploymentId(any_=[deployment]),
             expected_start_time=FlowRunFilterExpectedStartTime.model_validate(
                 {"after_": start, "before_": datetime.now(UTC)}
             ),

@@ -60,12 +60,11 @@ def test_a_late_run_does_no_work_of_a_schedule_that_asks_for_something_else():
     ]
     runs = [
         SimpleNamespace(
-            created_by=SimpleNamespace(id=one), auto_scheduled=True, expected_start_time=at,
-            deployment_id=uuid4(),
+            created_by=SimpleNamespace(id=one), auto_scheduled=True, expected_start_time=at
         )
         for one, at in later.items()
     ]  # fmt: skip
     client = SimpleNamespace(read_flow_runs=lambda **_: runs)
-    assert max(_later_ones(client, runs[0], start, schedules)) == later[as_north]
-    assert _later_ones(client, runs[2], start, schedules) == [later[south]]
-    assert _later_ones(client, runs[0], start, []) == [start]  # its schedule was removed
+    assert max(_later_ones(client, runs[0], uuid4(), start, schedules)) == later[as_north]
+    assert _later_ones(client, runs[2], uuid4(), start, schedules) == [later[south]]
+    assert _later_ones(client, runs[0], uuid4(), start, []) == [start]  # its schedule was removed

@@ -46,7 +46,7 @@ def require_convergence(result: TrainingResult, plan: TrainingPlan) -> None:
     from fewpass.pipeline.training.missed import other_prover, what_helps
 
     if result.converged is False:
-        prover = other_prover(plan, result.solver)
+        prover = other_prover(plan, result)
         raise ToleranceMissed(
             f"{result.convergence.sentence(result.passes)} The model is in {result.run}. "
             f"{what_helps(result, prover)}"

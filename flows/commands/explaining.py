@@ -91,6 +91,7 @@ def explain(
     terminal, model = Terminal(output), load_model(run_at(run))
     if input_ is not None:
         _leave_out({**of_weights, **of_shapes, **of_columns}, "a model as a whole", "INPUT")
+        plan.refuse_others(written=out is not None)
         return _explain_rows(terminal, model, input_, out, plan)
     plan.refuse_reading()
     from fewpass.flows.commands.explained_model import show_columns, show_shapes, show_weights

@@ -76,7 +76,7 @@ def prover_of(result: TrainingResult, plan: TrainingPlan) -> Prover | None:
     from fewpass.pipeline.training.missed import other_prover
 
     if result.converged is False or (result.converged is None and proves_nothing(result)):
-        return other_prover(plan, result.solver)
+        return other_prover(plan, result)
     return None
 
 

@@ -26,7 +26,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 
@@ -88,14 +87,18 @@ def train(
         raise missing("RUN", "train", "DATASET RUN")
     if plan_only and from_source and not plan_source.dry_run:
         raise BadInput(IS_READ_ONCE)
+    storing: IngestPlan | None = None
     if from_source and training.keep is not None:
-        dataset, training, from_source = *_stored(terminal, dataset, training), False
+        storing, training = _to_store(dataset, training)
+        dataset, from_source = storing.dataset, False
     plan, place = training_settings(
         dataset, training, plan_source, TrainingPlan, is_source=from_source
     )
     if plan_source.dry_run:
         terminal.result(flat(plan, place), as_toml(plan, place))
         return 0
+    if storing is not None:
+        _store(terminal, storing)
     plan = with_end(plan)
     terminal.plan(as_toml(plan, place))
     if plan_only or run is None:
@@ -103,26 +106,25 @@ def train(
         return 0
     require_tolerance(plan, asked=require_tol)
     result = train_shown(terminal, plan, run, place)
-    plan = plan.model_copy(update={"lam": Lam.of(result.lam)})  # it may have been open
     return _report(terminal, result, plan, require_tol=require_tol)
 
 
-def _stored(
-    terminal: Terminal, source: str, training: TrainingOptions
-) -> tuple[str, TrainingOptions]:
-    """Ingest a source as --keep asks; return its data set, and the options that are left."""
-    from fewpass.flows.commands.ingesting import ingest_shown, show_columns
+def _to_store(source: str, training: TrainingOptions) -> tuple[IngestPlan, TrainingOptions]:
+    """Return how a source is ingested as --keep asks, and the options that are left."""
     from fewpass.flows.settings import checked
 
     words = given(training)
-    stored_at = words.pop("keep")
+    places = {"sources": (source,), "dataset": words.pop("keep")}
     words.pop("expected_rows", None)
     reading = {name: words.pop(name) for name in settings(SourceReading) if name in words}
-    shared = {name: words[name] for name in ("memory", "seed") if name in words}
-    places = {"sources": (source,), "dataset": stored_at}
-    result = ingest_shown(terminal, checked(IngestPlan, reading | shared | places))
-    show_columns(terminal, result)
-    return result.dataset, TrainingOptions(**words)
+    shared = {name: words[name] for name in ("memory", "seed", "threads") if name in words}
+    return checked(IngestPlan, reading | shared | places), TrainingOptions(**words)
+
+
+def _store(terminal: Terminal, plan: IngestPlan) -> None:
+    from fewpass.flows.commands.ingesting import ingest_shown, show_columns
+
+    show_columns(terminal, ingest_shown(terminal, plan))
 
 
 def resume(

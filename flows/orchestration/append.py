@@ -24,7 +24,7 @@ from fewpass.pipeline.tables.changing.appending import append as appended
 @made_flow(requests.AppendParameters, "plan.dataset")
 def append(plan: AppendPlan, execution: Execution) -> Any:
     """Append, and return what the data set is now in the state that tells of it."""
-    plan = of_the_day(plan, "sources")
+    plan = execution.threads_for(of_the_day(plan, "sources"))
     named = add_rows.with_options(task_run_name=f"append to {plan.dataset}")
     result: AppendResult = named(plan, execution)
     made = result.model_dump(mode="json")

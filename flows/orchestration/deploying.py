@@ -35,6 +35,7 @@ KNOWN = {
     "name", "description", "entrypoint", "work_pool", "concurrency_limit", "parameters", "tags",
     "enforce_parameter_schema", "schedules", "paused",
 }  # fmt: skip
+OF_PARTS = {"work_pool": {"name"}, "concurrency_limit": {"limit", "collision_strategy"}}
 OF_SCHEDULE = {"active", "slug", "max_scheduled_runs", "parameters"}
 #: Schedules that somebody switched off, by the flow and the name of their deployments.
 SwitchedOff = Mapping[tuple[UUID, str], list[DeploymentSchedule]]
@@ -72,7 +73,9 @@ def _from_environment(match: re.Match[str]) -> str:
 
 def _checked(one: dict[str, Any]) -> dict[str, Any]:
     """Return a deployment; BadInput where it has what only Prefect's own command understands."""
-    unknown = one.keys() - KNOWN
+    parts = {name: one[name] for name in OF_PARTS if isinstance(one.get(name), dict)}
+    unknown = [*(one.keys() - KNOWN)]
+    unknown += [f"{n}.{key}" for n, part in parts.items() for key in part.keys() - OF_PARTS[n]]
     if unknown or _flow_of(one) not in REQUESTS:
         what = f'has "{min(unknown)}"' if unknown else "is of no flow of fewpass"
         raise BadInput(

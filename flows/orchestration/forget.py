@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from prefect.logging import get_run_logger
-from prefect.runtime import flow_run, task_run
 from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
-from fewpass.flows.orchestration.scheduled import durable_task, made_flow
+from fewpass.flows.orchestration.scheduled import durable_task, is_tried_again, made_flow
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.models.forgotten_rows import forgotten_everywhere
 from fewpass.pipeline.settings.change_plans import ForgetPlan
@@ -25,7 +24,7 @@ def forget(
 ) -> Any:
     """Forget, and return what the data set is now and which models have learnt from it."""
     named = delete_rows.with_options(task_run_name=f"forget in {plan.dataset}")
-    result: ForgetResult = named(plan, runs, retrain, warm, execution)
+    result: ForgetResult = named(execution.threads_for(plan), runs, retrain, warm, execution)
     went = "would go" if plan.dry_run else "forgotten"
     message = (
         f"{counted(result.forgotten, 'row')} of {result.dataset} {went}, it has {result.rows:,}"
@@ -51,7 +50,7 @@ def delete_rows(
 
     Rows may have gone before a run that is tried again.
     """
-    if (task_run.run_count or 1) > 1 or (flow_run.run_count or 1) > 1:
+    if is_tried_again():
         plan = plan.model_copy(update={"allow_none": True})
     bar = ProgressArtifact(plan.dataset, "forgetting in")
 

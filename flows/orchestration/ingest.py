@@ -27,7 +27,7 @@ from fewpass.pipeline.tables.ingest.progress import IngestProgress, IngestResult
 @made_flow(requests.IngestParameters, "plan.dataset")
 def ingest(plan: IngestPlan, execution: Execution) -> Any:
     """Ingest, and return what was made in the state that tells of it."""
-    plan = of_the_day(plan, "sources", "dataset", "test_dataset")
+    plan = execution.threads_for(of_the_day(plan, "sources", "dataset", "test_dataset"))
     result = ingest_in_stages(plan, execution)
     message = (
         f"{counted(result.rows, 'row')} of {counted(result.features, 'feature')}: {result.dataset}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from uuid import UUID
 
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
@@ -37,11 +38,15 @@ def remove_old_artifacts(keep: int, *, dry_run: bool = False) -> list[Removed]:
 
 
 def _every(client: SyncPrefectClient) -> Iterator[Artifact]:
-    """Yield all artifacts of a server, the newest first."""
-    seen = 0
+    """Yield all artifacts of a server, the newest first.
+
+    Those that flows make meanwhile push others onto the next page, where these come again.
+    """
+    seen, offset = set[UUID](), 0
     while True:
-        page = client.read_artifacts(limit=AT_ONCE, offset=seen, sort=ArtifactSort.CREATED_DESC)
-        yield from page
-        seen += len(page)
+        page = client.read_artifacts(limit=AT_ONCE, offset=offset, sort=ArtifactSort.CREATED_DESC)
+        yield from (one for one in page if one.id not in seen)
+        seen |= {one.id for one in page}
+        offset += len(page)
         if len(page) < AT_ONCE:
             return

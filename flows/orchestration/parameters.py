@@ -249,8 +249,9 @@ def _value(named: Named, text: str) -> Any:
     members = {get_origin(m) or m for m in members_of(named.hint)}
     if str in members:
         return text
-    if tuple in members and not text.startswith("["):
-        return (text,)
+    if tuple in members:  # a list, or one of it, such as the glob [ab]*.csv
+        value = toml_value(text) if text.startswith("[") else text
+        return tuple(value) if isinstance(value, list) else (value,)
     if int in members and text.isdecimal():
         return int(text)  # 000007 is no TOML
     return toml_value(text)

@@ -29,9 +29,11 @@ from fewpass.pipeline.sizes import counted
 def predict(run: str, inputs: tuple[str, ...], out: str, where: Execution, **plan: Any) -> Any:
     """Score the rows, and return what was written in the state that tells of it."""
     run, out, inputs = dated(run, "run"), dated(out, "out"), dated(inputs, "inputs")
-    asked = PredictionPlan(**plan)
+    asked = where.threads_for(PredictionPlan(**plan))
     if asked.only_new and not are_there(inputs):
-        return Completed(name=UNCHANGED, message=f"No file yet: {', '.join(inputs)}.")
+        none = PredictionResult(out, rows=0, columns=(), seconds=0.0, peak_memory_bytes=0)
+        message = f"No file yet: {', '.join(inputs)}."
+        return Completed(name=UNCHANGED, message=message, data=none._asdict())
     result: PredictionResult = score.with_options(task_run_name=f"predict {out}")(
         run, inputs, out, asked, where
     )
@@ -74,7 +76,6 @@ def score(
     """Predict into a file or a table, where all rows are or none, or into files of a folder."""
     bar = ProgressArtifact(out, "predicting into")
     require_parts(out, where)
-    threads = plan.threads or where.threads
     return predicted(
         load_model(run_at(run)),
         inputs,
@@ -82,5 +83,5 @@ def score(
         plan.options,
         on_progress=lambda now: bar.show(now.fraction, counted(now.rows, "row")),
         cluster=partial(cluster_of, where),
-        **plan.written | {"threads": threads},
+        **plan.written,
     )

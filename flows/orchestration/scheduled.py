@@ -60,6 +60,9 @@ R = TypeVar("R")
 REFUSED, MISSED, UNCHANGED = "Refused", "ToleranceMissed", "Unchanged"
 KEPT_BACK, WAITS = "KeptBack", "Waits"
 
+#: Begins the label of a flow run that has the address of a parameter with its {date}.
+ASKED = "fewpass.asked."
+
 #: Hour of a date from which it is written with its time: clocks change by up to two hours.
 LATE = 22
 
@@ -89,6 +92,12 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
         persist_result=False,
     )
     return lambda function: made(printable_errors(function))
+
+
+def is_tried_again() -> bool:
+    """Whether the task or its flow run began before: what it is to do may be done."""
+    counts = prefect.runtime.task_run.run_count, prefect.runtime.flow_run.run_count
+    return any((count or 1) > 1 for count in counts)
 
 
 def made_flow(request: Request, names_it: str) -> Callable[[Callable[..., Any]], Flow[..., Any]]:
@@ -219,9 +228,18 @@ def dated(given: str | tuple[str, ...], parameter: str) -> Any:
     now = chosen[0] if isinstance(given, str) else chosen
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(prefect.runtime.flow_run.id)
+        if isinstance(given, str):
+            client.update_flow_run_labels(run.id, {ASKED + parameter: given})
         parameters = replaced(run.parameters, parameter, now)
         client.update_flow_run(run.id, parameters=parameters)
     return now
+
+
+def as_asked(given: str, parameter: str) -> str:
+    """Return an address as it was before `dated` put the start into it, maybe in an earlier try."""
+    with get_client(sync_client=True) as client:
+        labels = client.read_flow_run(prefect.runtime.flow_run.id).labels
+    return str(labels.get(ASKED + parameter, given))
 
 
 def of_the_day(plan: M, *names: str) -> M:
@@ -238,7 +256,7 @@ def replaced(parameters: dict[str, Any], path: str, value: Any) -> dict[str, Any
 
 
 def newest_due() -> datetime:
-    """Return the scheduled start of this run, or of a later one of its schedule that is due.
+    """Return the scheduled start of this run, or of a later one that is due and asks for the same.
 
     In the zone of the schedule: a date is the one that clocks of that zone show.
 
@@ -255,24 +273,33 @@ def _newest_due(flow_run: str) -> datetime:
         zone: tzinfo = UTC
         due = [start]
         if run.deployment_id is not None:
-            zone = _zone_of(run, client.read_deployment(run.deployment_id).schedules)
-            due += _later_ones(client, run.deployment_id, start) if run.auto_scheduled else []
+            schedules = client.read_deployment(run.deployment_id).schedules
+            zone = _zone_of(run, schedules)
+            if run.auto_scheduled:
+                due += _later_ones(client, run, run.deployment_id, start, schedules)
     return datetime.fromtimestamp(max(due).timestamp(), zone)  # Prefect's have zones of their own
 
 
 def _zone_of(run: FlowRun, schedules: Sequence[DeploymentSchedule]) -> tzinfo:
     """Return the zone of the schedule that made a run, or of all of them; UTC where they differ."""
-    own = [one for one in schedules if run.created_by and one.id == run.created_by.id]
+    own = [one for one in schedules if one.id == _schedule_of(run)]
     zones = {getattr(one.schedule, "timezone", None) for one in own or schedules}
     name = zones.pop() if len(zones) == 1 else None
     return UTC if name is None else ZoneInfo(name)
 
 
-def _later_ones(client: SyncPrefectClient, deployment: UUID, start: datetime) -> list[datetime]:
-    """Return the starts of a deployment's schedules after this one that are due.
+def _later_ones(
+    client: SyncPrefectClient, run: FlowRun, deployment: UUID, start: datetime,
+    schedules: Sequence[DeploymentSchedule],
+) -> list[datetime]:  # fmt: skip
+    """Return the starts after this one that are due, of the deployment's schedules of this work.
 
-    Also those that run or have ended: the order in which late ones begin is nobody's.
+    Those have the same parameters of their own.  Also runs that are at work or have ended: the
+    order in which late ones begin is nobody's.
     """
+    own = _schedule_of(run)
+    asked = [one.parameters for one in schedules if one.id == own]
+    alike = {own, *(one.id for one in schedules if one.parameters in asked)}
     runs = client.read_flow_runs(
         flow_run_filter=FlowRunFilter(
             deployment_id=FlowRunFilterDeploymentId(any_=[deployment]),
@@ -285,7 +312,15 @@ def _later_ones(client: SyncPrefectClient, deployment: UUID, start: datetime) ->
         ),
         sort=FlowRunSort.EXPECTED_START_TIME_DESC,
     )
-    return [r.expected_start_time for r in runs if r.auto_scheduled and r.expected_start_time]
+    return [
+        one.expected_start_time
+        for one in runs
+        if one.auto_scheduled and one.expected_start_time and _schedule_of(one) in alike
+    ]
+
+
+def _schedule_of(run: FlowRun) -> UUID | None:
+    return run.created_by.id if run.created_by else None
 
 
 def with_date(url: str, start: datetime | None) -> str:

@@ -43,13 +43,17 @@ def examine_server(*, free: bool) -> list[Finding]:
 
 def _believed_alive(client: SyncPrefectClient) -> list[FlowRun]:
     states = [StateType.RUNNING, StateType.CANCELLING, StateType.PENDING]
-    return client.read_flow_runs(
-        flow_filter=FlowFilter(name=FlowFilterName(any_=list(REQUESTS))),
-        flow_run_filter=FlowRunFilter(
-            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=states))
-        ),
-        limit=PAGE,
-    )
+    ours = FlowFilter(name=FlowFilterName(any_=list(REQUESTS)))
+    alive = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=states)))
+    runs: list[FlowRun] = []
+    while len(runs) % PAGE == 0:  # a server gives no more at once
+        page = client.read_flow_runs(
+            flow_filter=ours, flow_run_filter=alive, limit=PAGE, offset=len(runs)
+        )
+        runs += page
+        if not page:
+            break
+    return runs
 
 
 def _examine(client: SyncPrefectClient, run: FlowRun, *, free: bool) -> Finding:
@@ -100,12 +104,15 @@ def process_state(run: FlowRun) -> tuple[bool | None, str]:
 
 
 def run_folder_of(run: FlowRun) -> str | None:
-    """Return the run folder that a flow run trains into, if it is one that trains."""
+    """Return the run folder that a flow run trains into, if it is one that trains.
+
+    That of an evaluation or a prediction is somebody else's: it only reads the model there.
+    """
     parameters: dict[str, Any] = run.parameters
+    plan = parameters.get("plan")
+    if not isinstance(plan, dict):
+        return None
     if isinstance(parameters.get("run"), str):
         chosen = "{" not in parameters["run"]  # else it died before it chose a folder
         return parameters["run"] if chosen else None
-    plan = parameters.get("plan")
-    if isinstance(plan, dict) and isinstance(plan.get("store"), str):
-        return next(iter(runs_in(plan["store"])), None)
-    return None
+    return next(iter(runs_in(plan["store"])), None) if isinstance(plan.get("store"), str) else None

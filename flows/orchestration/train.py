@@ -24,6 +24,7 @@ from fewpass.flows.orchestration.ends import telling_of_snapshots
 from fewpass.flows.orchestration.scheduled import (
     MISSED,
     UNCHANGED,
+    as_asked,
     dated,
     durable_task,
     made_flow,
@@ -55,20 +56,25 @@ def train(
     """Train, and return what came out in the state that tells of it."""
     plan = with_end(of_the_day(plan, "dataset", "held_out"))
     require_tolerance(plan, asked=require_tol)
-    before = trained_already(plan, run) if skip_unchanged else None
+    series = as_asked(run, "run")
+    is_begun = run != series  # by this flow run, which is tried again
+    before = trained_already(plan, series) if skip_unchanged and not is_begun else None
     if before is not None:
-        return unchanged(plan, before)
+        return unchanged(plan, before, require_tol=require_tol)
     result = train_in_stages(plan, dated(run, "run"), where)
     show_run(RunFolder(result.run))
     if keep_runs is not None:
-        remove_runs(run, keep_runs)
+        remove_runs(series, keep_runs)
     if require_tol:
         require_convergence(result, plan)
     return completed(asdict(result), result)
 
 
-def unchanged(plan: TrainingPlan, before: RunFolder) -> Any:
-    """Return what an earlier run came to, in a state that says why nothing was done."""
+def unchanged(plan: TrainingPlan, before: RunFolder, *, require_tol: bool = False) -> Any:
+    """Return what an earlier run came to, in a state that says why nothing was done.
+
+    A tolerance that is required and that it missed is missed still: ToleranceMissed.
+    """
     message = (
         f"Nothing to do: {plan.dataset} is as it was when {before.url} was trained by this plan."
     )
@@ -76,6 +82,8 @@ def unchanged(plan: TrainingPlan, before: RunFolder) -> Any:
     with Session(plan, before.url, Execution(scheduler=NONE)) as session:
         for _ in session.advance(Stage("", plan.passes, last=True)):
             pass
+        if require_tol:
+            require_convergence(session.result, plan)
         return Completed(name=UNCHANGED, message=message, data=asdict(session.result))
 
 

@@ -60,9 +60,7 @@ def ingest(
     """
     places = {"sources": addresses(sources), "dataset": os.fspath(dataset)}
     require_execution(execution)
-    if execution.threads is not None:
-        settings = {"threads": execution.threads} | settings
-    plan = plan_of(IngestPlan, settings | places)
+    plan = execution.threads_for(plan_of(IngestPlan, settings | places))
     return phases.ingest(plan, executor=open_cluster(execution))
 
 
@@ -105,9 +103,7 @@ def append(
     """
     places = {"sources": addresses(sources), "dataset": os.fspath(dataset)}
     require_execution(execution)
-    if execution.threads is not None:
-        settings = {"threads": execution.threads} | settings
-    plan = plan_of(AppendPlan, settings | places)
+    plan = execution.threads_for(plan_of(AppendPlan, settings | places))
     return appending.append(plan, executor=open_cluster(execution))
 
 
@@ -166,5 +162,5 @@ def forget(
     plan = plan_of(ForgetPlan, settings | {"dataset": os.fspath(dataset), "where": where})
     place = None if runs is None else os.fspath(runs)
     return forgotten_rows.forgotten_everywhere(
-        plan, runs=place, retrain=retrain, warm=warm, execution=execution
+        execution.threads_for(plan), runs=place, retrain=retrain, warm=warm, execution=execution
     )

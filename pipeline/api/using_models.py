@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining import explain as explaining
 from fewpass.pipeline.explaining.explain import ExplainedRow
 from fewpass.pipeline.explaining.plain_shapes import ModelShapes
@@ -106,6 +107,7 @@ def explain(
     """
     plan = plan_of(ExplanationPlan, settings)
     if inputs is not None:
+        plan.refuse_others(written=output is not None)
         model, files = load_model(run), addresses(inputs)
         if output is not None:
             return explaining.explain(model, files, os.fspath(output), plan.options, **plan.written)
@@ -113,6 +115,8 @@ def explain(
             model, files, plan.options, rows=plan.rows, label=plan.class_label, memory=plan.memory
         )
     plan.refuse_reading()
+    if output is not None:
+        raise BadInput("output is for the contributions to rows. Name inputs, or leave it out.")
     if isinstance(run, str | os.PathLike):
         model = load_model(run)
         if is_additive(model):
@@ -213,9 +217,7 @@ def predict(
         or if `output` must not be written.
     """
     require_execution(execution)
-    if execution.threads is not None:
-        settings = {"threads": execution.threads} | settings
-    plan = plan_of(PredictionPlan, settings)
+    plan = execution.threads_for(plan_of(PredictionPlan, settings))
     place = os.fspath(output)
     prediction.require_parts(place, execution)
     return prediction.predict(

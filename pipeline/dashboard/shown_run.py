@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from fewpass.pipeline.lease import holder_of
+from fewpass.pipeline.lease import Holder, holder_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline import Timeline
@@ -39,26 +39,32 @@ def shown_run(run: RunFolder) -> ShownRun:
 
     Raises BadInput when there is no run.
     """
-    record, timeline, holder = run.record(), Timeline.of(run), holder_of(run.folder)
-    alive = holder is not None and not holder.is_dead()
-    state = "finished" if timeline.finished else "running" if alive else "stopped"
-    return ShownRun(run.url, record, record.problem().penalty.total, state, timeline)
+    return _shown(run, *_read(run), holder_of(run.folder))
 
 
 def read_again(url: str) -> ShownRun:
-    """Read a run, unless neither its log nor its lease has changed."""
+    """Read a run, its record and log only where the log or who trains has changed.
+
+    Whether who trains is alive is asked every time: a process that is killed changes nothing.
+    """
     run = RunFolder(url)
-    return _read(url, run.lines.version, _lease(run))
+    holder = holder_of(run.folder)
+    record, timeline = _read_once(url, run.lines.version, holder.token if holder else "")
+    return _shown(run, record, timeline, holder)
 
 
 @lru_cache(maxsize=MOST_SHOWN)
-def _read(url: str, _version: str, _holder: str) -> ShownRun:
-    return shown_run(RunFolder(url))
+def _read_once(url: str, _version: str, _token: str) -> tuple[RunRecord, Timeline]:
+    return _read(RunFolder(url))
 
 
-def _lease(run: RunFolder) -> str:
-    """Return what changes when a process adopts a run or leaves it."""
-    try:
-        return run.folder.read("lease.json").decode()
-    except FileNotFoundError:
-        return ""
+def _read(run: RunFolder) -> tuple[RunRecord, Timeline]:
+    return run.record(), Timeline.of(run)
+
+
+def _shown(
+    run: RunFolder, record: RunRecord, timeline: Timeline, holder: Holder | None
+) -> ShownRun:
+    alive = holder is not None and not holder.is_dead()
+    state = "finished" if timeline.finished else "running" if alive else "stopped"
+    return ShownRun(run.url, record, record.problem().penalty.total, state, timeline)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import BaseModel, ValidatorFunctionWrapHandler, WrapValidator
 
 from fewpass.pipeline.durations import Seconds
 from fewpass.pipeline.settings.model_config import Workers
 from fewpass.solvers.described import Described
+
+Plan = TypeVar("Plan", bound=BaseModel)
 
 NONE: Final = "none"  # words in place of a scheduler's address: no Dask, ...
 LOCAL: Final = "local"  # ... or one in this process
@@ -57,3 +59,8 @@ class Execution(Described):
         """What runs tasks: plain threads where no cluster is asked for."""
         plain = self.scheduler in (None, NONE) and self.workers is None
         return "threads" if plain else "dask"
+
+    def threads_for(self, plan: Plan) -> Plan:
+        """Return a plan that takes these threads, unless it has a number of its own."""
+        own = dict(plan)["threads"]
+        return plan if own is not None else plan.model_copy(update={"threads": self.threads})

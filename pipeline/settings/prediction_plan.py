@@ -96,6 +96,19 @@ class ExplanationPlan(Described):
         if of_rows:
             raise BadInput(f"`{of_rows[0]}` is about rows. Name a file of rows, or leave it out.")
 
+    def refuse_others(self, *, written: bool) -> None:
+        """Raise BadInput for a setting of a file where none is written, or of shown rows."""
+        others, whose = (
+            (OF_SHOWN, "of rows that are shown, and a file has all. Leave")
+            if written
+            else (OF_WRITTEN, "of a file of contributions. Name one to write, or leave")
+        )
+        if asked := sorted(self.model_fields_set & others):
+            raise BadInput(f"`{asked[0]}` is {whose} it out.")
+
+
+OF_SHOWN, OF_WRITTEN = frozenset({"rows", "top"}), frozenset({"keep", "overwrite", "threads"})
+
 
 class FigureOptions(Described):
     """Which figures of labelled rows are made."""

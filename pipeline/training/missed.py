@@ -9,6 +9,7 @@ from fewpass.pipeline.planning.method_choice import passes_of
 from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.settings.method_kinds import Auto
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
 from fewpass.solvers.registry import method_class
@@ -32,15 +33,15 @@ class Prover(NamedTuple):
         return f"`solver={self.method}` proves {self.tol:g}{usually}."
 
 
-def other_prover(plan: TrainingPlan, solver: str) -> Prover | None:
+def other_prover(plan: TrainingPlan, result: TrainingResult) -> Prover | None:
     """Return the method that `auto` takes for a plan's tolerance.
 
     Parameters
     ----------
     plan
-        As it stands in the run's record.
-    solver
-        The word of the method that was at work.
+        As it was asked for, or as it stands in the run's record.
+    result
+        What it came to, with the method that was at work and the lam that was open, maybe.
 
     Returns
     -------
@@ -51,10 +52,11 @@ def other_prover(plan: TrainingPlan, solver: str) -> Prover | None:
     if plan.source is not None or isinstance(plan.solver, Auto):
         return None
     tol = plan.tol or SOME_PROOF
-    asked = plan.model_copy(update={"solver": Auto(), "tol": tol, "passes": ENOUGH})
+    lam = Lam.of(result.lam)
+    asked = plan.model_copy(update={"solver": Auto(), "lam": lam, "tol": tol, "passes": ENOUGH})
     planner = Planner(asked, Dataset.open(plan.dataset))
     best = planner.method(plan.memory)
-    if best.kind == solver:
+    if best.kind == result.solver:
         return None
     job = planner.job(plan.memory)
     passes = passes_of(best, job.problem, job.stats, tol)

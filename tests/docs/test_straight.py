@@ -34,6 +34,10 @@ def test_options_for_reading_go_with_no_data_set(tmp_path, monkeypatch, capsys):
     assert cli.main(["train", "rows.svm", "run", "--dry-run", "--test-fraction", "0.5"]) == 0
     plan = capsys.readouterr().out
     assert "test_fraction = 0.5" in plan
+    for more, status in ((["--dry-run"], 0), (["--tol", "-1"], 2)):
+        words = ["train", "rows.svm", "run", "--keep", "kept", *more]
+        assert (cli.main(words), (tmp_path / "kept").exists()) == (status, False)
+    capsys.readouterr()
     (tmp_path / "plan.toml").write_text(plan)
     assert cli.main(["train", "rows.svm", "run", "--dry-run", "--config", "plan.toml"]) == 0
     assert capsys.readouterr().out == plan

@@ -96,6 +96,37 @@ def test_a_machine_without_a_name_is_not_left_blank(run, fewpass):
     assert (alive, "a machine that it did not name" in why) == (None, True)
 
 
+def test_a_flow_run_that_only_reads_a_model_is_not_dead_with_its_training(run):
+    """One on another machine, whose model comes of a training that died: it was marked crashed."""
+    from fewpass.flows.orchestration.silent_runs import _examine
+
+    holder = Holder.myself()._replace(machine="elsewhere", renewed=0.0)
+    run.folder.write(KEY, seal(holder._asdict()))
+    flow_run = SimpleNamespace(
+        name="it", id="1", state_name="Running", infrastructure_pid="elsewhere:1",
+        parameters={"run": run.url, "inputs": ["new.csv"], "out": "scores.csv"},
+    )  # fmt: skip
+    marked = []
+    client = SimpleNamespace(set_flow_run_state=lambda *given, force: marked.append(given))
+    found = _examine(client, flow_run, free=True)
+    assert (found.ok, found.alive, found.folder, marked) == (True, None, None, [])
+    flow_run.parameters = {"run": run.url, "plan": {"dataset": "data"}}
+    found = _examine(client, flow_run, free=True)
+    assert (found.alive, found.folder, len(marked)) == (False, run.url, 1)
+
+
+def test_all_flow_runs_are_looked_at():
+    """Also those that a server gives on a second page."""
+    from fewpass.flows.orchestration.silent_runs import PAGE, _believed_alive
+
+    for count in (0, 1, PAGE, 2 * PAGE + 5):
+        runs = [*range(count)]
+        client = SimpleNamespace(
+            read_flow_runs=lambda limit, offset, r=runs, **_: r[offset : offset + limit]
+        )
+        assert _believed_alive(client) == runs
+
+
 def test_a_quick_check_looks_at_all_that_a_night_needs(run, as_json, fewpass, tmp_path):
     """Runs, data sets, stores, servers and schedulers; a probe wants the status alone."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)  # 501 to any GET

@@ -1,11 +1,13 @@
 """A tolerance that was asked for and not certified: who says so, and what it changes."""
 
 import json
+import logging
 
 import numpy as np
 import pytest
 
 from fewpass.flows.orchestration.refresh import ended
+from fewpass.flows.outcomes import require_convergence
 from fewpass.flows.refusals import ToleranceMissed
 from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
 from fewpass.pipeline.reporting.model_card import model_card
@@ -165,3 +167,28 @@ def test_a_refresh_of_several_generations_ends_as_the_one_that_is_to_be_looked_a
     assert ended(of_all, require_tol=False).name == "KeptBack"
     with pytest.raises(ToleranceMissed, match=r"waits\. kept back\. published\."):
         ended(of_all, require_tol=True)
+
+
+def test_a_required_tolerance_that_an_unchanged_night_missed_is_missed_still(
+    datasets, tmp_path, monkeypatch
+):
+    """Nothing is trained; the flow run must not end well where the one before it failed."""
+    from fewpass.flows.orchestration import train
+
+    monkeypatch.setattr(train, "get_run_logger", lambda: logging.getLogger(__name__))
+    plan = TrainingPlan(dataset=datasets["two"], lam="1/n", tol=1e-9, solver="gd", passes=3)
+    training = trained(plan, tmp_path / "run")
+    assert training.result.converged is False
+    assert train.unchanged(plan, training.run).name == "Unchanged"
+    with pytest.raises(ToleranceMissed, match="Tolerance 1e-09 missed"):
+        train.unchanged(plan, training.run, require_tol=True)
+
+
+def test_a_missed_tolerance_is_told_of_a_lam_that_was_open(datasets, tmp_path):
+    """As a flow has it: the plan that was asked for, in which lam is a share of the largest."""
+    asked = TrainingPlan(
+        dataset=datasets["two"], lam=".1max", penalty="l1", tol=1e-12, solver="psdca", passes=2
+    )
+    result = trained(asked, tmp_path / "run").result
+    with pytest.raises(ToleranceMissed, match="Tolerance 1e-12 missed"):
+        require_convergence(result, asked)

@@ -1,7 +1,9 @@
 """A verb is one thing: the command, the function and the flow take the same settings, and mean the
 same plan by them."""
 
+import importlib
 import inspect
+from functools import partial
 
 import pytest
 from pydantic import BaseModel
@@ -12,6 +14,7 @@ from fewpass.flows.declared_options import arguments_of, options_of
 from fewpass.flows.listed_commands import function_of
 from fewpass.flows.options import FIXED
 from fewpass.flows.orchestration.requests import REQUESTS
+from fewpass.pipeline.models import forgotten_rows
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
@@ -25,6 +28,7 @@ from fewpass.pipeline.settings.prediction_plan import (
 )
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.changing import appending
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
@@ -187,6 +191,37 @@ def test_a_setting_of_a_training_means_one_plan(tmp_path, monkeypatch, name):
     more = {"held_out": "rows-test"} if name in ("calibrate", "early_stopping") else {}
     given = more | {name: TRAININGS[name]}
     assert_all_mean(plans_of(monkeypatch, TrainingRun, "start", "train", places, given))
+
+
+CHANGES = {
+    "ingest": ("ingest_in_stages", {"sources": ("rows.csv",), "dataset": "set"}),
+    "append": ("add_rows", {"sources": ("rows.csv",), "dataset": "set"}),
+    "forget": ("delete_rows", {"dataset": "set", "where": "id == 1"}),
+}
+
+
+@pytest.mark.parametrize("verb", CHANGES)
+def test_a_flows_threads_are_those_of_its_execution_or_its_plans_own(verb, monkeypatch):
+    """As in Python, where they were those of a forgetting only if the plan had them."""
+    work, settings_ = CHANGES[verb]
+
+    def catch(plan, *_, **__):
+        raise Caught(plan)
+
+    catch.with_options = lambda **_: catch
+    module = importlib.import_module(f"fewpass.flows.orchestration.{verb}")
+    monkeypatch.setattr(module, work, catch)
+    monkeypatch.setattr(phases, "ingest", catch)
+    monkeypatch.setattr(appending, "append", catch)
+    monkeypatch.setattr(forgotten_rows, "forgotten_everywhere", catch)
+    for own, meant in ((None, 1), (3, 3)):
+        more, place = settings_ | {"threads": own}, Execution(threads=1)
+        asked = dict(REQUESTS[verb].model_validate({"plan": more, "execution": place}))
+        flow = inspect.unwrap(getattr(module, verb).fn)
+        assert plan_caught(partial(flow, **asked)).threads == meant
+        assert (
+            plan_caught(partial(getattr(fewpass, verb), **more, execution=place)).threads == meant
+        )
 
 
 def test_all_three_train_the_same_model(tmp_path, capsys):

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fewpass.pipeline.dashboard.metrics import METRICS, exposition, samples_of
 from fewpass.pipeline.dashboard.page_server import _serve
 from fewpass.pipeline.dashboard.routes import runs_at
-from fewpass.pipeline.dashboard.shown_run import shown_run
+from fewpass.pipeline.dashboard.shown_run import read_again, shown_run
 from fewpass.pipeline.dashboard.view import NO_ROWS_YET, facts
 from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.models.refresh.past_nights import Past
@@ -22,6 +24,7 @@ from fewpass.pipeline.models.refresh.store_events import Begun, Judged, Publishe
 from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_log import LOG
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.timeline_points import speeds
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -105,6 +108,26 @@ def test_a_run_that_is_at_work_is_silent_for_a_while(store):
     assert (
         found["fewpass_rows_per_second", (("run", run),)] == speeds(shown.timeline.marks)[-1].rows
     )
+
+
+def test_a_run_whose_process_was_killed_is_at_work_no_more(store, tmp_path):
+    """It writes nothing of that, and was looked at while it lived."""
+    (trained,) = runs_at([store])
+    run = shutil.copytree(trained, tmp_path / "run")
+    lines = (run / LOG).read_text().splitlines(keepends=True)
+    (run / LOG).write_text("".join(line for line in lines if '"finish"' not in line))
+    holds = "with Lease(Folder(sys.argv[1])): print(flush=True); time.sleep(600)"
+    imports = (
+        "import sys, time; from fewpass.pipeline.lease import Lease; "
+        "from fewpass.storage.folder import Folder\n"
+    )
+    words = [sys.executable, "-c", imports + holds, str(run)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline()
+        states = [read_again(str(run)).state]
+        process.kill()
+        process.wait()
+    assert [*states, read_again(str(run)).state] == ["running", "stopped"]
 
 
 def test_they_are_on_the_pages_port(store, tmp_path):

@@ -2,6 +2,8 @@
 
 import re
 from datetime import UTC, datetime, time, timedelta
+from types import SimpleNamespace
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -43,3 +45,26 @@ def test_starts_of_every_ten_minutes_have_folders_in_the_order_of_time(zone):
     names = [with_date("{date}T{time}", start.astimezone(ZoneInfo(zone))) for start in starts]
     assert names == sorted({*names})
     assert all(re.fullmatch(PLACEHOLDERS["{time}"], name[11:]) for name in names)
+
+
+def test_a_late_run_does_no_work_of_a_schedule_that_asks_for_something_else():
+    """Its own, and those of the deployment with the same parameters, may be newer."""
+    from fewpass.flows.orchestration.scheduled import _later_ones
+
+    north, south, as_north = uuid4(), uuid4(), uuid4()
+    start = datetime(2026, 1, 1, 2, tzinfo=UTC)
+    later = {which: start + timedelta(hours=k) for k, which in enumerate((north, as_north, south))}
+    schedules = [
+        SimpleNamespace(id=one, parameters={"run": "south" if one == south else "north"})
+        for one in later
+    ]
+    runs = [
+        SimpleNamespace(
+            created_by=SimpleNamespace(id=one), auto_scheduled=True, expected_start_time=at
+        )
+        for one, at in later.items()
+    ]  # fmt: skip
+    client = SimpleNamespace(read_flow_runs=lambda **_: runs)
+    assert max(_later_ones(client, runs[0], uuid4(), start, schedules)) == later[as_north]
+    assert _later_ones(client, runs[2], uuid4(), start, schedules) == [later[south]]
+    assert _later_ones(client, runs[0], uuid4(), start, []) == [start]  # its schedule was removed

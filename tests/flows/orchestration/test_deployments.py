@@ -286,7 +286,9 @@ def newest_due_for(place, run):
 
     with place.server.asked_here(), get_client(sync_client=True) as client:
         run = client.read_flow_run(UUID(run["id"]))
-        return max(_later_ones(client, run.deployment_id, run.expected_start_time))
+        schedules = client.read_deployment(run.deployment_id).schedules
+        due = (run, run.deployment_id, run.expected_start_time, schedules)
+        return max(_later_ones(client, *due))
 
 
 def test_a_deployment_refuses_what_its_form_does_not_take(place):

@@ -153,3 +153,7 @@ def test_every_deployment_of_the_file_is_taken(monkeypatch):
     assert len(set(names)) == len(names)
     with pytest.raises(BadInput, match="job_variables"):
         deploying._checked(taken[0] | {"job_variables": {}})
+    for name in ("work_pool.job_variables", "concurrency_limit.grace_period_seconds"):
+        part, _, key = name.partition(".")
+        with pytest.raises(BadInput, match=f'has "{name}"'):
+            deploying._checked(taken[0] | {part: taken[0][part] | {key: 60}})

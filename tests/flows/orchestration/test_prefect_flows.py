@@ -13,6 +13,8 @@ import time
 import tomllib
 import venv
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -23,10 +25,16 @@ from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.drawing.charts import picture
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.store_events import Begun, Published
+from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import published, run_of
+from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.learning import loss_chart
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.folder import Folder
 from testing.datasets import make
 from testing.object_store import object_store
 from testing.prefect_server import (
@@ -150,8 +158,8 @@ def test_files_that_came_since_are_scored_once(prefect_server, flow_runner, tmp_
         """After these files came: how a run ended, and when each file was scored."""
         for name in names:
             np.save(tmp_path / "new" / name, np.ones((20, rows.n_features), np.float32))
-        status, _, err = flow_runner.run("predict", only_new="true", **asked)
-        assert status == 0, err
+        made = flow_runner.result("predict", only_new="true", **asked)
+        assert made["output"] == asked["out"]
         (run,) = prefect_server.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
         when = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "scored").glob("*.parquet")}
         return run["state"]["name"], run["state"]["message"], when
@@ -164,6 +172,32 @@ def test_files_that_came_since_are_scored_once(prefect_server, flow_runner, tmp_
     state, message, three = scored("3.npy")
     assert (state, "of 1 new file" in message) == ("Completed", True)
     assert (three.items() > two.items(), len(three)) == (True, 3)
+
+
+def test_a_night_that_is_tried_again_has_its_schedule_still(prefect_server, tmp_path):
+    """As train/nightly asks for it: the second start has the folder that the first has chosen."""
+    from prefect import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Pending
+
+    from fewpass.flows.orchestration.train import train
+
+    plan = {"dataset": make(tmp_path / "set", n=600).folder.url, "passes": 1, "lam": "1/n"}
+    for night in ("2026-01-01", "2026-01-02"):
+        training = TrainingRun.start(TrainingPlan(**plan), f"{tmp_path}/runs/{night}", InProcess())
+        assert [*training][-1].kind == "finish"
+    asked = {"plan": plan | {"passes": 2}, "run": f"{tmp_path}/runs/{{date}}",
+             "skip_unchanged": True, "keep_runs": 2}  # fmt: skip
+    with prefect_server.asked_here(), get_client(sync_client=True) as client:
+        run = client.create_flow_run(train, parameters=asked, state=Pending())
+        ended = []
+        for _ in range(2):
+            given = client.read_flow_run(run.id)
+            state = run_flow(train, given, given.parameters, return_type="state")
+            ended.append((state.name, [*map(str, sorted((tmp_path / "runs").iterdir()))]))
+            client.set_flow_run_state(run.id, Pending(), force=True)
+    chosen = given.parameters["run"]
+    assert ended == [("Completed", [f"{tmp_path}/runs/2026-01-02", chosen])] * 2
 
 
 def test_folds_of_several_lam(prefect_server, flow_runner, tmp_path):
@@ -320,6 +354,24 @@ def test_refresh_judges_learns_and_publishes(prefect_server, flow_runner, source
     assert (status, "it is the one that is used" in err) == (2, True), err
 
 
+def test_a_publication_that_is_tried_again_has_been_done(tmp_path, monkeypatch):
+    """Its process died before it could say so; asked for anew it is refused as there already."""
+    from fewpass.flows.orchestration import publish, scheduled
+
+    store = Folder(str(tmp_path / "store"))
+    write_event(store, Begun(generation=1, files=(), night=1))
+    made = write_event(store, Published(generation=1, run="run-all", nights=(1,)))
+    for first, again in ((1, 2), (2, 1)):
+        runtime = SimpleNamespace(
+            task_run=SimpleNamespace(run_count=first), flow_run=SimpleNamespace(run_count=again)
+        )
+        monkeypatch.setattr(scheduled, "prefect", SimpleNamespace(runtime=runtime))
+        assert publish.move.fn(store.url, 1, "", None).number == made.number
+    runtime.flow_run.run_count = runtime.task_run.run_count = 1
+    with pytest.raises(BadInput):
+        publish.move.fn(store.url, 1, "", None)
+
+
 def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sources):
     folder, store = sources / "another inbox", sources / "another store"
     folder.mkdir()
@@ -462,6 +514,15 @@ def test_plans_are_taken_whole_and_one_by_one():
         ["dataset=d", "solver=sgd", "solver.gamma0=0.5", "passes=3"],
     ):
         assert assigned(TrainParameters, [*words, "run=r"]) == apart, words
+
+
+def test_a_glob_that_begins_with_a_bracket_is_no_list():
+    from fewpass.flows.orchestration.parameters import assigned
+    from fewpass.flows.orchestration.requests import PredictParameters
+
+    words = ["run=r", "out=o", "inputs=[ab]*.csv", 'inputs=["c.csv", "d.csv"]', "inputs=e.csv"]
+    files = ("[ab]*.csv", "c.csv", "d.csv", "e.csv")
+    assert assigned(PredictParameters, words)["inputs"] == files
 
 
 def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
@@ -656,3 +717,20 @@ def test_old_artifacts_of_ours_go_and_those_of_others_stay(prefect_server, as_js
     assert cleaned() == [looked]
     assert sorted(left()) == sorted([(own, "2"), *(one for one in before if one[0] == other)])
     assert cleaned() == []
+
+
+def test_artifacts_that_flows_make_meanwhile_cost_no_newest_version(monkeypatch):
+    """They push what was on one page of the list onto the next one."""
+    from fewpass.flows.orchestration import old_artifacts
+
+    key = "clean-test-0123abcd-card"
+    there = [SimpleNamespace(id=k, key=key if k < 3 else f"{k}-0123abcd-card") for k in (3, 2, 1)]
+    client, pages, gone = mock.MagicMock(), iter([[*there[:2]], [*there[1:]], []]), []
+    client.__enter__.return_value = client
+    client.read_artifacts.side_effect = lambda **_: next(pages)
+    client.delete_artifact.side_effect = gone.append
+    monkeypatch.setattr(old_artifacts, "AT_ONCE", 2)
+    monkeypatch.setattr(old_artifacts, "get_client", lambda **_: client)
+    monkeypatch.setattr(old_artifacts, "answering", contextlib.nullcontext)
+    (removed,) = old_artifacts.remove_old_artifacts(1)
+    assert (removed.objects, gone) == (1, [1])

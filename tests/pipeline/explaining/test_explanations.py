@@ -228,3 +228,16 @@ def test_what_cannot_be_explained_is_refused_by_name(runs, tmp_path):
         explain(model, [str(runs / "new.csv")], str(tmp_path / "o.npy"), OPTIONS)
     with pytest.raises(BadInput, match="no column 'name', which `keep` or `by` names"):
         explain(model, [str(runs / "new.csv")], str(tmp_path / "o.csv"), OPTIONS, keep=["name"])
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"output": "why.csv"}, "Name inputs"),
+        ({"inputs": "new.csv", "keep": "id"}, "`keep` is of a file of contributions"),
+        ({"inputs": "new.csv", "output": "why.csv", "rows": 3}, "`rows` is of rows that are shown"),
+    ],
+)
+def test_what_would_be_left_out_in_silence_is_refused(given, names):
+    with pytest.raises(BadInput, match=names):
+        fewpass.explain("run", **given)

@@ -56,6 +56,10 @@ def test_what_a_row_must_be(rows, recipe):
     assert loaded.predict_one(row | {"age": "old"}) == loaded.predict_one(row | {"age": None})
     with pytest.raises(BadInput, match="Column 'day' is 'one day', but a date was expected"):
         loaded.predict_one(row | {"day": "one day"})
+    for name in ("age", "day"):
+        for cell in ([1], {"a": 1}, b"\xff"):
+            with pytest.raises(BadInput, match=f"Column '{name}' is .*, which is no value of it"):
+                loaded.predict_one(row | {name: cell})
     with pytest.raises(BadInput, match="Give one row to predict_one"):
         loaded.predict(row)
     empty = dict.fromkeys(row)

@@ -191,3 +191,14 @@ def test_an_option_says_which_words_are_missing(rows, tmp_path, null_values, kno
 def test_a_number_stands_for_no_missing_value(rows, tmp_path):
     with pytest.raises(BadInput, match="'-999' is a number, which is one in every column"):
         fewpass.ingest(rows, tmp_path / "set", label="y", null_values="-999")
+
+
+def test_true_of_several_spellings_is_one_value():
+    """One file was written by Python, the other by a spreadsheet."""
+    spelled = column([["True", "TRUE", "true", "False", "FALSE"][k % 5] for k in range(N)])
+    assert spelled.values == ("false", "true")
+    assert column(["True"] * 200 + ["TRUE"] * 100, x="category").values == ("true",)
+    assert column(["True", "False"] * 150).values == ("False", "True")
+    assert column([["True", "TRUE", "maybe"][k % 3] for k in range(N)]).values == (
+        "TRUE", "True", "maybe",
+    )  # fmt: skip

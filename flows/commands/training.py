@@ -94,6 +94,7 @@ def train(
         dataset, training, plan_source, TrainingPlan, is_source=from_source
     )
     if plan_source.dry_run:
+        plan = _with_end_if_there(plan)
         terminal.result(flat(plan, place), as_toml(plan, place))
         return 0
     plan = with_end(plan)
@@ -105,6 +106,17 @@ def train(
     result = train_shown(terminal, plan, run, place)
     plan = plan.model_copy(update={"lam": Lam.of(result.lam)})  # it may have been open
     return _report(terminal, result, plan, require_tol=require_tol)
+
+
+def _with_end_if_there(plan: TrainingPlan) -> TrainingPlan:
+    """Return a plan with the tolerance and passes that it is trained by, as its data set tells."""
+    from fewpass.pipeline.planning.default_end import with_end
+    from fewpass.storage.folder import NotADataset
+
+    try:
+        return with_end(plan)
+    except NotADataset:
+        return plan
 
 
 def _stored(

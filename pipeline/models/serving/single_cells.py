@@ -110,15 +110,18 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
 
     def of(cell: Any) -> float | None:
         if cell is None:
-            if read.required:
-                raise refused(cell)
-            return None
+            return missing(cell)
         if isinstance(cell, float | int):
-            return float(cell) if _is_number(cell) and cell not in gone else of(None)
+            return float(cell) if _is_number(cell) and cell not in gone else missing(cell)
         if isinstance(cell, str) and (parts := usual(cell)):
             number = _usual_number(parts.groups(), read.written)
-            return number if number not in gone else of(None)
+            return number if number not in gone else missing(cell)
         return read_by_arrow(cell)
+
+    def missing(cell: Any) -> float | None:
+        if not read.required:
+            return None
+        raise refused(cell)
 
     def read_by_arrow(cell: Any) -> float | None:
         numbers, bad = _read_as(
@@ -126,7 +129,7 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
         )
         if bad is not None and not read.takes_words:
             raise refused(cell)
-        return of(None) if np.isnan(numbers[0]) else float(numbers[0])
+        return missing(cell) if np.isnan(numbers[0]) else float(numbers[0])
 
     def refused(cell: Any) -> BadInput:
         return BadInput(f"Column {shown_name(name)} is {cell!r:.80}, but a number was expected.")

@@ -107,3 +107,5 @@ def test_a_model_of_plain_numbers_by_their_names(tmp_path):
         loaded.predict_one({"a": 1.0, "b": None, "c": 2.0})
     with pytest.raises(BadInput, match=r"Column 'b' is .* in row 1, but a number was expected"):
         loaded.predict([{"a": 1, "b": 1, "c": 1}, {"a": 1, "b": None, "c": 1}])
+    with pytest.raises(BadInput, match="Column 'b' is inf, but a number was expected"):
+        loaded.predict_one({"a": 1.0, "b": float("inf"), "c": 2.0})

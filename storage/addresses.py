@@ -28,6 +28,8 @@ TABLE_SERVERS = ("postgresql", "postgres", "iceberg")
 SETTING = "FEWPASS_PROTOCOLS"
 
 _LOCAL = ("file", "local")
+#: Object stores whose addresses begin with a bucket, never with a user.
+_BUCKETS = ("s3", "s3a", "gs", "gcs")
 #: The extra that installs a protocol, and its library, by the first letters of the protocol.
 EXTRAS = {"s3": ("s3", "s3fs"), "http": ("http", "aiohttp"), "g": ("gcs", "gcsfs"),
           "ab": ("azure", "adlfs"), "az": ("azure", "adlfs")}  # fmt: skip
@@ -68,9 +70,10 @@ def open_store(
     ------
     BadAddress
         Another protocol, a chain of them, options that would open another file system, a protocol
-        whose library is not installed; http(s) for writing.
+        whose library is not installed; http(s) for writing; a password before a bucket.
     """
     protocol = protocol_of(url)
+    _require_bucket(url, protocol)
     options = dict(storage_options or {})
     inner = [name for name in _INNER if name in options]
     if inner:
@@ -96,6 +99,17 @@ def open_store(
             "Check the address."
         ) from None  # the cause would repeat the address and its secrets
     return store, path
+
+
+def _require_bucket(url: str, protocol: str) -> None:
+    """Refuse a user and a password before a bucket: stores take none there, and repeat them."""
+    before = url.partition("://")[2].partition("/")[0]
+    has_user = "@" in before or (":" in before and not before.startswith("arn:"))
+    if protocol in _BUCKETS and has_user:
+        raise BadAddress(
+            f"An address of {protocol} begins with a bucket, and a user or a password was before "
+            f"it. Write {protocol}://BUCKET/KEY, and hand credentials over through the environment."
+        )
 
 
 def _lacking(url: str, protocol: str, error: ImportError) -> str:

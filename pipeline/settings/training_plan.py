@@ -321,7 +321,7 @@ class TrainingPlan(Described):
         """Refuse what needs rows again where they are read once."""
         if self.source is None:
             return self
-        again = ("tol", "certify", "passes", "streams", "early_stopping", "start_from")
+        again = ("tol", "certify", "streams", "early_stopping", "start_from", "passes")
         wrong = self._given(*again, *["held_out"] * bool(self.source.test_fraction))
         if self.solver.goal not in (None, "passes"):
             raise BadInput(

@@ -161,8 +161,13 @@ def _require_use_of_metric(plan: TrainingPlan) -> None:
     """Refuse a metric where held-out rows choose nothing."""
     if plan.metric == "loss":
         return
+    if plan.source is not None:
+        raise BadInput(
+            f"metric = {plan.metric} chooses among models of a data set; straight from a source "
+            "lam is chosen by the loss. Leave it out, or ingest the source first (`keep` does)."
+        )
     several = plan.lam.is_auto or len(plan.lam.factors) > 1
-    if plan.source is not None or not (several or plan.early_stopping):
+    if not (several or plan.early_stopping):
         raise BadInput(
             f"metric = {plan.metric} is what held-out rows choose lam by, or when to stop, and "
             "this training does neither. Leave it out."

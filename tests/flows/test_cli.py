@@ -500,6 +500,14 @@ def test_the_printed_ingest_plan_is_the_plan(fewpass, work, tmp_path):
     assert (status, plan.options.drop) == (0, (0,))
 
 
+def test_the_printed_plan_has_the_end_that_nobody_named(fewpass, work, tmp_path):
+    status, out, _ = fewpass("train", work / "clicks", tmp_path / "run", "--dry-run", "--json")
+    assert (status, json.loads(out)["tol"], json.loads(out)["passes"]) == (0, 1e-3, 100)
+    for asked in (["--passes", "1"], ["--solver", "asgd"]):
+        _, out, _ = fewpass("train", work / "clicks", "--dry-run", "--json", *asked)
+        assert (json.loads(out)["tol"], json.loads(out)["passes"]) == (None, 1)
+
+
 def test_tol_raises_the_cap_on_passes():
     assert (training().passes, training(tol=1e-3).passes) == (1, 100)
     assert training(tol=1e-3, passes=7).passes == 7

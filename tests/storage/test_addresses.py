@@ -159,6 +159,14 @@ def test_options_open_no_other_place(option, tmp_path):
             follow("memory://x/y", {option: "dask"})
 
 
+@pytest.mark.parametrize("before", ["user:PASSWORD@", "user:PASSWORD/x@", "PASSWORD@"])
+@pytest.mark.parametrize("protocol", ["s3", "gs"])
+def test_a_password_before_a_bucket_is_not_repeated(protocol, before):
+    with pytest.raises(BadAddress, match="begins with a bucket") as refused:
+        open_store(f"{protocol}://{before}bucket/rows.csv")
+    assert "PASSWORD" not in str(refused.value)
+
+
 def test_the_web_is_for_reading_only(tmp_path):
     folder = Folder("http://127.0.0.1:9/x")
     for write in (

@@ -114,9 +114,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """Learn from a batch, one step per row, in the order given.
 
         Several learners run side by side ("onepass"), one model per class.  With solver="asgd",
-        loss="softmax" or more than 64 classes, averaged SGD runs alone; its model does not depend
-        on how the rows are divided into batches if lam is a number (in "A/n", n grows with the
-        rows).  tol and passes are not used, and nothing is certified.
+        loss="softmax" or more than 64 classes, averaged SGD runs alone, by steps that the first
+        batch decides; its model does not depend on how the rows behind that batch are divided if
+        lam is a number (in "A/n", n grows with the rows).  tol and passes are not used, and nothing
+        is certified.
 
         Parameters
         ----------

@@ -113,9 +113,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a batch, one step per row, in the order given.
 
-        Several learners run side by side ("onepass").  With solver="asgd" averaged SGD runs alone;
-        its model does not depend on how the rows are divided into batches if lam is a number (in
-        "A/n", n grows with the rows).  tol and passes are not used, and nothing is certified.
+        Several learners run side by side ("onepass").  With solver="asgd" averaged SGD runs alone,
+        by steps that the first batch decides; its model does not depend on how the rows behind that
+        batch are divided if lam is a number (in "A/n", n grows with the rows).  tol and passes are
+        not used, and nothing is certified.
 
         Parameters
         ----------

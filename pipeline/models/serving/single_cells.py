@@ -11,7 +11,7 @@ import datetime as dt
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.tables.encoding.cells import (
     UNITS_OF_TIME,
+    Read,
     Written,
     numbers_among,
     read_numbers,
@@ -54,6 +55,7 @@ _USUAL = {
 #: The parts of usual dates.
 _DATE_PARTS = ("year", "month", "day", "hours", "minutes", "seconds")
 
+T = TypeVar("T")
 NumberOf = Callable[[Any], float | None]
 
 
@@ -69,6 +71,18 @@ def typed_cells(name: str, read: Cell | None, cells: Sequence[Any]) -> Any:
         raise BadInput(
             f"Column {shown_name(name)} {fact or 'holds values of no one type'} ({error}). Give "
             "numbers, text or dates."
+        ) from error
+
+
+def _read_as(name: str, cell: Any, read: Callable[[Any], T]) -> T:
+    """Return what a column reads of a cell by Arrow; BadInput where it is a list or a mapping."""
+    cells = typed_cells(name, None, [cell])
+    try:
+        return read(cells)
+    except pa.ArrowException as error:
+        raise BadInput(
+            f"Column {shown_name(name)} is {cell!r:.80}, which is no value of it ({error}). Give "
+            "a number, text or a date."
         ) from error
 
 
@@ -96,22 +110,26 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
 
     def of(cell: Any) -> float | None:
         if cell is None:
-            if read.required:
-                raise refused(cell)
-            return None
+            return missing(cell)
         if isinstance(cell, float | int):
-            return float(cell) if _is_number(cell) and cell not in gone else of(None)
+            return float(cell) if _is_number(cell) and cell not in gone else missing(cell)
         if isinstance(cell, str) and (parts := usual(cell)):
             number = _usual_number(parts.groups(), read.written)
-            return number if number not in gone else of(None)
+            return number if number not in gone else missing(cell)
         return read_by_arrow(cell)
 
+    def missing(cell: Any) -> float | None:
+        if not read.required:
+            return None
+        raise refused(cell)
+
     def read_by_arrow(cell: Any) -> float | None:
-        cells = typed_cells(name, None, [cell])
-        numbers, bad = read_numbers(cells, read.written, read.missing)
+        numbers, bad = _read_as(
+            name, cell, lambda cells: read_numbers(cells, read.written, read.missing)
+        )
         if bad is not None and not read.takes_words:
             raise refused(cell)
-        return of(None) if np.isnan(numbers[0]) else float(numbers[0])
+        return missing(cell) if np.isnan(numbers[0]) else float(numbers[0])
 
     def refused(cell: Any) -> BadInput:
         return BadInput(f"Column {shown_name(name)} is {cell!r:.80}, but a number was expected.")
@@ -145,9 +163,11 @@ def moment_of(name: str, read: MomentCell) -> NumberOf:
         usual = FIRST_MOMENT <= seconds < LAST_MOMENT and seconds not in standins
         return seconds if usual else None
 
+    def moments_in(cells: Any) -> Read:
+        return read_moments(cells, read.form, read.missing, read.standins, read.first_year)
+
     def read_by_arrow(cell: Any) -> float | None:
-        cells = typed_cells(name, None, [cell])
-        seconds, bad = read_moments(cells, read.form, read.missing, read.standins, read.first_year)
+        seconds, bad = _read_as(name, cell, moments_in)
         if bad is not None:
             raise BadInput(f"Column {shown_name(name)} is {cell!r:.80}, but a date was expected.")
         return None if np.isnan(seconds[0]) else float(seconds[0])
@@ -194,7 +214,7 @@ def word_of(name: str, read: WordCell) -> Callable[[Any], str | None]:
 
     def of(cell: Any) -> str | None:
         if not isinstance(cell, str):
-            cell = words_of(typed_cells(name, None, [cell]))[0].as_py()
+            cell = _read_as(name, cell, words_of)[0].as_py()
         return None if cell in missing else cell
 
     return of

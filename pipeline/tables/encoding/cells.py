@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -383,7 +383,7 @@ def levels_of_words(words: Any, values: Sequence[str]) -> NDArray[np.int64]:
     return levels
 
 
-def are_flags(words: Sequence[str]) -> bool:
+def are_flags(words: Collection[str]) -> bool:
     """Return whether words are true and false, each in one spelling: they are alike in any case.
 
     Python writes True, a spreadsheet TRUE, and what is a boolean is true.

@@ -18,6 +18,7 @@ from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed, i
 from fewpass.pipeline.tables.encoding.cells import (
     STRAY,
     Floats,
+    are_flags,
     hashable,
     mean_and_deviation,
     read_numbers,
@@ -298,11 +299,19 @@ def _bins(name: str, cells: Any, count: int, inferred: Inferred) -> Bins:
 def _category(
     name: str, cells: Any, rules: RecipeRules, *, always_hashed: bool
 ) -> Category | Hashed:
-    values, counts = _counted(words_of(cells))
+    words = words_of(cells)
+    values, counts = _counted(words)
+    if not are_flags(values) and _are_spelled_flags(values):
+        values, counts = _counted(pc.utf8_lower(words))  # True of one file and TRUE of another
     if always_hashed or len(values) > rules.most_values:
         return _hashed(name, hashable(cells), rules)
     often = [values[k] for k in np.flatnonzero(counts >= rules.enough(len(cells))).tolist()]
     return Category(name=name, values=in_order(often))
+
+
+def _are_spelled_flags(values: Sequence[str]) -> bool:
+    """Return whether words are true and false, in several spellings."""
+    return len(values) <= FEW and are_flags({value.lower() for value in values})
 
 
 def _hashed(name: str, words: Any, rules: RecipeRules) -> Hashed:

@@ -141,7 +141,7 @@ def remark_on(name: str, cells: Any, kind: Kind, drop: str) -> str | None:
         )
     elif _look_like_ids(kind, cells):
         said = (
-            "holds whole numbers with zeros in front, or longer than 15 digits, and was taken for "
+            "holds whole numbers with zeros in front, or too long for a double, and was taken for "
             f"words. If they are amounts, say `column={name}=number`{_or_times(name, cells)}."
         )
     elif _look_like_other_dates(kind, cells):

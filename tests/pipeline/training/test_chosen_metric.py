@@ -92,3 +92,14 @@ def test_a_metric_that_chooses_nothing_is_refused(sets, tmp_path, settings, why)
             tmp_path / "run",
             **{"metric": "auc", "lam": "auto", "verbose": 0} | settings,
         )
+
+
+def test_straight_from_a_source_neither_chooses_and_both_are_named(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,y\n" + "1.5,no\n2.5,yes\n" * 100)
+    straight = {"label": "y", "encode": "none", "test_fraction": 0.1, "lam": "auto", "verbose": 0}
+    for asked, why in (
+        ({"metric": "auc"}, "straight from a source lam is chosen by the loss"),
+        ({"early_stopping": True}, "^early_stopping = True needs rows again"),
+    ):
+        with pytest.raises(BadInput, match=why):
+            fewpass.train(tmp_path / "rows.csv", tmp_path / "run", **straight | asked)

@@ -56,6 +56,10 @@ def test_what_a_row_must_be(rows, recipe):
     assert loaded.predict_one(row | {"age": "old"}) == loaded.predict_one(row | {"age": None})
     with pytest.raises(BadInput, match="Column 'day' is 'one day', but a date was expected"):
         loaded.predict_one(row | {"day": "one day"})
+    for name in ("age", "day"):
+        for cell in ([1], {"a": 1}, b"\xff"):
+            with pytest.raises(BadInput, match=f"Column '{name}' is .*, which is no value of it"):
+                loaded.predict_one(row | {name: cell})
     with pytest.raises(BadInput, match="Give one row to predict_one"):
         loaded.predict(row)
     empty = dict.fromkeys(row)
@@ -103,3 +107,5 @@ def test_a_model_of_plain_numbers_by_their_names(tmp_path):
         loaded.predict_one({"a": 1.0, "b": None, "c": 2.0})
     with pytest.raises(BadInput, match=r"Column 'b' is .* in row 1, but a number was expected"):
         loaded.predict([{"a": 1, "b": 1, "c": 1}, {"a": 1, "b": None, "c": 1}])
+    with pytest.raises(BadInput, match="Column 'b' is inf, but a number was expected"):
+        loaded.predict_one({"a": 1.0, "b": float("inf"), "c": 2.0})

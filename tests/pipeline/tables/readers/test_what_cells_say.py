@@ -191,3 +191,13 @@ def test_an_option_says_which_words_are_missing(rows, tmp_path, null_values, kno
 def test_a_number_stands_for_no_missing_value(rows, tmp_path):
     with pytest.raises(BadInput, match="'-999' is a number, which is one in every column"):
         fewpass.ingest(rows, tmp_path / "set", label="y", null_values="-999")
+
+
+@pytest.mark.parametrize(("spelled", "wanted"), [
+    (["True", "TRUE", "true", "False", "FALSE"], ("false", "true")), (["True", "TRUE"], ("true",)),
+    (["True", "False"], ("False", "True")), (["True", "TRUE", "no"], ("TRUE", "True", "no")),
+])  # fmt: skip
+def test_true_of_several_spellings_is_one_value(spelled, wanted):
+    """One file was written by Python, the other by a spreadsheet."""
+    recipe = column([spelled[k % len(spelled)] for k in range(N)], x="category")
+    assert recipe.model_dump()["values"] == wanted

@@ -43,7 +43,7 @@ def stored_stream(
     target.commit()
 
 
-#: fsspec's store in memory is one dictionary, which it goes through to find what it deletes.
+#: fsspec's store in memory is one dictionary, which it goes through to list and to delete.
 _IN_MEMORY = Lock()
 
 
@@ -121,7 +121,8 @@ class RemoteFiles:
             if size > PIECE_BYTES:
                 break
         else:
-            store.pipe_file(self._path(key), b"".join(first))
+            with self._alone:
+                store.pipe_file(self._path(key), b"".join(first))
             return
         with stored_stream(store, self._path(key)) as target:
             for part in itertools.chain(first, parts):
@@ -139,7 +140,8 @@ class RemoteFiles:
         """Put an object unless it exists; with two concurrent writers the store decides."""
         store = self._writable()
         store.invalidate_cache()
-        store.pipe_file(self._path(key), bytes(data), mode="create")
+        with self._alone:
+            store.pipe_file(self._path(key), bytes(data), mode="create")
 
     def append(self, key: str, data: bytes) -> None:
         """Read, extend, put: object stores cannot append."""
@@ -164,7 +166,7 @@ class RemoteFiles:
         self._fs.invalidate_cache()
         wanted, sizes = set(keys), dict[str, int]()
         for folder in sorted({key.rpartition("/")[0] for key in wanted}):
-            with contextlib.suppress(FileNotFoundError):
+            with self._alone, contextlib.suppress(FileNotFoundError):
                 for info in self._fs.ls(self._path(folder), detail=True):
                     key = f"{folder}/{info['name'].rpartition('/')[2]}".lstrip("/")
                     if key in wanted and info["type"] == "file":
@@ -175,7 +177,8 @@ class RemoteFiles:
         """Return the objects below `prefix`."""
         self._fs.invalidate_cache()
         try:
-            paths = self._fs.find(self._path(prefix))
+            with self._alone:
+                paths = self._fs.find(self._path(prefix))
         except FileNotFoundError:
             return []
         start = len(self._root) + 1
@@ -185,14 +188,15 @@ class RemoteFiles:
         """Return the names of objects, and what others begin with up to a slash."""
         self._fs.invalidate_cache()
         try:
-            paths = self._fs.ls(self._root, detail=False)
+            with self._alone:
+                paths = self._fs.ls(self._root, detail=False)
         except FileNotFoundError:
             return ()
         return [path.rstrip("/").rpartition("/")[2] for path in paths]
 
     def delete(self, key: str) -> None:
         """Delete an object."""
-        with contextlib.suppress(FileNotFoundError):
+        with self._alone, contextlib.suppress(FileNotFoundError):
             self._writable().rm_file(self._path(key))
 
     def delete_tree(self, prefix: str) -> None:

@@ -30,7 +30,7 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     for seed, name in enumerate(("train", "new", "direct", "more")):
         write_rows(home / f"{name}.csv", seed)
-    api.ingest(home / "train.csv", home / "set", label="y")
+    api.ingest(home / "train.csv", home / "set", label="y", encode="none")
     api.ingest(home / "more.csv", home / "more", like=str(home / "set"), label="y")
     api.train(home / "set", home / "run", **TRAIN)
     api.train(home / "more", home / "later", start_from=str(home / "run"), **TRAIN)

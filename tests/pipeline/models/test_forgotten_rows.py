@@ -35,7 +35,7 @@ def write_rows(path, seed, first=0):
 
 def made(place, name, seed):
     source = write_rows(place / f"{name}.csv", seed)
-    fewpass.ingest(source, place / name, label="y", keep="id", drop="id")
+    fewpass.ingest(source, place / name, label="y", keep="id", drop="id", encode="none")
     return place / name
 
 

@@ -286,7 +286,6 @@ def test_lists_of_other_systems_are_read(tmp_path, content):
         (b"\n \n", "lists no value"),
         (b"id\n", "lists no value"),
         (b"", "empty"),
-        (b"PAR1", "Parquet"),
     ],
 )
 def test_what_is_no_list_is_refused_with_the_line(tmp_path, content, said):

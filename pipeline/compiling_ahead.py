@@ -49,6 +49,7 @@ FILES = {"csv": "dense", "numbers": "dense", "words": "dense", "svm": "sparse"}
 CHUNK_BYTES = 1 << 14  # several chunks, whose rows are mixed
 
 ROWS, COLUMNS = 400, 6
+ROWS_OF_PAIRS = 1_000  # fewer than 500 have no pairs
 CLICK_COLUMNS = 1 << 14  # so many that they are stored by frequency
 
 
@@ -227,9 +228,8 @@ def train_files(kind: str) -> None:
         rows, data = at / ("rows.svm" if kind == "svm" else "rows.csv"), at / "data"
         write_rows(rows, kind)
         label: dict[str, Any] = {} if kind == "svm" else {"label": "y"}
-        how: dict[str, Any] = {"encode": "additive"} if kind == "words" else {}
         probability: dict[str, Any] = {} if kind == "numbers" else {"probability": True}
-        made = ingest(rows, data, test_fraction=0.2, chunk_bytes=CHUNK_BYTES, **label, **how)
+        made = ingest(rows, data, test_fraction=0.2, chunk_bytes=CHUNK_BYTES, **label)
         assert made.test_dataset is not None, "rows were held out"
         train(data, at / "one-pass", certify=True)
         train(data, at / "run", tol=1e-3)
@@ -247,6 +247,9 @@ def write_rows(path: Path, kind: str) -> None:
         write_clicks(path, 100_000, columns=CLICK_COLUMNS)  # as the demo does
         return
     X, score = small_rows()
+    if kind == "words":  # curves and pairs are chosen
+        X, _ = small_rows(ROWS_OF_PAIRS)
+        score = X[:, 1] * X[:, 2] + X[:, 3] ** 2 - 1.0
     lines = [",".join([*(f"x{j}" for j in range(COLUMNS)), "y"])]
     for number, (row, target) in enumerate(zip(X.round(3).tolist(), score.tolist(), strict=True)):
         cells = [*map(repr, row), repr(target) if kind == "numbers" else str(1 + int(target > 0))]
@@ -257,11 +260,11 @@ def write_rows(path: Path, kind: str) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def small_rows() -> tuple[Any, Any]:
+def small_rows(n: int = ROWS) -> tuple[Any, Any]:
     """Return some rows (n, d) and their scores (n,)."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((ROWS, COLUMNS))
-    return X, X[:, 0] + 0.5 * rng.standard_normal(ROWS)
+    X = rng.standard_normal((n, COLUMNS))
+    return X, X[:, 0] + 0.5 * rng.standard_normal(n)
 
 
 # -- bytecode of imported modules ------------------------------------------------------------------

@@ -94,13 +94,12 @@ def train(
     plan, place = training_settings(
         dataset, training, plan_source, TrainingPlan, is_source=from_source
     )
-    if plan_source.dry_run:
-        plan = _with_end_if_there(plan)
-        terminal.result(flat(plan, place), as_toml(plan, place))
-        return 0
-    if storing is not None:
+    if storing is not None and not plan_source.dry_run:
         _store(terminal, storing)
     plan = with_end(plan)
+    if plan_source.dry_run:
+        terminal.result(flat(plan, place), as_toml(plan, place))
+        return 0
     terminal.plan(as_toml(plan, place))
     if plan_only or run is None:
         print_forecast(terminal, dataset, plan, place)
@@ -108,17 +107,6 @@ def train(
     require_tolerance(plan, asked=require_tol)
     result = train_shown(terminal, plan, run, place)
     return _report(terminal, result, plan, require_tol=require_tol)
-
-
-def _with_end_if_there(plan: TrainingPlan) -> TrainingPlan:
-    """Return a plan with the tolerance and passes that it is trained by, as its data set tells."""
-    from fewpass.pipeline.planning.default_end import with_end
-    from fewpass.storage.folder import NotADataset
-
-    try:
-        return with_end(plan)
-    except NotADataset:
-        return plan
 
 
 def _to_store(source: str, training: TrainingOptions) -> tuple[IngestPlan, TrainingOptions]:

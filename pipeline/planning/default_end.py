@@ -6,6 +6,7 @@ from fewpass.pipeline.planning.place import LONG_SECONDS, rough_seconds
 from fewpass.pipeline.settings.method_kinds import Auto
 from fewpass.pipeline.settings.training_plan import DEFAULT_TOL, MOST_PASSES, TrainingPlan
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import NotADataset
 
 
 def with_end(plan: TrainingPlan) -> TrainingPlan:
@@ -17,7 +18,8 @@ def with_end(plan: TrainingPlan) -> TrainingPlan:
     Parameters
     ----------
     plan
-        As it was asked for; the manifest of its data set is read.
+        As it was asked for; the manifest of its data set is read.  Where there is none the plan
+        stays as it is, and whoever trains by it is told.
     """
     ends = plan.tol is not None or plan.certify or plan.early_stopping
     if ends or "passes" in plan.model_fields_set or not isinstance(plan.solver, Auto):
@@ -25,5 +27,8 @@ def with_end(plan: TrainingPlan) -> TrainingPlan:
     if plan.source is not None or plan.start_from is not None or plan.is_scored_by_its_pass:
         return plan
     proven = plan.model_copy(update={"tol": DEFAULT_TOL, "passes": MOST_PASSES})
-    seconds = rough_seconds(proven, Dataset.open(plan.dataset).manifest)
+    try:
+        seconds = rough_seconds(proven, Dataset.open(plan.dataset).manifest)
+    except NotADataset:
+        return plan
     return proven if seconds < LONG_SECONDS else plan

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fewpass.pipeline.planning.forecast import Forecast
 from fewpass.pipeline.planning.method_choice import MethodChoice
-from fewpass.pipeline.planning.problem import problem_of
-from fewpass.pipeline.rows.targets import as_label, label_text
+from fewpass.pipeline.planning.problem import loss_of, problem_of
+from fewpass.pipeline.rows.targets import label_text, target_rule
 from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.losses import Problem
@@ -85,10 +85,11 @@ class RunRecord(BaseModel):
 
     @property
     def positive(self) -> str | None:
-        """The label that counts as +1, as the data set has it; None where the plan names none."""
-        if self.plan.positive is None or not isinstance(self.targets, Labels):
+        """The label that counts as +1; None of several classes, and of numbers."""
+        code = target_rule(self, loss_of(self.plan, self), self.plan.positive).positive
+        if code < 0 or not isinstance(self.targets, Labels):
             return None
-        return as_label(self.plan.positive, [label_text(one) for one in self.targets.labels])
+        return label_text(self.targets.labels[code])
 
     def problem(self, lam: float | None = None) -> Problem:
         """Return the problem that was trained, with that lam, or the hardest of several."""

@@ -24,7 +24,6 @@ from fewpass.pipeline.rows.targets import label_text, shown, similar_label, targ
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS, Slicing
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
-from fewpass.pipeline.scoring.evaluation_job import positive_label
 from fewpass.pipeline.scoring.predictor import on_one_scale
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
@@ -256,7 +255,7 @@ def targets_of(model: Model, problem: Problem, parsed: ParsedRows, where: str) -
     Raises BadInput for labels that the model does not have.
     """
     record, target = model.record, parsed.table.target
-    positive = positive_label(record.plan, record)
+    positive = record.positive
     if problem.loss.takes_numbers and positive is None:
         if parsed.labels is not None:
             raise BadInput(

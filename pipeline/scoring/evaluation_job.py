@@ -13,16 +13,13 @@ from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.passes.span import Job, SpanReport
 from fewpass.pipeline.planning.column_groups import with_groups
 from fewpass.pipeline.planning.planned_problem import stats_of
-from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.rows.resident import rows_in_memory
 from fewpass.pipeline.rows.targets import TargetRule, label_text, shown, similar_label, target_rule
 from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.protocol import Sum
-from fewpass.solvers.registry import loss_class
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
 
@@ -61,7 +58,7 @@ def evaluation_job(
     if trained_rule.n_classes:
         rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)
     else:
-        rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
+        rule = target_rule(manifest, problem.loss, trained.positive)
     weights = Budget.weights * 8 * manifest.n_features * max(1, rule.n_classes)
     most = plan.budget.rows - Budget.windows * chunk_bytes(manifest)
     state = max(0, min(weights, most))  # the training budget suffices, with windows of one chunk
@@ -88,12 +85,3 @@ def _same_classes(targets: Labels | Values, trained: Labels | Values, width: int
         )
     values = tuple(float(names.index(label_text(label))) for label in targets.labels)
     return TargetRule(values=values, n_classes=len(names), width=width)
-
-
-def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
-    """Return the label that counts as +1; None for several classes, and for numbers."""
-    targets = trained.targets
-    if plan.positive is None and isinstance(targets, Labels) and len(targets.labels) == 2:
-        as_numbers = loss_class(loss_word(plan, targets)).takes_numbers
-        return None if as_numbers else label_text(targets.labels[1])
-    return trained.positive

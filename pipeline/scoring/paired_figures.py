@@ -23,7 +23,6 @@ from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
-from fewpass.pipeline.scoring.evaluation_job import positive_label
 from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.scoring.probabilities import predicted_labels
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
@@ -110,8 +109,10 @@ def _contestant(model: Model, measured: Measured, names: tuple[str, ...]) -> Con
 
 def _are_alike(one: Model, other: Model) -> bool:
     """Say whether both predict the same labels, tell the same one from all others, or numbers."""
-    named = one.record.positive
-    return _labels(one) == _labels(other) or (named is not None and named == other.record.positive)
+    named = all(model.record.plan.positive is not None for model in (one, other))
+    return _labels(one) == _labels(other) or (
+        named and one.record.positive == other.record.positive
+    )
 
 
 def _labels(model: Model) -> tuple[str, ...]:
@@ -175,5 +176,4 @@ def comparison_of(
         figures = full_figures(of.problem, of.model.record, of.model.weights, own)
         models.append(ComparedModel(of.model.run.url, figures, differences(total, of.names, m)))
     first = those[0].model.record
-    positive = positive_label(first.plan, first)
-    return ModelComparison(models[0].evaluation.rows, tuple(models), positive)
+    return ModelComparison(models[0].evaluation.rows, tuple(models), first.positive)

@@ -53,12 +53,7 @@ def input_files(inputs: Sequence[str], output: str | None, *, only_new: bool) ->
         base = _base(spec)
         if output is not None and _reads_below(spec):
             _require_outside(output, base)
-        try:
-            addresses = find([spec], inbox=only_new)
-        except FileNotFoundError:
-            if only_new and _is_glob(spec):
-                continue
-            raise
+        addresses = find([spec], inbox=only_new)
         if table := next((address for address in addresses if address.format), None):
             raise BadInput(
                 f"{table.name} is a table, and its files are no parts to predict one by one. Name "

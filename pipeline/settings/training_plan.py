@@ -187,7 +187,13 @@ class TrainingPlan(Described):
         else:
             together = self.solver.kind in ALL_CLASSES_AT_ONCE and not self.solver.for_one_score
         together = together and self.penalty in (None, SQUARES) and not self.l1_ratio
+        together = together and self._has_both_forms
         return self.classes == "multinomial" or (self.classes == "auto" and together)
+
+    @property
+    def _has_both_forms(self) -> bool:
+        """Whether the loss may have one model for all classes or one for each."""
+        return self.loss in (None, LOSS_OF_LABELS, LOSS_OF_CLASSES)
 
     def named(self, solver: Any) -> TrainingPlan:
         """Return the plan with the method that was chosen for it, and of the same problem."""
@@ -238,6 +244,11 @@ class TrainingPlan(Described):
             raise BadInput(
                 f"{LOSS_OF_CLASSES} tells all classes apart by one model, and classes = ovr asks "
                 f"for one each. Leave one of them out: `loss={LOSS_OF_LABELS}` has both forms."
+            )
+        if self.classes == "multinomial" and not self._has_both_forms:
+            raise BadInput(
+                f"classes = multinomial is of the loss {LOSS_OF_LABELS}, and the loss is "
+                f"{self.loss}, which has a model for each class. Leave one of them out."
             )
         return self
 

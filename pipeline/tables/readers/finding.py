@@ -91,7 +91,8 @@ def find(
     Raises
     ------
     FileNotFoundError
-        A path that does not exist, or a glob that fits nothing.
+        A path that does not exist, or a glob that fits nothing; of an inbox, a glob in a folder
+        that does not exist.
     BadInput
         No path at all, a folder, or an empty file.
     """
@@ -130,7 +131,7 @@ def _expand(spec: str, storage_options: dict[str, Any], *, inbox: bool) -> Itera
             paths, is_listed = _files_below(store, path), True
             if not (paths or inbox):
                 raise BadInput(f"{path} is a folder without files of rows. Name another.")
-        if inbox and is_listed:
+        if inbox and is_listed and not (is_glob and _has_no_folder(store, path)):
             yield from _still_there(store, path, paths)
             return
         files = [described_file(store, p) for p in paths if not (is_glob and store.isdir(p))]
@@ -139,6 +140,13 @@ def _expand(spec: str, storage_options: dict[str, Any], *, inbox: bool) -> Itera
             f"{without_secrets(spec)}: no file fits this pattern. Check its spelling."
         )
     yield from files
+
+
+def _has_no_folder(store: Any, pattern: str) -> bool:
+    """Say whether no folder is before a glob's marks; object stores have none, and need none."""
+    whole = pattern.split("/")
+    marked = next(k for k, part in enumerate(whole) if any(mark in part for mark in "*?["))
+    return _is_local(store) and not store.isdir("/".join(whole[:marked]) or "/")
 
 
 def _still_there(store: Any, named: str, paths: Sequence[str]) -> Iterator[Address]:

@@ -55,6 +55,12 @@ def test_endings_in_capital_letters_are_endings(tmp_path):
     assert [one.made for one in files] == ["A.csv", "b.csv", "c.csv", "d.parquet"]
 
 
+def test_of_new_files_there_may_be_none_yet_but_their_folder_is_there(tmp_path):
+    assert input_files([f"{tmp_path}/*.csv"], "out/", only_new=True) == []
+    with pytest.raises(FileNotFoundError, match="no file fits this pattern"):
+        input_files([f"{tmp_path}/nofolder/*.csv"], "out/", only_new=True)
+
+
 def as_lines(rows, path):
     path.write_text("".join(f"{json.dumps(one)}\n" for one in rows.to_dict("records")))
 

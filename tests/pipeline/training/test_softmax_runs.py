@@ -218,6 +218,11 @@ def test_which_loss_a_plan_means(settings, expected):
     assert loss_word(plan.named(plan.solver), labels(4)) == expected
 
 
+def test_one_model_of_all_classes_is_refused_for_a_loss_that_has_none():
+    with pytest.raises(ValueError, match="classes = multinomial is of the loss logistic"):
+        TrainingPlan(dataset="x", loss="hinge", classes="multinomial")
+
+
 def test_a_method_chosen_for_one_pass_trains_what_was_planned():
     plan = TrainingPlan(dataset="x")
     chosen = plan.named(TrainingPlan(dataset="x", solver="asgd").solver)

@@ -78,7 +78,8 @@ class NightLearner(NamedTuple):
             rows=n_rows(store, model.nights), recipe=recipe_of(self.plan), window=choice.window,
             choice=choice,
             objective=model.result.objective, certificate=model.result.certificate,
-            converged=model.result.converged, gates=gates, past=self._begun_anew(refused),
+            converged=model.result.converged, gates=gates,
+            past=self._begun_anew(refused) or self._other_usual(refused, choice.window),
             why=refused,
         )  # fmt: skip
 
@@ -94,6 +95,22 @@ class NightLearner(NamedTuple):
         loss = loss_of_halves(self.plan, self.work, store.data_of(one.night))
         past = store.past._replace(usual=(), scores=())
         return past if loss is None else first(past, one.night, loss)
+
+    def _other_usual(self, refused: str, window: str) -> Past | None:
+        """Return the past with the usual loss of the model in use, where that of another is there.
+
+        A verdict on a turn expects the window's model to be published.  Where it is kept back, the
+        model from before the turn stays, until one of a later night is published.
+        """
+        judged, published, past = self.generation.judged, self.store.published, self.store.past
+        if judged is None or judged.scores is None or published is None or past.turn is None:
+            return None
+        is_turn = judged.verdict in AFTER_TURN
+        by = PUBLISHED if refused else window
+        is_other = is_turn if refused else not is_turn and max(published.nights) < past.turn
+        if not is_other or by not in judged.scores.names:
+            return None
+        return past._replace(usual=((self.generation.night, judged.scores.of(by)[0]),))
 
     def _refused(self, model: WindowModel, run: str, gates: Sequence[GateFact]) -> str:
         """Return why a model is not published; nothing where it is."""

@@ -231,6 +231,22 @@ def test_gates_after_a_turn_ask_the_model_with_the_nights_that_waited(tmp_path):
     assert made.gates[0].reason.startswith("auc is 0.9")
 
 
+def test_where_a_turn_is_kept_back_nights_are_as_usual_to_the_model_that_stays(tmp_path):
+    nights = Nights(tmp_path, gates=["auc>=0.999"])
+    nights.plan, gated = nights.plan.model_copy(update={"gates": ()}), nights.plan
+    nights.nights(4)
+    assert nights.night(turned=True).state == "waits"
+    nights.plan, free = gated, nights.plan
+    assert nights.night(turned=True).state == "kept back"
+    stays = nights.night(turned=True)
+    assert (stays.state, nights.store.past.waiting) == ("kept back", ())
+    nights.plan = free
+    published = nights.night(turned=True)
+    assert published.state == "published"
+    assert nights.store.past.usual[-1][1] < stays.loss / 1.5
+    assert nights.night(turned=False).state == "waits"
+
+
 class Exploded(RefreshWork):
     """Has the model of tonight a loss beyond all numbers."""
 

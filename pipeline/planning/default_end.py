@@ -19,7 +19,7 @@ def with_end(plan: TrainingPlan) -> TrainingPlan:
     ----------
     plan
         As it was asked for; the manifest of its data set is read.  Where there is none the plan
-        stays as it is, and whoever trains by it is told.
+        stays as it is, and training by it says so.
     """
     ends = plan.tol is not None or plan.certify or plan.early_stopping
     if ends or "passes" in plan.model_fields_set or not isinstance(plan.solver, Auto):

@@ -10,7 +10,7 @@ import calendar
 import datetime as dt
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -62,16 +62,24 @@ NumberOf = Callable[[Any], float | None]
 def typed_cells(name: str, read: Cell | None, cells: Sequence[Any]) -> Any:
     """Return cells (n,) as an Arrow array of a type that their column reads; or raise BadInput."""
     kind = _LISTS.get(read.cell) if isinstance(read, ListCell) else None
-    if kind is not None and pa.types.is_map(kind):
-        cells = [[*cell.items()] if isinstance(cell, Mapping) else cell for cell in cells]
+    is_map = kind is not None and pa.types.is_map(kind)
     try:
-        return arrow_cells(cells, kind, _written_in(read))
+        given = [_pairs_of(cell) for cell in cells] if is_map else cells
+        return arrow_cells(given, kind, _written_in(read))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         fact = f"is {cells[0]!r:.80}, which is no value of it" if len(cells) == 1 else ""
         raise BadInput(
             f"Column {shown_name(name)} {fact or 'holds values of no one type'} ({error}). Give "
             "numbers, text or dates."
         ) from error
+
+
+def _pairs_of(cell: Any) -> Any:
+    """Return the names and numbers of a map; TypeError for a gap among them, which ends Arrow."""
+    pairs = [*cell.items()] if isinstance(cell, Mapping) else cell
+    if isinstance(pairs, Iterable) and any(pair is None for pair in pairs):
+        raise TypeError("a pair of it is missing")
+    return pairs
 
 
 def _read_as(name: str, cell: Any, read: Callable[[Any], T]) -> T:

@@ -60,6 +60,8 @@ def test_what_a_row_must_be(rows, recipe):
         for cell in ([1], {"a": 1}, b"\xff"):
             with pytest.raises(BadInput, match=f"Column '{name}' is .*, which is no value of it"):
                 loaded.predict_one(row | {name: cell})
+    with pytest.raises(BadInput, match="Column 'map' is .*, which is no value of it"):
+        loaded.predict_one(row | {"map": [None]})  # of which Arrow makes an end of the process
     with pytest.raises(BadInput, match="Give one row to predict_one"):
         loaded.predict(row)
     empty = dict.fromkeys(row)

@@ -120,7 +120,7 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
         if cell is None:
             return missing(cell)
         if isinstance(cell, float | int):
-            return float(cell) if _is_number(cell) and cell not in gone else missing(cell)
+            return float(cell) if is_number(cell) and cell not in gone else missing(cell)
         if isinstance(cell, str) and (parts := usual(cell)):
             number = _usual_number(parts.groups(), read.written)
             return number if number not in gone else missing(cell)
@@ -145,7 +145,7 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
     return of
 
 
-def _is_number(cell: Any) -> bool:
+def is_number(cell: Any) -> bool:
     """Say whether a cell is a float, or will be one, and no infinite one."""
     return isinstance(cell, float | int) and -_LARGEST <= cell <= _LARGEST
 
@@ -186,7 +186,7 @@ def moment_of(name: str, read: MomentCell) -> NumberOf:
 def _moments_at_once(read: MomentCell) -> NumberOf:
     """Return the function from dates, and text of digits alone, to seconds; None for others."""
     if (unit := UNITS_OF_TIME.get(read.form or "")) is not None:
-        return lambda cell: unit * cell if _is_number(cell) else None
+        return lambda cell: unit * cell if is_number(cell) else None
     first = (read.form or ISO).partition(BETWEEN)[0]
     usual = re.compile(pattern_of(first), re.ASCII).fullmatch
     missing = frozenset(read.missing)

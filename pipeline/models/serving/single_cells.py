@@ -197,7 +197,8 @@ def _moments_at_once(read: MomentCell) -> NumberOf:
         if type(cell) is dt.date:
             return 86_400.0 * (cell.toordinal() - _EPOCH)
         if type(cell) is dt.datetime:
-            return float(calendar.timegm(cell.utctimetuple()))
+            ahead = cell.utcoffset()  # years 0 and 10,000 are none of Python's
+            return calendar.timegm(cell.timetuple()) - (ahead.total_seconds() if ahead else 0.0)
         return None
 
     return of

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.tables.encoding.apply_terms import TYPES_OF_LISTS
 from fewpass.pipeline.tables.encoding.cells import (
     UNITS_OF_TIME,
     Read,
@@ -61,7 +62,7 @@ NumberOf = Callable[[Any], float | None]
 
 def typed_cells(name: str, read: Cell | None, cells: Sequence[Any]) -> Any:
     """Return cells (n,) as an Arrow array of a type that their column reads; or raise BadInput."""
-    kind = _LISTS.get(read.cell) if isinstance(read, ListCell) else None
+    kind = TYPES_OF_LISTS[read.cell] if isinstance(read, ListCell) else None
     is_map = kind is not None and pa.types.is_map(kind)
     try:
         given = [_pairs_of(cell) for cell in cells] if is_map else cells
@@ -99,13 +100,6 @@ def _written_in(read: Cell | None) -> Written | None:
     if isinstance(read, MomentCell):
         return "plain" if read.form in UNITS_OF_TIME else None
     return read.written if isinstance(read, NumberCell) else None
-
-
-_LISTS = {
-    "map": pa.map_(pa.string(), pa.float64()),
-    "words": pa.large_list(pa.large_string()),
-    "numbers": pa.large_list(pa.float64()),
-}
 
 
 def number_of(name: str, read: NumberCell) -> NumberOf:

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import fewpass
@@ -117,3 +118,30 @@ def test_a_model_of_plain_numbers_by_their_names(tmp_path):
         loaded.predict([{"a": 1, "b": 1, "c": 1}, {"a": 1, "b": None, "c": 1}])
     with pytest.raises(BadInput, match="Column 'b' is inf, but a number was expected"):
         loaded.predict_one({"a": 1.0, "b": float("inf"), "c": 2.0})
+
+
+def test_further_columns_of_a_frame_may_hold_anything(rows, recipe):
+    """As those of a mapping may: two of a name, sparse ones, of no one type."""
+    loaded = LoadedModel(model_of(recipe, "two classes"), "run", "1")
+    simple = rows.drop_columns(["map"])
+    others = LoadedModel(model_of(recipe_of(simple), "two classes"), "run", "1")
+    frame = simple.to_pandas()
+    more = frame.assign(what=[object()] * len(frame), few=pd.arrays.SparseArray([0] * len(frame)))
+    more = pd.concat([more, more[["few"]]], axis=1)
+    np.testing.assert_array_equal(others.decision_function(more), others.decision_function(simple))
+    with pytest.raises(BadInput, match="Column 'age' of X is of no one type"):
+        others.predict(frame.assign(age=[1, "one"] * (len(frame) // 2)))
+    with pytest.raises(BadInput, match="2 columns are named 'age'"):
+        loaded.predict(rows.append_column("age", rows["age"]))
+    coded = rows.set_column(
+        rows.schema.get_field_index("price"), "price", rows["price"].cast("binary")
+    )
+    np.testing.assert_array_equal(loaded.predict(coded), loaded.predict(rows))
+
+
+def test_a_column_of_lists_may_be_all_missing(rows, recipe):
+    loaded = LoadedModel(model_of(recipe, "numbers"), "run", "1")
+    for name in ("embedding", "tags", "map"):
+        place, of = rows.schema.get_field_index(name), rows.schema.field(name).type
+        typed, untyped = (rows.set_column(place, name, pa.nulls(len(rows), k)) for k in (of, None))
+        np.testing.assert_array_equal(loaded.predict(untyped), loaded.predict(typed))

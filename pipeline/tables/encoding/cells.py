@@ -24,7 +24,8 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _FINITE = rf"^{DECIMAL}$"
-_NUMBER = rf"{_FINITE}|^[-+]?(?i:inf|infinity|nan)$"
+NOT_FINITE = r"^[-+]?(?i:inf|infinity|nan)$"
+_NUMBER = rf"{_FINITE}|{NOT_FINITE}"
 #: Currencies, around a number; what may stand between thousands, other than the comma or the point.
 CURRENCY = r"[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL"
 _MONEY = rf"(?:{CURRENCY})?"

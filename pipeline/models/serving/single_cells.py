@@ -63,9 +63,8 @@ NumberOf = Callable[[Any], float | None]
 def typed_cells(name: str, read: Cell | None, cells: Sequence[Any]) -> Any:
     """Return cells (n,) as an Arrow array of a type that their column reads; or raise BadInput."""
     kind = TYPES_OF_LISTS[read.cell] if isinstance(read, ListCell) else None
-    is_map = kind is not None and pa.types.is_map(kind)
     try:
-        given = [_pairs_of(cell) for cell in cells] if is_map else cells
+        given = cells if kind is None else [_listed(cell, kind) for cell in cells]
         return arrow_cells(given, kind, _written_in(read))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         fact = f"is {cells[0]!r:.80}, which is no value of it" if len(cells) == 1 else ""
@@ -75,11 +74,15 @@ def typed_cells(name: str, read: Cell | None, cells: Sequence[Any]) -> Any:
         ) from error
 
 
-def _pairs_of(cell: Any) -> Any:
-    """Return the names and numbers of a map; TypeError for a gap among them, which ends Arrow."""
+def _listed(cell: Any, kind: Any) -> Any:
+    """Return a list, or the names and numbers of a map; TypeError for what Arrow takes for one."""
+    if isinstance(cell, str | bytes) and cell:
+        raise TypeError("text, and a list was expected")
+    if not pa.types.is_map(kind):
+        return cell
     pairs = [*cell.items()] if isinstance(cell, Mapping) else cell
     if isinstance(pairs, Iterable) and any(pair is None for pair in pairs):
-        raise TypeError("a pair of it is missing")
+        raise TypeError("a pair of it is missing")  # which ends the process
     return pairs
 
 

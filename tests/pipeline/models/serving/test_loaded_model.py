@@ -67,6 +67,8 @@ def test_what_a_row_must_be(rows, recipe):
     for odd in (["u", "v", "w"], ["3", "4", "5"], [[1.0], [2.0], [3.0]], [10**400, 0, 0]):
         with pytest.raises(BadInput, match="Column 'embedding' is "):
             loaded.predict_one(row | {"embedding": odd})
+    with pytest.raises(BadInput, match="Column 'tags' is 'good'"):  # and no list of letters
+        loaded.predict_one(row | {"tags": "good"})
     first = dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=5)))  # in UTC of year 0
     assert loaded.predict_one(row | {"day": first}) == loaded.predict_one(row | {"day": None})
     with pytest.raises(BadInput, match="Give one row to predict_one"):

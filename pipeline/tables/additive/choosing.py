@@ -325,7 +325,7 @@ def _finished(whole: FormSample, pairs: Sequence[PairTable], chosen: ChosenForm 
 def with_masses(recipe: Recipe, variables: VariablesOfRows) -> Recipe:
     """Return a recipe with the rows of a sample at every point of every variable, missing last."""
     assert recipe.additive is not None, "asked before"
-    masses = {}
+    masses = []
     for variable, is_number in shape_variables(recipe):
         if is_number:
             grid, numbers = grid_of(recipe, variable), variables.numbers(variable)
@@ -334,8 +334,8 @@ def with_masses(recipe: Recipe, variables: VariablesOfRows) -> Recipe:
         else:
             levels = variables.levels(variable)
             counts = np.bincount(levels.codes, minlength=len(levels.names)).astype(np.float64)
-        masses[variable.title] = tuple(np.asarray(counts).tolist())
-    own = recipe.additive.model_copy(update={"masses": masses})
+        masses.append(tuple(np.asarray(counts).tolist()))
+    own = recipe.additive.model_copy(update={"masses": tuple(masses)})
     return recipe.model_copy(update={"additive": own})
 
 

@@ -30,7 +30,9 @@ from fewpass.pipeline.tables.encoding.terms import (
 
 #: What stands in numbers besides digits, signs and their mark; an E of a currency is no exponent.
 _STRANGE = {"units": "[^0-9.()+-]", "comma": "[A-Z]{3}|[^0-9,eE()+-]"}
-_BLANKS = r"^\s+|\s+$"
+#: Blanks of ASCII, and Unicode's others: no-break ones stand behind numbers of spreadsheets.
+_BLANK = "[\\s\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+"
+_BLANKS = f"^{_BLANK}|{_BLANK}$"
 
 
 def cell_of(to: Statement, columns: Sequence[str], read: Cell, *, hashed: bool) -> tuple[str, str]:

@@ -129,6 +129,7 @@ def test_an_encoder_takes_what_held_out_rows_approve():
     X, y = data.drop(columns="y"), data["y"]
     own = TableEncoder(additive=True).fit(X, y).recipe_.additive
     assert own.chosen.form == "pairs" and own.chosen.looked_at == 6
+    assert TableEncoder(additive=True).fit(X, y.astype(object)).recipe_.additive == own
     found = [{variable.title for variable in pair.of} for pair in own.pairs]
     assert {"a", "b"} in found and {"c", "town"} in found
     losses = {one.form: one.loss for one in own.chosen.candidates}

@@ -71,6 +71,7 @@ TOO_MUCH = (
     "next to text and dates, and for more than two labels, they are tried where rows are held out "
     "at random (`test_fraction=0.2`)"
 )
+OF_ONE_GROUP = "whole groups are held out to choose by, and rows are of one"
 
 #: Rows below which each part is held out in turn; of several scores, which take longer, fewer.
 FEW_ROWS, FEW_OF_CLASSES = 10_000, 5_000
@@ -153,13 +154,18 @@ def _compared(
     if whole.has_text and scores > 1:
         whole = replace(whole, rules=rules._replace(pairs=0))
     sample = whole.some(rows)
+    groups = groups and groups.of(rows)
+    if groups and groups.are_one:
+        if asked.unasked:
+            return Formed(linear_recipe, None, why_linear=OF_ONE_GROUP)
+        groups = None
     by_days = not (asked.at_random or groups)
     in_time = None if not by_days else RowsInTime.of(linear_recipe, sample.cells)
     if in_time is not None and asked.unasked and whole.has_text and scores > 1:
         return Formed(linear_recipe, None, why_linear=TOO_MUCH)
     by_any = asked.unasked and (in_time is None or in_time.are_of_whole_years)
     later = None if by_any else in_time
-    parts = groups.of(rows).parts(seed, few) if groups else held_out_parts(
+    parts = groups.parts(seed, few) if groups else held_out_parts(
         len(rows), seed, few, later and later.last
     )  # fmt: skip
     sample = replace(

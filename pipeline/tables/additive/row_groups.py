@@ -43,6 +43,11 @@ class RowGroups(NamedTuple):
         """Return those of some rows."""
         return self._replace(codes=self.codes[rows])
 
+    @property
+    def are_one(self) -> bool:
+        """Whether all rows are of one group."""
+        return bool((self.codes == self.codes[0]).all())
+
     def parts(self, seed: int, few: int) -> tuple[Part, ...]:
         """Hold out the rows of a fifth of the groups; below `few` rows each fifth in turn."""
         n, names = len(self.codes), np.unique(self.codes)

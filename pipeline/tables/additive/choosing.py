@@ -20,6 +20,7 @@ with them, before each row of the sample is learnt from.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -71,6 +72,8 @@ TOO_MUCH = (
     "next to text and dates, and for more than two labels, they are tried where rows are held out "
     "at random (`test_fraction=0.2`)"
 )
+#: Deviations that plain numbers are from their mean, at most, where forms are compared.
+FARTHEST = 1e30
 OF_ONE_GROUP = "whole groups are held out to choose by, and rows are of one"
 
 #: Rows below which each part is held out in turn; of several scores, which take longer, fewer.
@@ -312,13 +315,16 @@ def _chosen(
 
 def as_they_are(recipe: Recipe) -> Recipe:
     """Return a recipe of numbers that are standardised and nothing more, as plain ones are."""
-    largest = float(np.finfo(np.float64).max)
-    usual = {"low": -largest, "high": largest, "rank": None, "lowest": None, "log": None}
-    columns = tuple(
-        column.model_copy(update=usual) if isinstance(column, Number) else column
-        for column in recipe.columns
-    )
-    return recipe.model_copy(update={"columns": columns})
+    columns = (_as_it_is(one) if isinstance(one, Number) else one for one in recipe.columns)
+    return recipe.model_copy(update={"columns": tuple(columns)})
+
+
+def _as_it_is(column: Number) -> Number:
+    """Return a number standardised alone; only what is no float32 then is clipped."""
+    largest, far = sys.float_info.max, FARTHEST * column.deviation
+    ends = max(-largest, column.mean - far), min(largest, column.mean + far)
+    usual = {"low": ends[0], "high": ends[1], "rank": None, "lowest": None, "log": None}
+    return column.model_copy(update=usual)
 
 
 def _finished(whole: FormSample, pairs: Sequence[PairTable], chosen: ChosenForm | None) -> Formed:

@@ -100,6 +100,8 @@ def test_bins_stand_for_ranges_between_quantiles():
     found = TableEncoder(bins=4).fit(X).transform(X).toarray()
     assert found.sum(axis=0).tolist() == [25.0, 25.0, 25.0, 25.0, 1.0]
     assert (found.sum(axis=1) == 1.0).all()
+    words = pd.DataFrame({"x": [*map(str, range(200)), "oops"]})  # is missing, as among numbers
+    assert TableEncoder(bins=4).fit_transform(words).toarray()[-1].tolist() == [0, 0, 0, 0, 1]
 
 
 # -- laws ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -366,7 +367,9 @@ def places_among(values: Sequence[str]) -> dict[str, int]:
     places, flags = {word: k for k, word in enumerate(values)}, are_flags(values)
     for word, k in [*places.items()]:
         if flags:
-            places |= {word.lower(): k, word.upper(): k, word.capitalize(): k}
+            places |= {
+                "".join(each): k for each in product(*({c, c.upper()} for c in word.lower()))
+            }
         if (whole := word.removesuffix(_POINT)) and _WHOLE.fullmatch(whole):
             places.setdefault(whole if whole != word else word + _POINT, k)
     return places
@@ -375,8 +378,6 @@ def places_among(values: Sequence[str]) -> dict[str, int]:
 def levels_of_words(words: Any, values: Sequence[str]) -> NDArray[np.int64]:
     """Return the place (n,) of words among values; other words are next, missing ones last."""
     places = places_among(values)
-    if are_flags(values):
-        words = pc.utf8_lower(words)
     keys = pc.index_in(words, value_set=pa.array([*places], pa.large_string()))
     place_of = np.array([*places.values(), len(values)], np.int64)
     levels: NDArray[np.int64] = place_of[keys.fill_null(len(places)).to_numpy(zero_copy_only=False)]

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from onnxruntime import InferenceSession
 
@@ -214,3 +215,11 @@ def test_true_is_true_and_1_is_1_however_they_are_written(way, learnt, given):
     wanted = expected_of(model, rows)
     assert len(set(wanted["prediction"].tolist())) == 12
     assert_same(way[0], model, flags_and_codes(given), wanted)
+
+
+def test_true_is_true_in_any_case(way):
+    rows = flags_and_codes("Python").select(["flag"])
+    model = model_of(recipe_of(rows, flag="category"), "numbers")._replace(bounds=None)
+    odd = pa.table({"flag": pc.utf8_swapcase(rows["flag"])})
+    assert odd["flag"][0].as_py() == "tRUE"
+    assert_same(way[0], model, odd, expected_of(model, rows))

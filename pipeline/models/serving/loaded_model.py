@@ -28,6 +28,7 @@ from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.terms import Cell
 from fewpass.solvers.losses.loss import normalised
+from fewpass.storage.folder import Folder
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 
@@ -261,6 +262,6 @@ def load(run: Any) -> LoadedModel:
         If there is no model yet, it is for rows scaled to unit length or with offsets, or its
         columns have no names.
     """
-    address = os.fspath(run)
+    address = Folder(os.fspath(run)).url  # which `explain` reads, in whatever folder then
     plain = of_run(address)
     return LoadedModel(plain, address, plain.version)

@@ -77,14 +77,18 @@ def test_what_a_row_must_be(rows, recipe):
     assert loaded.predict_one(empty)["prediction"] == pytest.approx(loaded.predict([empty])[0])
 
 
-def test_a_run_is_loaded_and_its_rows_are_quick(tmp_path):
+def test_a_run_is_loaded_and_its_rows_are_quick(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     rows = table(600).select(["age", "paid", "city", "day", "price"]).to_pandas()
     rows["bought"] = np.where(rng.random(600) < 0.3, "yes", "no")
     rows.to_csv(tmp_path / "rows.csv", index=False)
     fewpass.ingest(tmp_path / "rows.csv", tmp_path / "set", label="bought")
     result = fewpass.train(tmp_path / "set", tmp_path / "run", passes=3)
-    loaded = fewpass.load(tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    loaded = fewpass.load("run")
+    monkeypatch.chdir("/")
+    why = loaded.explain(rows[:9])
+    np.testing.assert_allclose(why.score, loaded.decision_function(rows[:9]), atol=1e-9)
     assert loaded.columns == ("age", "paid", "city", "day", "price")
     assert loaded.classes == ("no", "yes")
     assert result.weights_sha256.startswith(loaded.version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -54,7 +55,8 @@ def arrow_of(X: Any, names: Sequence[str] | None = None) -> Any:
         from sklearn.utils.validation import check_array  # noqa: PLC0415 - services need it not
 
         array = check_array(X, dtype=None, ensure_all_finite=False)
-        table = pa.table({f"x{k}": array[:, k] for k in range(array.shape[1])})
+        names = [f"x{k}" for k in range(array.shape[1])]
+        table = pa.table({name: _of_array(name, array[:, k]) for k, name in enumerate(names)})
     require_valid(table, "X")
     return table
 
@@ -87,19 +89,31 @@ def _arrow_of_frame(frame: Any) -> Any:
 def _of_pandas(frame: Any) -> Any:
     for k in [k for k, kind in enumerate(frame.dtypes) if kind.kind == "O"]:
         if len(set(map(type, frame.iloc[:, k].tolist()))) > 1:
-            _cells_of(frame, k)  # or it is refused: Arrow alone makes one of several
+            _typed(frame, k)  # or it is refused: Arrow alone makes one of several
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, OverflowError):  # whole numbers of more than 64 bits
-        columns = [_cells_of(frame, k) for k in range(frame.shape[1])]
+        columns = [_typed(frame, k) for k in range(frame.shape[1])]
         return pa.table(columns, names=[str(name) for name in frame.columns])
 
 
-def _cells_of(frame: Any, k: int) -> Any:
+def _typed(frame: Any, k: int) -> Any:
+    return _alike(frame.columns[k], frame.iloc[:, k])
+
+
+def _of_array(name: str, cells: Any) -> Any:
+    """Return a column of an array (n,), whatever NumPy's type."""
+    with suppress(pa.ArrowException):
+        if cells.dtype.kind != "O":
+            return pa.array(cells)
+    return _alike(name, cells)
+
+
+def _alike(name: Any, cells: Any) -> Any:
     try:
-        return typed_alike(frame.iloc[:, k].tolist())
+        return typed_alike(cells.tolist())
     except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
-        raise _of_no_type(f"Column {shown_name(frame.columns[k])}", error) from error
+        raise _of_no_type(f"Column {shown_name(name)}", error) from error
 
 
 def _of_no_type(which: str, error: Exception) -> BadInput:

@@ -18,6 +18,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import murmurhash3_32
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators import LinearClassifier, TableEncoder
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -210,3 +211,5 @@ def test_what_becomes_no_numbers_is_named():
         TableEncoder().fit(frame()[:0])
     with pytest.raises(ValueError, match="is of no one type"):
         TableEncoder().fit(pd.DataFrame({"mixed": [1, "two", 3.0]}))
+    with pytest.raises(BadInput, match="Column 'x1' of X is of no one type"):
+        TableEncoder().fit(np.array([["a", 1], ["b", "two"]], object))

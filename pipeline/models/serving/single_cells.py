@@ -53,6 +53,8 @@ _USUAL = {
     "comma": r"((?:[1-9]\d{0,2}(?:\.\d{3})+|\d{1,300})(?:,\d+)?)(?: ?€)?",
     "clock": r"(\d{1,3}):([0-5]\d):([0-5]\d)",
 }
+#: Of Arrow's patterns: no vertical tab is one, as of Python's.
+_BLANK = r"[\t\n\f\r ]"
 #: The parts of usual dates.
 _DATE_PARTS = ("year", "month", "day", "hours", "minutes", "seconds")
 
@@ -185,7 +187,8 @@ def _moments_at_once(read: MomentCell) -> NumberOf:
     if (unit := UNITS_OF_TIME.get(read.form or "")) is not None:
         return lambda cell: unit * cell if is_number(cell) else None
     first = (read.form or ISO).partition(BETWEEN)[0]
-    usual = re.compile(pattern_of(first), re.ASCII).fullmatch
+    pattern = pattern_of(first).replace(r"\s", _BLANK)
+    usual = re.compile(pattern, re.ASCII).fullmatch
     missing = frozenset(read.missing)
 
     def of(cell: Any) -> float | None:

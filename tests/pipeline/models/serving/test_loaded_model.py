@@ -58,6 +58,8 @@ def test_what_a_row_must_be(rows, recipe):
     assert loaded.predict_one(row | {"age": "old"}) == loaded.predict_one(row | {"age": None})
     with pytest.raises(BadInput, match="Column 'day' is 'one day', but a date was expected"):
         loaded.predict_one(row | {"day": "one day"})
+    with pytest.raises(BadInput, match="but a date was expected"):
+        loaded.predict_one(row | {"day": "2020-03-04\v"})
     for name in ("age", "day"):
         for cell in ([1], {"a": 1}, b"\xff"):
             with pytest.raises(BadInput, match=f"Column '{name}' is .*, which is no value of it"):

@@ -281,7 +281,8 @@ def table_without_nulls(table: Any, words: tuple[str, ...]) -> Any:
 def _seconds_of_spans(spans: Any) -> Floats:
     integer = pa.int32() if pa.types.is_time32(spans.type) else pa.int64()
     ticks = pc.cast(pc.cast(spans, integer), pa.float64())
-    return np.array(ticks.to_numpy(zero_copy_only=False)) * UNITS_OF_TIME[spans.type.unit]
+    per_second = round(1.0 / UNITS_OF_TIME[spans.type.unit])  # 15e9 times 1e-9 is more than 15
+    return np.array(ticks.to_numpy(zero_copy_only=False)) / per_second
 
 
 def _finite(numbers: Any) -> Floats:
@@ -308,9 +309,12 @@ def words_of(cells: Any) -> Any:
     """Return what cells say as text, an Arrow array of large strings; null where they say nothing.
 
     Whole numbers are digits alone, and no zeros stand behind decimals, or behind a whole second.
+    Spans of time are their seconds.
     """
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
+    if pa.types.is_duration(cells.type):
+        cells = pa.array(_seconds_of_spans(cells), from_pandas=True)
     words = pc.cast(cells, pa.large_string())
     if pa.types.is_floating(cells.type):
         words = _without_points(cells, words)

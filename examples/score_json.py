@@ -84,7 +84,7 @@ def number(cell, read):
 
 
 def parsed(text, form):
-    text = re.sub(r" ?(UTC|GMT|Z)$", "+0000", text.strip())
+    text = re.sub(r" ?(UTC|GMT|Z)( \([A-Za-z ]+\))?$", "+0000", text.strip(" \t\n\f\r"))
     text = re.sub(ZONE, r"\1 \2\3", re.sub(r"(:\d\d)[.,]\d+", r"\1", text))
     text = re.sub(r"([T ]\d\d:\S*) ?([-+]\d\d)$", r"\1 \g<2>00", text)  # hours alone
     if form == "ISO":
@@ -201,6 +201,8 @@ def list_values(cell, term):
     if term["term"] == "vector":
         if not cell:
             return [(len(term["mean"]), 1.0)]
+        if len(cell) != len(term["mean"]):
+            raise ValueError(f"{cell!r:.80} has {len(cell)} numbers, not {len(term['mean'])}")
         each = enumerate(zip(cell, term["mean"], term["deviation"]))
         return [
             (k, (x - mean) / by) for k, (x, mean, by) in each if x is not None and math.isfinite(x)

@@ -35,15 +35,19 @@ def importances(shapes: Shapes) -> list[ShapeImportance]:
 
 
 def importances_of_all(each: Sequence[Shapes]) -> list[ShapeImportance]:
-    """Return what every function moves the scores of all classes: the root of the mean square."""
+    """Return what every function moves the scores of all classes, the largest first."""
+    return sorted(in_their_order(each), key=lambda one: (-one.importance, one.name))
+
+
+def in_their_order(each: Sequence[Shapes]) -> list[ShapeImportance]:
+    """Return the same function by function: the root of the mean square over classes."""
     deviations = np.array([[deviation_of(one) for one in shapes.functions] for shapes in each])
     squares = np.square(deviations).mean(axis=0)
     total = max(float(squares.sum()), 1e-300)
-    rows = [
+    return [
         ShapeImportance(title_of(one), kind_of(one), float(np.sqrt(square)), float(square) / total)
         for one, square in zip(each[0].functions, squares, strict=True)
     ]
-    return sorted(rows, key=lambda one: (-one.importance, one.name))
 
 
 def kind_of(function: Function) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fewpass.pipeline.explaining.contributions import TermWeights, Vector, mean_features
-from fewpass.pipeline.explaining.score_terms import Places, ScoreTerms
+from fewpass.pipeline.explaining.score_terms import Places, ScoreTerms, distinct
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.tables.encoding.additive_shapes import (
@@ -134,7 +134,7 @@ def _means_of_rest(model: Model, shapes: Shapes, coef: Vector) -> Vector:
 
 
 def _score_terms(shapes: Shapes, features: _Features) -> ScoreTerms:
-    names = [*map(title_of, shapes.functions), *(name for name, _ in shapes.rest)]
+    names = distinct([*map(title_of, shapes.functions), *(name for name, _ in shapes.rest)])
     columns = [*map(_columns_of, shapes.functions), *features.columns_of_rest]
     return ScoreTerms(names, features.places, columns)
 

@@ -13,6 +13,7 @@ from fewpass.pipeline.explaining.function_figures import (
     ShapeImportance,
     axis_values,
     importances,
+    in_their_order,
     kind_of,
     places_of,
 )
@@ -21,7 +22,6 @@ from fewpass.pipeline.tables.encoding.additive_shapes import (
     LevelSteps,
     Shapes,
     Surface,
-    title_of,
 )
 from fewpass.pipeline.tables.encoding.cells import Floats
 
@@ -132,13 +132,12 @@ class ModelShapes:
     @classmethod
     def of(cls, shapes: Shapes) -> ModelShapes:
         """Return the functions as plain objects."""
-        every = importances(shapes)
-        by_name = {one.name: one for one in every}
+        own = iter(in_their_order([shapes]))
         return cls(
             shapes.constant,
-            [_column(one, by_name[title_of(one)]) for one in shapes.columns],
-            [_pair(one, by_name[one.title]) for one in shapes.pairs],
-            [name for name, _ in shapes.rest], every,
+            [_column(one, next(own)) for one in shapes.columns],
+            [_pair(one, next(own)) for one in shapes.pairs],
+            [name for name, _ in shapes.rest], importances(shapes),
         )  # fmt: skip
 
     def __repr__(self) -> str:

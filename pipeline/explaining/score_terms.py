@@ -6,8 +6,8 @@ is an intercept and a sum of terms, one for each column, and one for each two th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import count
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -93,8 +93,20 @@ def _of_recipe(recipe: Recipe) -> ScoreTerms:
         if columns not in place:
             place[columns] = next(numbers)
     of = np.array([place[columns] for columns in recipe.term_columns])
-    names = [BETWEEN.join(columns) for columns in place]
+    names = distinct(BETWEEN.join(columns) for columns in place)
     return ScoreTerms(names, np.repeat(of, [part.width for part in recipe.parts]), [*place])
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Return names, a number behind those that came before: columns of a file have one each.
+
+    A column may be called as two that are crossed are, or as a part of a date.
+    """
+    given: dict[str, None] = {}
+    for name in names:
+        every = chain([name], (f"{name} ({k})" for k in count(2)))
+        given[next(one for one in every if one not in given)] = None
+    return [*given]
 
 
 class NumberedNames(Sequence[str]):

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from fewpass.pipeline.calibration import (
     Part,
@@ -147,6 +147,8 @@ class Rows:
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
         self._estimator = estimator
         self._in_memory = None if is_collection(X) else (X, column_or_1d(y), sample_weight)
+        if self._in_memory:
+            check_consistent_length(X, y)
         self._blocks = [] if self._in_memory else blocks_of(X, y, sample_weight)
 
     def __iter__(self) -> Iterator[Part]:

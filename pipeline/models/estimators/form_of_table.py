@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,9 +76,16 @@ def target_cells(y: Any, n: int, asked: AskedForm) -> Any:
     values = np.asarray(y)
     if values.shape != (n,):
         raise BadInput(f"y has the shape {values.shape}, and X has {n} rows. Give one of each row.")
-    if values.dtype.kind in "biuf":
+    if values.dtype.kind in "biuf" or _are_numbers(values):
         return pa.array(values.astype(np.float64))
     return pa.array([None if one is None else str(one) for one in values.tolist()])
+
+
+def _are_numbers(targets: Any) -> bool:
+    """Return whether targets (n,) of Python's own types are numbers, or missing."""
+    return targets.dtype.kind == "O" and all(
+        one is None or isinstance(one, int | float | Decimal) for one in targets.tolist()
+    )
 
 
 def formed(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-from sklearn.utils.validation import check_array
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import require_distinct
+from fewpass.pipeline.matching import require_distinct, shown_name
 from fewpass.pipeline.tables.encoding.inference import is_readable
 from fewpass.pipeline.tables.encoding.plain_types import plain_table, text_in
 from fewpass.pipeline.tables.encoding.python_cells import typed_alike
@@ -27,27 +28,50 @@ def without_dropped(table: Any, kinds: dict[str, str]) -> Any:
     return table.drop_columns([name for name, kind in kinds.items() if kind == "drop"])
 
 
-def as_table(X: Any) -> Any:
-    """Return rows as an Arrow table of plain columns; BadInput when they are none."""
-    table = plain_table(arrow_of(X))
+def as_table(X: Any, names: Sequence[str] | None = None) -> Any:
+    """Return rows as an Arrow table of plain columns; BadInput when they are none.
+
+    Parameters
+    ----------
+    names
+        Columns that are wanted, or parts of some; further ones may hold anything [default: all].
+    """
+    table = plain_table(arrow_of(X, names))
     columns = [text_in(column) for column in table.columns]
     table = pa.table(columns, names=table.column_names) if columns else table
     require_distinct(table.column_names, "X")
     return table
 
 
-def arrow_of(X: Any) -> Any:
+def arrow_of(X: Any, names: Sequence[str] | None = None) -> Any:
     """Return rows as an Arrow table of whatever columns, validated; BadInput when they are none."""
     require_rows(X)
+    X = X if names is None else _with_only(X, names)
     if any(hasattr(X, name) for name in ("iloc", "__arrow_c_stream__", "to_arrow")):
         table = _arrow_of_frame(X)
     elif isinstance(X, pa.RecordBatch):
         table = pa.Table.from_batches([X])
     else:
+        from sklearn.utils.validation import check_array  # noqa: PLC0415 - services need it not
+
         array = check_array(X, dtype=None, ensure_all_finite=False)
-        table = pa.table({f"x{k}": array[:, k] for k in range(array.shape[1])})
+        names = [f"x{k}" for k in range(array.shape[1])]
+        table = pa.table({name: _of_array(name, array[:, k]) for k, name in enumerate(names)})
     require_valid(table, "X")
     return table
+
+
+def _with_only(X: Any, names: Sequence[str]) -> Any:
+    """Return a frame of pandas or Arrow with the columns of these names, or of which they are part.
+
+    Those of polars are all of Arrow's types.
+    """
+    if not (hasattr(X, "iloc") or isinstance(X, pa.Table | pa.RecordBatch)):
+        return X
+    wanted = {*names, *(name[:k] for name in names for k, c in enumerate(name) if c == ".")}
+    every = X.columns if hasattr(X, "iloc") else X.schema.names
+    own = [k for k, name in enumerate(every) if str(name) in wanted]
+    return X.iloc[:, own] if hasattr(X, "iloc") else X.select(own)
 
 
 def _arrow_of_frame(frame: Any) -> Any:
@@ -59,22 +83,44 @@ def _arrow_of_frame(frame: Any) -> Any:
             return _of_pandas(frame)
         return frame.to_arrow() if hasattr(frame, "to_arrow") else pa.table(frame)
     except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
-        raise BadInput(
-            f"A column of X is of no one type that Arrow has ({quoted(error)}). Make its values "
-            "alike: numbers, text or dates."
-        ) from error
+        raise _of_no_type("A column", error) from error
 
 
 def _of_pandas(frame: Any) -> Any:
     for k in [k for k, kind in enumerate(frame.dtypes) if kind.kind == "O"]:
-        cells = frame.iloc[:, k].tolist()
-        if len(set(map(type, cells))) > 1:
-            typed_alike(cells)  # or it is refused: Arrow alone makes one of several
+        if len(set(map(type, frame.iloc[:, k].tolist()))) > 1:
+            _typed(frame, k)  # or it is refused: Arrow alone makes one of several
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, OverflowError):  # whole numbers of more than 64 bits
-        columns = [typed_alike(frame.iloc[:, k].tolist()) for k in range(frame.shape[1])]
+        columns = [_typed(frame, k) for k in range(frame.shape[1])]
         return pa.table(columns, names=[str(name) for name in frame.columns])
+
+
+def _typed(frame: Any, k: int) -> Any:
+    return _alike(frame.columns[k], frame.iloc[:, k])
+
+
+def _of_array(name: str, cells: Any) -> Any:
+    """Return a column of an array (n,), whatever NumPy's type."""
+    with suppress(pa.ArrowException):
+        if cells.dtype.kind != "O":
+            return pa.array(cells)
+    return _alike(name, cells)
+
+
+def _alike(name: Any, cells: Any) -> Any:
+    try:
+        return typed_alike(cells.tolist())
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+        raise _of_no_type(f"Column {shown_name(name)}", error) from error
+
+
+def _of_no_type(which: str, error: Exception) -> BadInput:
+    return BadInput(
+        f"{which} of X is of no one type that Arrow has ({quoted(error)}). Make its values alike: "
+        "numbers, text or dates."
+    )
 
 
 def _require_dense(frame: Any) -> None:

@@ -216,7 +216,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def features(self, X: Any) -> Any:
         """Return X as a CSR matrix (n, d), whatever `set_output` asks `transform` for."""
-        rows = as_table(X)
+        rows = as_table(X, [column.name for column in self.recipe_.columns])
         if not hasattr(X, "columns") and rows.num_columns != self.n_features_in_:
             raise BadInput(
                 f"X has {rows.num_columns} features, but {type(self).__name__} is expecting "

@@ -14,6 +14,7 @@ from fewpass.pipeline.models.export.sql_statement import Statement
 from fewpass.pipeline.models.export.sql_steps import literal
 from fewpass.pipeline.tables.encoding.cells import (
     LONGEST_CELL,
+    NOT_FINITE,
     UNITS_OF_TIME,
     Written,
     numbers_among,
@@ -29,8 +30,9 @@ from fewpass.pipeline.tables.encoding.terms import (
 
 #: What stands in numbers besides digits, signs and their mark; an E of a currency is no exponent.
 _STRANGE = {"units": "[^0-9.()+-]", "comma": "[A-Z]{3}|[^0-9,eE()+-]"}
-_NOT_FINITE = "^[-+]?(?:inf|infinity|nan)$"
-_BLANKS = r"^\s+|\s+$"
+#: Blanks of ASCII, and Unicode's others: no-break ones stand behind numbers of spreadsheets.
+_BLANK = "[\\s\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+"
+_BLANKS = f"^{_BLANK}|{_BLANK}$"
 
 
 def cell_of(to: Statement, columns: Sequence[str], read: Cell, *, hashed: bool) -> tuple[str, str]:
@@ -66,7 +68,8 @@ def _said(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
     trimmed = to.add("read", to.dialect.without(text, _BLANKS))
     fits = to.dialect.matches(trimmed, in_sql(read.shape))
     if read.written == "plain":
-        fits = f"({fits} OR {to.dialect.matches(trimmed, _NOT_FINITE, any_case=True)})"
+        not_finite = to.dialect.matches(trimmed, in_sql(NOT_FINITE), any_case=True)
+        fits = f"({fits} OR {not_finite})"
     fits = to.add("parts", f"{fits} AND LENGTH({text}) <= {LONGEST_CELL}")
     said = f"CASE WHEN {fits} THEN {_written(to, trimmed, read.written)} END"
     said = _unless(to, text, read.missing, said)

@@ -128,17 +128,18 @@ class Query:
 
     def _add_words(self, cell: str, of: Words, weights: NDArray[np.float64]) -> None:
         differ = (weights[:-2] != weights[-2]).any(axis=1)
-        own = {word: k for word, k in places_among(of.values).items() if differ[k]}
+        own = {word: k for word, k in _words_of(of).items() if differ[k]}
+        read = _in_one_case(cell, of)
         words = [*map(self.dialect.quoted, own)]
         chosen = weights[[*own.values()]]
         alias = f"j{len(self.joins)}"
         if len(words) > MOST_CASES:
-            self._join(alias, cell, words, chosen)
+            self._join(alias, read, words, chosen)
         for k, score in enumerate(self.scores):
             other, missing = (literal(weight) for weight in weights[-2:, k].tolist())
             weighed = f"COALESCE({alias}.w{k}, {other})"
             if len(words) <= MOST_CASES:
-                weighed = _case(cell, words, chosen[:, k].tolist(), other)
+                weighed = _case(read, words, chosen[:, k].tolist(), other)
             if weights[:, k].any():
                 score.append(f"CASE WHEN {cell} IS NULL THEN {missing} ELSE {weighed} END")
 
@@ -160,8 +161,9 @@ class Query:
     def _shares(self, cell: str, of: Argument) -> list[tuple[str, str]]:
         """Return expressions of a row's levels, and of its shares of them."""
         if isinstance(of, Words):
-            words = [(self.dialect.quoted(word), k) for word, k in places_among(of.values).items()]
-            cases = " ".join(f"WHEN {cell} = {word} THEN {k}" for word, k in words)
+            words = [(self.dialect.quoted(word), k) for word, k in _words_of(of).items()]
+            read = _in_one_case(cell, of)
+            cases = " ".join(f"WHEN {read} = {word} THEN {k}" for word, k in words)
             rare = len(of.values)
             level = f"CASE WHEN {cell} IS NULL THEN {rare + 1} {cases} ELSE {rare} END"
             return [(self._feature(level), "1e0")]
@@ -214,6 +216,16 @@ def _refused(one: ColumnFunctions, why: str) -> BadInput:
         f"Column {shown_name(name)} is not for SQL: {why}. Or choose .onnx or .json, or leave the "
         f"column out (ingest with `column={one.columns[0]}=drop`) and train again."
     )
+
+
+def _words_of(of: Words) -> dict[str, int]:
+    """Return the levels of words; where they are alike in any case, of those in small letters."""
+    every = places_among(of.values).items()
+    return {word: k for word, k in every if not of.any_case or word == word.lower()}
+
+
+def _in_one_case(cell: str, of: Words) -> str:
+    return f"LOWER({cell})" if of.any_case else cell
 
 
 def _whens(weights: Sequence[str]) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.explanation import Explainer, Explanation
+from fewpass.pipeline.models.estimators.frames import as_table
 from fewpass.pipeline.models.export.model_form import LabelOutput, NumberOutput, form_of
 from fewpass.pipeline.models.export.plain_model import PlainModel, of_run
 from fewpass.pipeline.models.refresh.store_state import run_at
@@ -24,11 +24,11 @@ from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.pipeline.tables.encoding.apply_terms import single_reads
 from fewpass.pipeline.tables.encoding.applying import columns_of, encode, refuse_bad
 from fewpass.pipeline.tables.encoding.cells import read_numbers
-from fewpass.pipeline.tables.encoding.plain_types import plain_table
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.terms import Cell
 from fewpass.solvers.losses.loss import normalised
+from fewpass.storage.folder import Folder
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 
@@ -217,11 +217,11 @@ class LoadedModel:
             raise BadInput("Rows are a list of mappings, or a frame. Give one row to predict_one.")
         if isinstance(rows, Sequence):
             return [self._cells_of_rows(rows, name) for name in self.columns]
-        table = rows if isinstance(rows, pa.Table) else _of_frame(rows)
+        table = as_table(rows, self.columns)
         missing = [name for name in self.columns if name not in table.column_names]
         if missing:
             raise absent(missing[0])
-        return [*columns_of(plain_table(table.select([*self.columns])), self.columns)]
+        return [*columns_of(table, self.columns)]
 
     def _cells_of_rows(self, rows: Sequence[Any], name: str) -> Any:
         try:
@@ -248,12 +248,6 @@ def _numbers(name: str, cells: Any) -> NDArray[np.float64]:
     return numbers
 
 
-def _of_frame(rows: Any) -> Any:
-    from fewpass.pipeline.models.estimators.frames import as_table  # noqa: PLC0415 - an extra
-
-    return as_table(rows)
-
-
 def load(run: Any) -> LoadedModel:
     """Return a run's newest model, held in memory; of a store the published one.
 
@@ -268,6 +262,6 @@ def load(run: Any) -> LoadedModel:
         If there is no model yet, it is for rows scaled to unit length or with offsets, or its
         columns have no names.
     """
-    address = os.fspath(run)
+    address = Folder(os.fspath(run)).url  # which `explain` reads, in whatever folder then
     plain = of_run(address)
     return LoadedModel(plain, address, plain.version)

@@ -18,6 +18,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.models.export.model_form import ModelForm
 from fewpass.pipeline.models.serving.single_cells import (
+    is_number,
     moment_of,
     number_of,
     typed_cells,
@@ -237,7 +238,7 @@ def _of_vector(one: ColumnFunctions, term: VectorTerm) -> FeaturesOfCells:
 
     def of(x: list[Any]) -> tuple[Sequence[int], Sequence[float]]:
         (cell,) = x
-        if isinstance(cell, list | tuple) and len(cell) == size and None not in cell:
+        if isinstance(cell, list | tuple) and len(cell) == size and all(map(is_number, cell)):
             scaled = (np.array(cell, np.float64) - mean) / deviation
             if (np.abs(scaled) <= LARGEST_ENCODED).all():
                 return places, scaled.tolist()

@@ -10,7 +10,7 @@ import calendar
 import datetime as dt
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.tables.encoding.apply_terms import TYPES_OF_LISTS
 from fewpass.pipeline.tables.encoding.cells import (
     UNITS_OF_TIME,
     Read,
@@ -52,6 +53,8 @@ _USUAL = {
     "comma": r"((?:[1-9]\d{0,2}(?:\.\d{3})+|\d{1,300})(?:,\d+)?)(?: ?€)?",
     "clock": r"(\d{1,3}):([0-5]\d):([0-5]\d)",
 }
+#: Of Arrow's patterns: no vertical tab is one, as of Python's.
+_BLANK = r"[\t\n\f\r ]"
 #: The parts of usual dates.
 _DATE_PARTS = ("year", "month", "day", "hours", "minutes", "seconds")
 
@@ -61,17 +64,28 @@ NumberOf = Callable[[Any], float | None]
 
 def typed_cells(name: str, read: Cell | None, cells: Sequence[Any]) -> Any:
     """Return cells (n,) as an Arrow array of a type that their column reads; or raise BadInput."""
-    kind = _LISTS.get(read.cell) if isinstance(read, ListCell) else None
-    if kind is not None and pa.types.is_map(kind):
-        cells = [[*cell.items()] if isinstance(cell, Mapping) else cell for cell in cells]
+    kind = TYPES_OF_LISTS[read.cell] if isinstance(read, ListCell) else None
     try:
-        return arrow_cells(cells, kind, _written_in(read))
+        given = cells if kind is None else [_listed(cell, kind) for cell in cells]
+        return arrow_cells(given, kind, _written_in(read))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         fact = f"is {cells[0]!r:.80}, which is no value of it" if len(cells) == 1 else ""
         raise BadInput(
             f"Column {shown_name(name)} {fact or 'holds values of no one type'} ({error}). Give "
             "numbers, text or dates."
         ) from error
+
+
+def _listed(cell: Any, kind: Any) -> Any:
+    """Return a list, or the names and numbers of a map; TypeError for what Arrow takes for one."""
+    if isinstance(cell, str | bytes) and cell:
+        raise TypeError("text, and a list was expected")
+    if not pa.types.is_map(kind):
+        return cell
+    pairs = [*cell.items()] if isinstance(cell, Mapping) else cell
+    if isinstance(pairs, Iterable) and any(pair is None for pair in pairs):
+        raise TypeError("a pair of it is missing")  # which ends the process
+    return pairs
 
 
 def _read_as(name: str, cell: Any, read: Callable[[Any], T]) -> T:
@@ -93,13 +107,6 @@ def _written_in(read: Cell | None) -> Written | None:
     return read.written if isinstance(read, NumberCell) else None
 
 
-_LISTS = {
-    "map": pa.map_(pa.string(), pa.float64()),
-    "words": pa.large_list(pa.large_string()),
-    "numbers": pa.large_list(pa.float64()),
-}
-
-
 def number_of(name: str, read: NumberCell) -> NumberOf:
     """Return the function from a cell to its number; None where it is missing.
 
@@ -112,7 +119,7 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
         if cell is None:
             return missing(cell)
         if isinstance(cell, float | int):
-            return float(cell) if _is_number(cell) and cell not in gone else missing(cell)
+            return float(cell) if is_number(cell) and cell not in gone else missing(cell)
         if isinstance(cell, str) and (parts := usual(cell)):
             number = _usual_number(parts.groups(), read.written)
             return number if number not in gone else missing(cell)
@@ -137,7 +144,7 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
     return of
 
 
-def _is_number(cell: Any) -> bool:
+def is_number(cell: Any) -> bool:
     """Say whether a cell is a float, or will be one, and no infinite one."""
     return isinstance(cell, float | int) and -_LARGEST <= cell <= _LARGEST
 
@@ -178,9 +185,10 @@ def moment_of(name: str, read: MomentCell) -> NumberOf:
 def _moments_at_once(read: MomentCell) -> NumberOf:
     """Return the function from dates, and text of digits alone, to seconds; None for others."""
     if (unit := UNITS_OF_TIME.get(read.form or "")) is not None:
-        return lambda cell: unit * cell if _is_number(cell) else None
+        return lambda cell: unit * cell if is_number(cell) else None
     first = (read.form or ISO).partition(BETWEEN)[0]
-    usual = re.compile(pattern_of(first), re.ASCII).fullmatch
+    pattern = pattern_of(first).replace(r"\s", _BLANK)
+    usual = re.compile(pattern, re.ASCII).fullmatch
     missing = frozenset(read.missing)
 
     def of(cell: Any) -> float | None:
@@ -189,7 +197,8 @@ def _moments_at_once(read: MomentCell) -> NumberOf:
         if type(cell) is dt.date:
             return 86_400.0 * (cell.toordinal() - _EPOCH)
         if type(cell) is dt.datetime:
-            return float(calendar.timegm(cell.utctimetuple()))
+            ahead = cell.utcoffset()  # years 0 and 10,000 are none of Python's
+            return calendar.timegm(cell.timetuple()) - (ahead.total_seconds() if ahead else 0.0)
         return None
 
     return of

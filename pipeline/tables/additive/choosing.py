@@ -20,6 +20,7 @@ with them, before each row of the sample is learnt from.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -71,6 +72,9 @@ TOO_MUCH = (
     "next to text and dates, and for more than two labels, they are tried where rows are held out "
     "at random (`test_fraction=0.2`)"
 )
+#: Deviations that plain numbers are from their mean, at most, where forms are compared.
+FARTHEST = 1e30
+OF_ONE_GROUP = "whole groups are held out to choose by, and rows are of one"
 
 #: Rows below which each part is held out in turn; of several scores, which take longer, fewer.
 FEW_ROWS, FEW_OF_CLASSES = 10_000, 5_000
@@ -153,13 +157,18 @@ def _compared(
     if whole.has_text and scores > 1:
         whole = replace(whole, rules=rules._replace(pairs=0))
     sample = whole.some(rows)
+    groups = groups and groups.of(rows)
+    if groups and groups.are_one:
+        if asked.unasked:
+            return Formed(linear_recipe, None, why_linear=OF_ONE_GROUP)
+        groups = None
     by_days = not (asked.at_random or groups)
     in_time = None if not by_days else RowsInTime.of(linear_recipe, sample.cells)
     if in_time is not None and asked.unasked and whole.has_text and scores > 1:
         return Formed(linear_recipe, None, why_linear=TOO_MUCH)
     by_any = asked.unasked and (in_time is None or in_time.are_of_whole_years)
     later = None if by_any else in_time
-    parts = groups.of(rows).parts(seed, few) if groups else held_out_parts(
+    parts = groups.parts(seed, few) if groups else held_out_parts(
         len(rows), seed, few, later and later.last
     )  # fmt: skip
     sample = replace(
@@ -306,13 +315,16 @@ def _chosen(
 
 def as_they_are(recipe: Recipe) -> Recipe:
     """Return a recipe of numbers that are standardised and nothing more, as plain ones are."""
-    largest = float(np.finfo(np.float64).max)
-    usual = {"low": -largest, "high": largest, "rank": None, "lowest": None, "log": None}
-    columns = tuple(
-        column.model_copy(update=usual) if isinstance(column, Number) else column
-        for column in recipe.columns
-    )
-    return recipe.model_copy(update={"columns": columns})
+    columns = (_as_it_is(one) if isinstance(one, Number) else one for one in recipe.columns)
+    return recipe.model_copy(update={"columns": tuple(columns)})
+
+
+def _as_it_is(column: Number) -> Number:
+    """Return a number standardised alone; only what is no float32 then is clipped."""
+    largest, far = sys.float_info.max, FARTHEST * column.deviation
+    ends = max(-largest, column.mean - far), min(largest, column.mean + far)
+    usual = {"low": ends[0], "high": ends[1], "rank": None, "lowest": None, "log": None}
+    return column.model_copy(update=usual)
 
 
 def _finished(whole: FormSample, pairs: Sequence[PairTable], chosen: ChosenForm | None) -> Formed:
@@ -325,7 +337,7 @@ def _finished(whole: FormSample, pairs: Sequence[PairTable], chosen: ChosenForm 
 def with_masses(recipe: Recipe, variables: VariablesOfRows) -> Recipe:
     """Return a recipe with the rows of a sample at every point of every variable, missing last."""
     assert recipe.additive is not None, "asked before"
-    masses = {}
+    masses = []
     for variable, is_number in shape_variables(recipe):
         if is_number:
             grid, numbers = grid_of(recipe, variable), variables.numbers(variable)
@@ -334,8 +346,8 @@ def with_masses(recipe: Recipe, variables: VariablesOfRows) -> Recipe:
         else:
             levels = variables.levels(variable)
             counts = np.bincount(levels.codes, minlength=len(levels.names)).astype(np.float64)
-        masses[variable.title] = tuple(np.asarray(counts).tolist())
-    own = recipe.additive.model_copy(update={"masses": masses})
+        masses.append(tuple(np.asarray(counts).tolist()))
+    own = recipe.additive.model_copy(update={"masses": tuple(masses)})
     return recipe.model_copy(update={"additive": own})
 
 

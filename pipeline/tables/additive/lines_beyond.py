@@ -97,7 +97,7 @@ def _features(column: Number, values: Floats) -> list[Floats]:
     each = [clipped, np.log1p(clipped)] if column.log else [clipped]
     features = []
     for own in each:
-        mean, deviation = np.nanmean(own), np.nanstd(own)
+        mean, deviation = map(float, mean_and_deviation(own))
         features.append(np.where(is_missing, 0.0, (own - mean) / (deviation or 1.0)))
     return [*features, is_missing.astype(np.float64)] if column.has_missing else features
 

@@ -19,7 +19,7 @@ from fewpass.pipeline.tables.additive.form_sample import FormSample, Part, Rows
 from fewpass.pipeline.tables.additive.interactions import Binned
 from fewpass.pipeline.tables.additive.numbered_names import numbers_that_may_name
 from fewpass.pipeline.tables.additive.trials import CHOICE, FOLDS, SHARE, others
-from fewpass.pipeline.tables.encoding.cells import Floats, words_of
+from fewpass.pipeline.tables.encoding.cells import Floats, mean_and_deviation, words_of
 from fewpass.storage.chunk_table import squares_between
 
 FEWEST_GROUPS, ROWS_OF_GROUP = 20, 2  # of a column that may name groups; rows on average
@@ -42,6 +42,11 @@ class RowGroups(NamedTuple):
     def of(self, rows: Rows) -> RowGroups:
         """Return those of some rows."""
         return self._replace(codes=self.codes[rows])
+
+    @property
+    def are_one(self) -> bool:
+        """Whether all rows are of one group."""
+        return bool((self.codes == self.codes[0]).all())
 
     def parts(self, seed: int, few: int) -> tuple[Part, ...]:
         """Hold out the rows of a fifth of the groups; below `few` rows each fifth in turn."""
@@ -76,10 +81,11 @@ def _may_group(sample: FormSample) -> Iterator[tuple[str, Binned]]:
 
 
 def _others(sample: FormSample) -> Iterator[tuple[str, Floats]]:
-    """Yield numbers (n,), missing ones as the mean, and whether categories are the usual one."""
+    """Yield numbers (n,) standardised, missing ones as 0, and whether categories are the usual."""
     for variable in sample.numbers:
         values = sample.variables.numbers(variable)
-        yield variable.column, np.where(np.isnan(values), np.nanmean(values), values)
+        mean, deviation = map(float, mean_and_deviation(values))
+        yield variable.column, np.nan_to_num((values - mean) / (deviation or 1.0))
     for variable in sample.categories:
         codes = sample.variables.levels(variable).codes
         yield variable.column, (codes == np.bincount(codes).argmax()).astype(np.float64)

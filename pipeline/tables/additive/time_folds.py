@@ -53,9 +53,10 @@ class RowsInTime(NamedTuple):
         for column, own in zip(recipe.columns, cells, strict=True):
             if isinstance(column, Date):
                 moments = column.read(own).values
-                if np.nanmin(moments) < np.nanmax(moments):
+                present = moments[~np.isnan(moments)]
+                if len(present) and present.min() < present.max():
                     at = np.where(np.isnan(moments), -np.inf, moments)
-                    months = np.unique(part_of_dates(moments[~np.isnan(moments)], "month"))
+                    months = np.unique(part_of_dates(present, "month"))
                     yield cls(column.name, np.argsort(at, kind="stable"), len(months))
 
     @property

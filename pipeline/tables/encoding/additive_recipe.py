@@ -92,8 +92,9 @@ class Additive(BaseModel):
     pairs: tuple[PairTable, ...] = ()
     rows: int = 0
     """Of the sample."""
-    masses: dict[str, tuple[float, ...]] = {}
-    """Rows of the sample at every point of a grid (additive_shapes.py), the missing ones last."""
+    masses: tuple[tuple[float, ...], ...] = ()
+    """Rows of the sample at every point of the grid of each variable, in the order of
+    `shape_variables` (additive_shapes.py), the missing ones last."""
     chosen: ChosenForm | None = None
 
     @property

@@ -150,8 +150,9 @@ def shapes_of(recipe: Recipe, coef: Floats, intercept: float) -> Shapes:
     assert recipe.additive is not None, "asked before"
     functions: dict[Variable, ColumnCurve | LevelSteps] = {}
     columns = {column.name: column for column in recipe.columns}
-    for variable, is_number in shape_variables(recipe):
-        masses = np.asarray(recipe.additive.masses[variable.title])
+    variables = zip(shape_variables(recipe), recipe.additive.masses, strict=False)
+    for (variable, is_number), counts in variables:
+        masses = np.asarray(counts)
         zeros = np.zeros(len(masses))
         if is_number:
             grid, origin = grid_of(recipe, variable), _origin_of(recipe, variable)

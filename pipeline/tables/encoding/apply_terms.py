@@ -31,6 +31,11 @@ from fewpass.pipeline.tables.encoding.splines import hats
 from fewpass.pipeline.tables.encoding.text import Ragged, encode_text
 from fewpass.pipeline.tables.encoding.text_recipe import weights_in
 
+TYPES_OF_LISTS = {
+    "map": pa.map_(pa.string(), pa.float64()), "words": pa.large_list(pa.large_string()),
+    "numbers": pa.large_list(pa.float64()),
+}  # fmt: skip
+
 
 class ReadCells(NamedTuple):
     """The cells of a column, read as its description says."""
@@ -60,7 +65,8 @@ def single_reads(read: Any) -> tuple[Any, ...]:
 def read_cells(read: Any, cells: Any) -> ReadCells:
     """Read cells (n,), an Arrow array, as numbers, moments, words or lists."""
     if isinstance(read, terms.ListCell):
-        return ReadCells(cells)
+        is_nothing = pa.types.is_null(cells.type)
+        return ReadCells(pa.nulls(len(cells), TYPES_OF_LISTS[read.cell]) if is_nothing else cells)
     if isinstance(read, terms.NumberCell):
         return _numbers(read_numbers(cells, read.written, read.missing))
     if isinstance(read, terms.MomentCell):

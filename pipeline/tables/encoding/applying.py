@@ -22,7 +22,7 @@ from fewpass.pipeline.tables.encoding.cells import Mask, as_array, unclipped_num
 from fewpass.pipeline.tables.encoding.column_recipe import Slot
 from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_of, has_codes
 from fewpass.pipeline.tables.encoding.inference import FEW
-from fewpass.pipeline.tables.encoding.number_recipe import Number
+from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe, terms_of
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms
 from fewpass.pipeline.tables.encoding.text import Ragged
@@ -213,7 +213,7 @@ class _CellFaults(NamedTuple):
                 self.gaps.append((k, gaps))
         if bad is None:
             return
-        are_missing = isinstance(column, Number) and column.takes_words
+        are_missing = isinstance(column, Number | Bins) and column.takes_words
         (self.words if are_missing and not _are_mostly_words(bad) else self.bad).append((k, bad))
 
 

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,7 +25,8 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _FINITE = rf"^{DECIMAL}$"
-_NUMBER = rf"{_FINITE}|^[-+]?(?i:inf|infinity|nan)$"
+NOT_FINITE = r"^[-+]?(?i:inf|infinity|nan)$"
+_NUMBER = rf"{_FINITE}|{NOT_FINITE}"
 #: Currencies, around a number; what may stand between thousands, other than the comma or the point.
 CURRENCY = r"[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL"
 _MONEY = rf"(?:{CURRENCY})?"
@@ -279,7 +281,8 @@ def table_without_nulls(table: Any, words: tuple[str, ...]) -> Any:
 def _seconds_of_spans(spans: Any) -> Floats:
     integer = pa.int32() if pa.types.is_time32(spans.type) else pa.int64()
     ticks = pc.cast(pc.cast(spans, integer), pa.float64())
-    return np.array(ticks.to_numpy(zero_copy_only=False)) * UNITS_OF_TIME[spans.type.unit]
+    per_second = round(1.0 / UNITS_OF_TIME[spans.type.unit])  # 15e9 times 1e-9 is more than 15
+    return np.array(ticks.to_numpy(zero_copy_only=False)) / per_second
 
 
 def _finite(numbers: Any) -> Floats:
@@ -306,9 +309,12 @@ def words_of(cells: Any) -> Any:
     """Return what cells say as text, an Arrow array of large strings; null where they say nothing.
 
     Whole numbers are digits alone, and no zeros stand behind decimals, or behind a whole second.
+    Spans of time are their seconds.
     """
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
+    if pa.types.is_duration(cells.type):
+        cells = pa.array(_seconds_of_spans(cells), from_pandas=True)
     words = pc.cast(cells, pa.large_string())
     if pa.types.is_floating(cells.type):
         words = _without_points(cells, words)
@@ -365,7 +371,9 @@ def places_among(values: Sequence[str]) -> dict[str, int]:
     places, flags = {word: k for k, word in enumerate(values)}, are_flags(values)
     for word, k in [*places.items()]:
         if flags:
-            places |= {word.lower(): k, word.upper(): k, word.capitalize(): k}
+            places |= {
+                "".join(each): k for each in product(*({c, c.upper()} for c in word.lower()))
+            }
         if (whole := word.removesuffix(_POINT)) and _WHOLE.fullmatch(whole):
             places.setdefault(whole if whole != word else word + _POINT, k)
     return places
@@ -374,8 +382,6 @@ def places_among(values: Sequence[str]) -> dict[str, int]:
 def levels_of_words(words: Any, values: Sequence[str]) -> NDArray[np.int64]:
     """Return the place (n,) of words among values; other words are next, missing ones last."""
     places = places_among(values)
-    if are_flags(values):
-        words = pc.utf8_lower(words)
     keys = pc.index_in(words, value_set=pa.array([*places], pa.large_string()))
     place_of = np.array([*places.values(), len(values)], np.int64)
     levels: NDArray[np.int64] = place_of[keys.fill_null(len(places)).to_numpy(zero_copy_only=False)]

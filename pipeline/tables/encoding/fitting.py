@@ -287,12 +287,12 @@ def _correlation(features: list[Floats], centred: Floats) -> float:
 
 
 def _bins(name: str, cells: Any, count: int, inferred: Inferred) -> Bins:
-    every, _ = read_numbers(cells, inferred.written, inferred.missing)
+    every, bad = read_numbers(cells, inferred.written, inferred.missing)
     present = every[~np.isnan(every)]
     edges = np.unique(np.quantile(present, np.arange(1, count) / count)) if len(present) else ()
     return Bins(
         name=name, edges=tuple(float(edge) for edge in edges), written=inferred.written,
-        missing=inferred.missing,
+        missing=inferred.missing, takes_words=_rare_words(cells, bad) is not None,
     )  # fmt: skip
 
 

@@ -72,6 +72,10 @@ class Inferred(NamedTuple):
     said: bool = False  # somebody said how cells are read that can be read two ways
 
 
+#: As text, too: files and JSON have no type for times of a day, and databases write them so.
+_SPANS = Inferred("number", "clock")
+
+
 def infer(name: str, cells: Any) -> Inferred:
     """Return the kind of a column by the cells of a sample, an Arrow array.
 
@@ -84,7 +88,7 @@ def infer(name: str, cells: Any) -> Inferred:
     if is_whole(kind) and are_ids(cells) and not are_times(name, cells):
         return Inferred("category")
     if is_numeric(kind) or is_span(kind) or types.is_null(kind):
-        return Inferred("number")
+        return _SPANS if is_span(kind) else Inferred("number")
     if types.is_date(kind) or types.is_timestamp(kind):
         return Inferred("date")
     if types.is_boolean(kind) or types.is_dictionary(kind):
@@ -117,7 +121,9 @@ def as_asked(name: str, asked: str, cells: Any) -> Inferred:
         return _as_said(kind, how, cells.drop_null())._replace(said=True)
     if kind == "date" and (unit := unit_since_1970(cells)):
         return Inferred("date", form=unit)
-    inferred = _infer_text(name, cells.drop_null()) if is_text(cells.type) else Inferred(kind)
+    inferred = _SPANS if is_span(cells.type) else Inferred(kind)
+    if is_text(cells.type):
+        inferred = _infer_text(name, cells.drop_null())
     return inferred if inferred.kind == kind else Inferred(kind)
 
 

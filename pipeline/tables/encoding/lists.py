@@ -121,8 +121,13 @@ def tags_in(cells: Any, values: Sequence[str]) -> Ragged:
 def _words_in(cells: Any) -> tuple[Any, NDArray[np.int64]]:
     """Return the words of lists, an Arrow array (m,), and the row that each is of."""
     words = words_of(pc.list_flatten(cells))
-    rows = np.asarray(pc.list_parent_indices(cells), np.int64)
-    return words.drop_null(), rows[np.asarray(words.is_valid(), np.bool_)]
+    return words.drop_null(), rows_in(cells)[np.asarray(words.is_valid(), np.bool_)]
+
+
+def rows_in(cells: Any) -> NDArray[np.int64]:
+    """Return the row that each element of lists (n,) is of; of missing ones none is any's."""
+    lengths = pc.fill_null(pc.list_value_length(cells), 0)
+    return np.repeat(np.arange(len(cells)), np.asarray(lengths, np.int64))
 
 
 def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:

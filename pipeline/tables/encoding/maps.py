@@ -20,6 +20,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     words_of,
 )
 from fewpass.pipeline.tables.encoding.column_recipe import LARGEST, ColumnRecipe
+from fewpass.pipeline.tables.encoding.lists import rows_in
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, ListCell, MapTerm
 from fewpass.pipeline.tables.encoding.text import Ragged
 
@@ -101,7 +102,7 @@ def pairs_in(cells: Any) -> Pairs:
     plain = pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))
     lists = cells.cast(plain)
     flat = pc.list_flatten(lists)
-    rows = np.asarray(pc.list_parent_indices(lists), np.int64)
+    rows = rows_in(lists)
     values = pc.cast(pc.struct_field(flat, 1), pa.float64(), safe=False)
     numbers = np.array(values.to_numpy(zero_copy_only=False), np.float64)
     names = words_of(pc.struct_field(flat, 0))

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.tables.encoding.cells import (
+    NOT_FINITE,
     NOTHING,
     UNITS_OF_TIME,
     Floats,
@@ -109,7 +110,7 @@ def no_date_in(form: str | None) -> str:
     Words for nothing, days of zeros, and text in a form whose numbers are no day.
     """
     if form in UNITS_OF_TIME:
-        return NOTHING
+        return f"{NOTHING}|{NOT_FINITE}"
     days = [pattern_of(one, any_number=True) for one in with_iso(form).split(BETWEEN)]
     return re.sub(r"\?P<\w+>", "?:", "|".join([NOTHING, _NO_DAY, *days]))
 

@@ -182,6 +182,8 @@ class Bins(ColumnRecipe):
     written: Written = "plain"
     missing: tuple[str, ...] = ()
     """Words that stand for a missing number."""
+    takes_words: bool = False
+    """Whether cells that are no numbers are missing, and not bad."""
 
     @model_validator(mode="after")
     def _fits(self) -> Bins:
@@ -205,6 +207,8 @@ class Bins(ColumnRecipe):
     def described(self) -> terms.ColumnTerms:
         width = len(self.edges) + 1
         code = terms.CodeTerm(at=0, steps=(terms.Range(edges=self.edges),), width=width)
-        read = terms.NumberCell(written=self.written, missing=self.missing)
+        read = terms.NumberCell(
+            written=self.written, missing=self.missing, takes_words=self.takes_words
+        )
         both = (code, terms.MissingTerm(at=width))
         return terms.ColumnTerms(columns=(self.name,), read=read, terms=both)

@@ -7,6 +7,7 @@ recipe is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,8 @@ def _is_variable(column: Any, part: str, *, is_number: bool) -> bool:
 def _faults_of_masses(recipe: Recipe, additive: Additive) -> Iterator[str]:
     """Yield counts of the sample that are not those of a variable's points, or of its levels."""
     columns = {column.name: column for column in recipe.columns}
-    for variable, is_number in shape_variables(recipe):
-        masses = additive.masses.get(variable.title, ())
+    each = zip(shape_variables(recipe), chain(additive.masses, repeat(())), strict=False)
+    for (variable, is_number), masses in each:
         wanted = (
             len(grid_of(recipe, variable)) + 1
             if is_number

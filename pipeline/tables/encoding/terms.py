@@ -11,7 +11,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, computed_field
 
-from fewpass.pipeline.tables.encoding.cells import NOTHING, SHAPES, Written, are_flags
+from fewpass.pipeline.tables.encoding.cells import (
+    NOT_FINITE,
+    NOTHING,
+    SHAPES,
+    Written,
+    are_flags,
+)
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, MissingAs
 from fewpass.pipeline.tables.encoding.moments import no_date_in
 from fewpass.pipeline.tables.encoding.text import Grams
@@ -46,7 +52,7 @@ class NumberCell(_Plain):
     @property
     def nothing(self) -> str:
         """What other text looks like that is missing; all else is a word."""
-        return NOTHING
+        return f"{NOTHING}|{NOT_FINITE}" if self.written == "plain" else NOTHING
 
 
 class MomentCell(_Plain):

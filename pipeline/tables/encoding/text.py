@@ -139,6 +139,8 @@ def encode_text(
     words: Any, bits: int, grams: Grams = "words", weights: NDArray[np.float64] = ALIKE
 ) -> Ragged:
     """Encode the cells (n,) of a large string array; weights (2^bits,) are the slots' idf."""
+    if words.null_count:  # bytes may lie beneath
+        words = words.fill_null("")
     text, ends = buffers_of(words)
     by_characters = grams == "characters"
     most = int(ends[-1] - ends[0]) + len(words)  # a token and a separator make two entries

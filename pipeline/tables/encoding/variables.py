@@ -37,7 +37,7 @@ def variables_of(columns: Sequence[Any]) -> tuple[list[Variable], list[Variable]
             numbers.append(Variable(column.name))
         elif isinstance(column, Category) and len(column.values) > 1:
             categories.append(Variable(column.name))
-        elif isinstance(column, Date):
+        elif isinstance(column, Date) and column.missing_share < 1.0:
             hours: list[Part] = ["time of day"] if column.has_hours else []
             of_date: list[Part] = ["days", "day of the year", *hours]
             numbers += [Variable(column.name, part) for part in of_date]

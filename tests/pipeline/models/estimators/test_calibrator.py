@@ -145,6 +145,8 @@ def test_what_cannot_be_calibrated_is_refused(adults, digits):
     model = LinearClassifier(tol=1e-2).fit(X, y)
     with pytest.raises(ValueError, match="of one class"):
         ScoreCalibrator(model).fit(X_held[y_held > 0], y_held[y_held > 0])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        ScoreCalibrator(model).fit(X_held, y_held[:-1])
     with pytest.raises(ValueError, match=r"labels \[.*7"):
         ScoreCalibrator(model).fit(X_held, np.full(len(y_held), 7.0))
     with pytest.raises(ValueError, match="method is 'beta'"):

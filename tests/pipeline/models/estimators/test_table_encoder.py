@@ -18,6 +18,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import murmurhash3_32
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators import LinearClassifier, TableEncoder
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -100,6 +101,8 @@ def test_bins_stand_for_ranges_between_quantiles():
     found = TableEncoder(bins=4).fit(X).transform(X).toarray()
     assert found.sum(axis=0).tolist() == [25.0, 25.0, 25.0, 25.0, 1.0]
     assert (found.sum(axis=1) == 1.0).all()
+    words = pd.DataFrame({"x": [*map(str, range(200)), "oops"]})  # is missing, as among numbers
+    assert TableEncoder(bins=4).fit_transform(words).toarray()[-1].tolist() == [0, 0, 0, 0, 1]
 
 
 # -- laws ------------------------------------------------------------------------------------------
@@ -208,3 +211,5 @@ def test_what_becomes_no_numbers_is_named():
         TableEncoder().fit(frame()[:0])
     with pytest.raises(ValueError, match="is of no one type"):
         TableEncoder().fit(pd.DataFrame({"mixed": [1, "two", 3.0]}))
+    with pytest.raises(BadInput, match="Column 'x1' of X is of no one type"):
+        TableEncoder().fit(np.array([["a", 1], ["b", "two"]], object))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,6 +18,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.lists import fitted_tags, tags_in
 from fewpass.pipeline.tables.encoding.maps import fitted_map, scaled_maps
 from fewpass.pipeline.tables.encoding.plain_types import plain, plain_type
+from fewpass.pipeline.tables.encoding.text import encode_text
 from fewpass.pipeline.tables.readers import open_source
 
 ROWS = 60
@@ -103,6 +105,23 @@ def test_words_that_say_nothing_are_none_of_a_list_or_a_map():
         given, (tags_in(said, ["u"]), scaled_maps(named, ["u"], [1.0])[0]), strict=True
     ):
         for part, other in zip(a, b, strict=True):
+            np.testing.assert_array_equal(part, other)
+
+
+def test_nothing_is_read_of_what_lies_beneath_a_missing_cell():
+    """Arrow does not say what stands there: masks leave what was there before."""
+    ends, mask = pa.array([0, 1, 3, 4], pa.int32()), pa.array([False, True, False])
+    words, number = pa.array(["u", "w", "x", "v"]), pa.array([1.0, 2.0, 3.0, 4.0])
+    lists = pa.ListArray.from_arrays(ends, words, mask=mask)
+    maps = pa.MapArray.from_arrays(ends, words, number, mask=mask)
+    texts = pc.if_else(mask, None, pa.array(["u", "w x", "v"], pa.large_string()))
+    for cells, encode in (
+        (lists, lambda cells: tags_in(cells, ["u", "v"])),
+        (maps, lambda cells: scaled_maps(cells, ["u", "v"], [1.0, 1.0])[0]),
+        (texts, lambda cells: encode_text(cells, 6)),
+    ):
+        wanted = encode(pa.array(cells.to_pylist(), cells.type))
+        for part, other in zip(encode(cells), wanted, strict=True):
             np.testing.assert_array_equal(part, other)
 
 

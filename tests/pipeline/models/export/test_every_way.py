@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from onnxruntime import InferenceSession
 
@@ -164,6 +165,23 @@ def test_rows_that_the_sample_does_not_have(way, carried):
         assert_same(way[0], model, some)
 
 
+def test_the_program_reads_cells_as_a_model_in_memory_does(carried):
+    rows, recipe = carried(())
+    model = model_of(recipe, "numbers")._replace(bounds=None)
+    predict = runpy.run_path(str(SCORER), run_name="score")["predict"]
+    document, loaded = json.loads(as_json(model)), LoadedModel(model, "run", "1")
+    row = rows.drop_columns(["typed"]).to_pylist()[0] | {"typed": "2020-03-04"}
+    same = {"rooms": "inf", "ts": "-Infinity", "day": "2020-03-04 05:06:07 UTC (noon)"}
+    for name, cell in same.items():
+        given = row | {name: cell}
+        wanted = loaded.predict_one(given)["prediction"]
+        assert predict(document, given)["prediction"] == pytest.approx(wanted, abs=1e-10), name
+    for name, cell in {"day": "2020-03-04\xa0", "embedding": [1.0]}.items():
+        for score in (loaded.predict_one, lambda row: predict(document, row)):
+            with pytest.raises(ValueError, match=r"2020-03-04|\[1\.0\]"):
+                score(row | {name: cell})
+
+
 @pytest.mark.parametrize("missing", ["in the sample", "only later"])
 def test_curves_as_the_rules_make_them(way, missing):
     rows = table(400).select(["age", "paid", "rooms", "price", "city"])
@@ -197,3 +215,11 @@ def test_true_is_true_and_1_is_1_however_they_are_written(way, learnt, given):
     wanted = expected_of(model, rows)
     assert len(set(wanted["prediction"].tolist())) == 12
     assert_same(way[0], model, flags_and_codes(given), wanted)
+
+
+def test_true_is_true_in_any_case(way):
+    rows = flags_and_codes("Python").select(["flag"])
+    model = model_of(recipe_of(rows, flag="category"), "numbers")._replace(bounds=None)
+    odd = pa.table({"flag": pc.utf8_swapcase(rows["flag"])})
+    assert odd["flag"][0].as_py() == "tRUE"
+    assert_same(way[0], model, odd, expected_of(model, rows))

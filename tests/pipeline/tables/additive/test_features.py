@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.explaining.plain_shapes import ModelShapes
+from fewpass.pipeline.explaining.score_terms import distinct
 from fewpass.pipeline.tables.additive.choosing import with_masses
 from fewpass.pipeline.tables.additive.knots import knots_of
 from fewpass.pipeline.tables.additive.pairing import pair_axes, pair_table
@@ -193,9 +195,9 @@ FORGED = {
     "levels of a number": (lambda r: r["additive"]["pairs"][1]["b"].update(column="x"), "'x'.*no category"),
     "an hour of a number": (lambda r: r["additive"]["splines"][0].update(part="time of day"), "time of day"),
     "a whole date": (lambda r: r["additive"]["splines"][0].update(column="day"), "'day'.*no number"),
-    "no masses": (lambda r: r["additive"].update(masses={}), "masses of .* 0 counts"),
-    "one mass": (lambda r: r["additive"]["masses"].update(kind=[1.0]), "masses of 'kind' has 1 count,"),
-    "masses below 0": (lambda r: r["additive"]["masses"]["x"].__setitem__(0, -1.0), "of 'x'"),
+    "no masses": (lambda r: r["additive"].update(masses=[]), "masses of .* 0 counts"),
+    "one mass": (lambda r: r["additive"]["masses"].__setitem__(2, [1.0]), "masses of 'kind' has 1 count,"),
+    "masses below 0": (lambda r: r["additive"]["masses"][0].__setitem__(0, -1.0), "of 'x'"),
     "a knot less": (lambda r: r["additive"]["splines"][0]["knots"].pop(0), "masses of"),
     "other columns": (lambda r: r["columns"][0].update(name="other"), "'other' where 'x' was expected"),
     "columns exchanged": (lambda r: r["columns"].reverse(), "was expected"),
@@ -207,17 +209,30 @@ def test_a_recipe_whose_parts_do_not_fit_together_is_refused_when_it_is_read(wha
     rows = table()
     recipe, _ = additive_recipe(rows)
     change, said = FORGED[what]
-
-    def read(document):
-        kept = {"n_features": recipe.n_outputs, "recipe": document}
-        types = ("number",) * rows.num_columns
-        return recipe_in(Schema(names=tuple(rows.column_names), types=types, encoding=kept))
-
     document = json.loads(recipe.model_dump_json())
-    assert read(document) == recipe
+    assert read(document, recipe) == recipe
     change(document)
     with pytest.raises(BadInput, match=f"recipe.*{said}"):
-        read(document)
+        read(document, recipe)
+
+
+def read(document, recipe):
+    names = tuple(column.name for column in recipe.columns)
+    kept = {"n_features": recipe.n_outputs, "recipe": document}
+    return recipe_in(Schema(names=names, types=("number",) * len(names), encoding=kept))
+
+
+def test_a_column_may_be_called_as_a_part_of_a_date():
+    rows = table().rename_columns(["x", "v", "day month", "day"])
+    recipe, _ = additive_recipe(rows, pairs=())
+    assert read(json.loads(recipe.model_dump_json()), recipe) == recipe
+    coef = np.random.default_rng(2).normal(size=recipe.n_outputs)
+    shapes = ModelShapes.of(shapes_of(recipe, coef, 0.7))
+    named = {one.part: one for one in shapes.columns if one.name == "day month"}
+    assert [len(named[part].points) for part in ("", "month")] == [5, 13]
+    every = {(one.name, one.importance) for one in shapes.importances}
+    assert {(one.name, one.importance) for one in named.values()} < every
+    assert distinct(["a", "b", "a", "a (2)", "a"]) == ["a", "b", "a (2)", "a (2) (2)", "a (3)"]
 
 
 def test_shapes_add_up_to_the_score_and_are_purified_and_centred():

@@ -129,6 +129,7 @@ def test_an_encoder_takes_what_held_out_rows_approve():
     X, y = data.drop(columns="y"), data["y"]
     own = TableEncoder(additive=True).fit(X, y).recipe_.additive
     assert own.chosen.form == "pairs" and own.chosen.looked_at == 6
+    assert TableEncoder(additive=True).fit(X, y.astype(object)).recipe_.additive == own
     found = [{variable.title for variable in pair.of} for pair in own.pairs]
     assert {"a", "b"} in found and {"c", "town"} in found
     losses = {one.form: one.loss for one in own.chosen.candidates}
@@ -551,3 +552,13 @@ def test_forms_are_compared_on_the_features_that_rows_have():
     trial = FormTrial("", sample, form.features, (np.zeros((len(GRID), 1)),), (models,))
     without = losses_without(trial, form, slice(0, form.features))
     np.testing.assert_allclose(without, targets.losses(np.full(n, models.models[0].intercept)))
+
+
+def test_columns_without_a_date_and_of_numbers_without_a_square():
+    """A date that every row lacks is no variable; 1e308 for nothing makes no infinite feature."""
+    X = frame(400)
+    y = X.pop("y")
+    gone = X.assign(at=pd.Series(pd.NaT, index=X.index, dtype="datetime64[s]"))
+    assert TableEncoder(additive=True).fit(gone, y).recipe_.additive.splines
+    far = X[["a", "b"]].assign(c=np.where(np.arange(400) < 2, 1e308, X["b"]))
+    assert LinearRegressor(encode="auto", tol=1e-2).fit(far, y).encoder_.recipe_.additive.splines

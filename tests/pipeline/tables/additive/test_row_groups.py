@@ -87,3 +87,17 @@ def test_small_groups_are_no_more_alike_for_being_small():
 def share(codes, values):
     sums, rows = np.bincount(codes, values - values.mean()), np.bincount(codes)
     return share_between(len(rows), len(values), float((sums**2 / rows).sum()), values.var())
+
+
+def test_rows_of_one_group_have_no_others_to_choose_by(tmp_path):
+    """Of two groups one is held out to judge by; what is asked for is chosen by rows at random."""
+    rows = visits(100, 3).drop(columns="patient")
+    rows["site"] = np.where(np.arange(len(rows)) % 2, "a", "b")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    held = {"label": "y", "test_fraction": 0.4, "test_group": "site"}
+    made = ingest(tmp_path / "rows.csv", tmp_path / "set", **held)
+    assert any(note.endswith("to choose by, and rows are of one.") for note in made.notes)
+    assert recipe_in(Dataset.open(made.dataset).schema).additive is None
+    asked = ingest(tmp_path / "rows.csv", tmp_path / "asked", encode="additive", **held)
+    additive = recipe_in(Dataset.open(asked.dataset).schema).additive
+    assert additive is None or additive.chosen.groups_of is None

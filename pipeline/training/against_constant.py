@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fewpass.pipeline.planning.best_constant import levelled
-from fewpass.pipeline.rows.buffers import dataset_block
+from fewpass.pipeline.rows.buffers import dataset_block, rows_that_count, unit_weights
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.events import Warned
 from fewpass.pipeline.scoring.row_losses import row_losses
@@ -42,15 +42,16 @@ class FirstRowsLoss(NamedTuple):
     @classmethod
     def of(cls, dataset: MemoryDataset) -> FirstRowsLoss:
         """Keep a copy of some rows."""
-        return cls(dataset, dataset.sample(MOST_ROWS))
+        return cls(dataset, rows_that_count(dataset.sample(MOST_ROWS)))
 
     def worse(self, problem: Problem, rule: TargetRule, weights: Weights) -> Warned | None:
-        """Warn of a mean loss above that of the best constant."""
+        """Warn of a mean loss above that of the best constant, over rows and not exposures."""
         rows = in_memory(self.dataset, self.sample)
         constants = levelled(problem, rule, rows, self.sample).constants
         constant = sum(constants) / len(constants)
-        block = dataset_block(self.sample, self.dataset, rule)
-        loss = float(row_losses(problem, block, [weights]).mean()[0])
+        losses = row_losses(problem, dataset_block(self.sample, self.dataset, rule), [weights])
+        total = float(unit_weights(self.sample, self.dataset, rule).sum())
+        loss = float(losses.loss[0] @ losses.weight) / total
         return _warned(loss, constant, "the first rows") if loss > WORSE * constant else None
 
 

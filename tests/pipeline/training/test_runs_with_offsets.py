@@ -12,12 +12,19 @@ from fewpass.pipeline.api import evaluate, ingest, predict, train
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.of_run import from_run
 from fewpass.pipeline.planning.planned_problem import PlannedProblem
+from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.against_constant import FirstRowsLoss
 from fewpass.solvers.estimates.spectrum import MOST_ROWS
-from fewpass.solvers.losses import LOSSES, value
+from fewpass.solvers.losses import LOSSES, Problem, value
+from fewpass.solvers.penalties import L2
+from fewpass.solvers.protocol import Weights
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Values
+from fewpass.storage.memory_dataset import MemoryDataset
+from fewpass.storage.table import DenseTable
 
 LAM, N = 1e-3, 600
 NUMBERS = {"a": "number", "b": "number"}
@@ -190,6 +197,21 @@ def test_one_pass_with_exposures_is_near_the_optimum_stored_and_straight(place, 
     for run in ("once", "straight"):
         there = evaluate(tmp_path / run, place / "data")
         assert best.objective - 1e-6 <= there.objective <= 1.05 * best.objective, run
+
+
+@pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
+def test_exposures_of_any_size_leave_a_constant_as_good_as_itself(size):
+    rng = np.random.default_rng(0)
+    exposure = size * rng.uniform(0.5, 1.5, N)
+    y = rng.poisson(exposure / size).astype(float)
+    table = DenseTable(np.zeros((N, 2)), y, None, np.log(exposure))
+    moments = Values(mean=y.mean(), variance=y.var(), minimum=y.min(), maximum=y.max())
+    rows, rule = MemoryDataset(table, 2, moments), TargetRule(folds=LOSSES["poisson"]())
+    problem = Problem(LOSSES["poisson"](), L2(LAM), 1.0, LAM)
+    first = FirstRowsLoss.of(rows)
+    best = float(np.log(y.sum() / exposure.sum()))
+    assert first.worse(problem, rule, Weights(np.zeros(2), best)) is None
+    assert first.worse(problem, rule, Weights(np.zeros(2), best + 0.5)) is not None
 
 
 @pytest.mark.parametrize("loss", ["poisson", "squared"])

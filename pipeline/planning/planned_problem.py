@@ -42,11 +42,9 @@ class PlannedProblem(NamedTuple):
 
     def in_folds(self, plan: TrainingPlan, n_folds: int) -> PlannedProblem:
         """Return the problem of models that each leave out a fold."""
-        rows_of, n_chunks = self.dataset.manifest.rows_of, self.dataset.n_chunks
-        counts = np.zeros(n_folds, np.int64)
-        for chunk in range(n_chunks):
-            folds = folds_in(chunk, rows_of(chunk), n_chunks, n_folds)
-            counts += np.bincount(folds, minlength=n_folds)
+        counts, manifest = np.zeros(n_folds, np.int64), self.dataset.manifest
+        for chunk in range(self.dataset.n_chunks):
+            counts += np.bincount(folds_in(manifest, chunk, n_folds), minlength=n_folds)
         fold_rows = tuple(counts.tolist())
         rule = self.rule._replace(fold_rows=fold_rows)
         larger = self.stats.n / (self.stats.n - max(fold_rows))  # the weight of the other rows

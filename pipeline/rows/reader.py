@@ -158,10 +158,9 @@ class WindowReader:
 
     def _folds(self, window: Window, read: WindowRows) -> NDArray[np.int64]:
         """Return the fold of every row that is there, (n,); -1 of those of no chunk."""
-        folds = np.full(len(read.y), -1)
+        folds, manifest = np.full(len(read.y), -1), self.dataset.manifest
         for chunk, place in zip(window.chunks, read.places, strict=True):
-            rows = place.stop - place.start
-            folds[place] = folds_in(chunk, rows, self.dataset.n_chunks, len(self.rule.fold_rows))
+            folds[place] = folds_in(manifest, chunk, len(self.rule.fold_rows))
         return folds
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.solvers.losses import Loss
-from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.manifest import Labels, Manifest, Values
 
 #: Weights of rows by label (1 where it is not named); or those that make all labels equal.
 ClassWeight = Literal["balanced"] | dict[str, float] | None
@@ -103,12 +103,15 @@ def target_rule(
     return rule if class_weight is None else _weighted(rule, targets, class_weight)
 
 
-def folds_in(chunk: int, rows: int, n_chunks: int, n_folds: int) -> NDArray[np.int64]:
+def folds_in(manifest: Manifest, chunk: int, n_folds: int) -> NDArray[np.int64]:
     """Return the fold of each row of a chunk, (rows,).
 
-    Chunks are dealt to folds in turn; where they are fewer than folds, the rows of each are.
+    Chunks are dealt to folds in turn; where they are fewer than folds, all rows are.
     """
-    return np.arange(rows) % n_folds if n_chunks < n_folds else np.full(rows, chunk % n_folds)
+    rows = manifest.rows_of(chunk)
+    if manifest.n_chunks >= n_folds:
+        return np.full(rows, chunk % n_folds)
+    return (np.arange(rows) + sum(map(manifest.rows_of, range(chunk)))) % n_folds
 
 
 def _require_defined(rule: TargetRule, targets: Labels | Values, loss: Loss) -> None:

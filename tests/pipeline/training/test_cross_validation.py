@@ -1,6 +1,7 @@
 """Folds side by side: each model is proven to be that of the rows without its fold."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import fewpass
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.rows.targets import folds_in
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.cross_validation import FoldPlanner, cross_validate
 from fewpass.storage.dataset import Dataset
@@ -30,8 +32,8 @@ def rows_of(dataset):
         ).toarray()  # fmt: skip
         X.append(rows)
         y.append(table.target)
-        few = dataset.n_chunks < FOLDS
-        folds += [(row if few else k) % FOLDS for row in range(table.n_rows)]
+        few, before = dataset.n_chunks < FOLDS, len(folds)
+        folds += [(before + row if few else k) % FOLDS for row in range(table.n_rows)]
     return np.vstack(X).astype(float), np.concatenate(y), np.array(folds)
 
 
@@ -51,6 +53,13 @@ def optimum(X, y, loss):
     return minimize(
         objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9}
     )
+
+
+def test_few_rows_in_several_chunks_are_dealt_to_all_folds():
+    """Two rows in each of three chunks: the first two folds had all of them."""
+    manifest = SimpleNamespace(n_chunks=3, rows_of=lambda _chunk: 2)
+    folds = np.concatenate([folds_in(manifest, chunk, 5) for chunk in range(3)])
+    assert folds.tolist() == [0, 1, 2, 3, 4, 0]
 
 
 @pytest.mark.parametrize(

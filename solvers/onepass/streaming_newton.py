@@ -328,11 +328,12 @@ def joined(problem: Problem, summaries: list[Summary]) -> tuple[Summary, Proof]:
     added = {name: reduce(add, [getattr(s, name) for s in summaries]) for name in ADDED}
     total = first._replace(**added)
     total.w[:] = minimiser(problem, total._replace(w=first.w / several), POLISH, 0.0)
-    proven = proof(problem, total)
-    total.A[:] /= several
-    total.r[:] /= several
-    shared = {name: number / several for name, number in added.items() if name != "rows"}
-    return total._replace(rows=total.rows // several, start=0, **shared), proven
+    proven, rows = proof(problem, total), total.rows // several
+    share = rows / max(1, total.rows)  # of the quadratic, which stays the sum over as many rows
+    total.A[:] *= share
+    total.r[:] *= share
+    shared = {name: added[name] / several for name in ("late", "weight", "losses")}
+    return total._replace(rows=rows, start=0, level=share * total.level, **shared), proven
 
 
 def proof(problem: Problem, summary: Summary) -> Proof:

@@ -24,7 +24,7 @@ from fewpass.solvers.onepass.streaming_newton import (
     take,
     with_columns,
 )
-from fewpass.solvers.protocol import Weights
+from fewpass.solvers.protocol import Weights, copy_state
 from testing import oracles
 from testing.oracles import block, close, dense_rows, problem_of, rows_of, sparse_rows, stats
 
@@ -69,6 +69,21 @@ def test_squared_loss_ends_at_the_ridge_optimum_with_its_certificate(kind, strea
     gap = g @ g / (2.0 * problem.lam) + g_b**2 / (2.0 * problem.lam_b)
     assert proven.gap <= 1e-9 * value
     assert gap <= 1e-9 * value
+
+
+def test_passes_of_streams_prove_what_is_true_of_a_number_of_rows_that_they_do_not_divide():
+    X, y, weight = rows_of(1001, 3, "squared", seed=3)
+    solver, problem = Onepass(), problem_of("squared", 0.1, "free")
+    known = stats(X, DenseRows, weight, y)._replace(streams=2, stream_rows=500)
+    state = solver.init(problem, known)
+    for _pass in range(2):
+        parts = (block(dense_rows(X), y, weight, o) for o in np.split(np.arange(1001), [500]))
+        ends = [solver.step(problem, known, copy_state(state), part) for part in parts]
+        state = join(problem, known, ends)
+    expected, proven = ridge(problem, X, y, weight), solver.certificate(state)
+    np.testing.assert_allclose(np.append(*solver.weights(state)), expected, rtol=1e-9)
+    value, *_ = oracles.objective("squared", problem, X, y, weight, expected[:-1], expected[-1])
+    assert proven.objective == pytest.approx(value, rel=1e-9)
 
 
 def quadratics(loss, problem, X, y, weight):

@@ -258,5 +258,6 @@ class FirstRows:
         if rows.weight is not None:
             mean, maximum = float(rows.weight.mean()), float(rows.weight.max())
             weights = WeightStats(total=mean * n_rows, maximum=maximum)
-            expected["weights"] = weights_that_count(weights, rows.n_rows)
+            which = "all" if self.whole else "the first"
+            expected["weights"] = weights_that_count(weights, rows.n_rows, which)
         return expected

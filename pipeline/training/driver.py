@@ -209,11 +209,18 @@ class Driver:
             yield self._progress.event(worse)
 
     def _worse_than_constant(self, certified: Certificate | None) -> Warned | None:
-        """Warn of a model that a constant would have been better than."""
+        """Warn of a model that a constant would have been better than.
+
+        The best constant and its loss may be those of a sample: a pass over all rows tells.
+        """
         newest, reading = self._checkpoints.newest, self._work.reading
-        if reading is None or newest is None:
-            return worse_by_certificate(certified)
-        return reading.worse_than_constant(self._states.job, newest.weights)
+        if reading is not None and newest is not None:
+            return reading.worse_than_constant(self._states.job, newest.weights)
+        worse = worse_by_certificate(certified)
+        if certified is None or worse is None or not self.problem.loss.has_level:
+            return worse
+        constants = tuple(one.objective for one in self._work.sweeps.of_constant().each)
+        return worse_by_certificate(certified.with_constants(constants))
 
     # -- another method --------------------------------------------------------------------------
 

@@ -312,11 +312,18 @@ class Sweeps:
 
         They are as the rows are stored.
         """
-        what, point, prove, given = appraisal(self.solver)
+        _, point, _, given = appraisal(self.solver)
         if weights is None:
-            at = self._do("weights", point, self.heads[0])
-        else:
-            at = self._do("weights", given, weights)
+            return self._certified_at(self._do("weights", point, self.heads[0]))
+        return self._certified_at(self._do("weights", given, weights))
+
+    def of_constant(self) -> Certificate:
+        """Pay a reduction for the same of the first state, which is a constant."""
+        first = self._do("state", self.solver.init, self.job.problem, self.job.stats)
+        return self._certified_at(self._do("weights", appraisal(self.solver).at, first))
+
+    def _certified_at(self, at: Any) -> Certificate:
+        what, _, prove, _ = appraisal(self.solver)
         total = self._add_up(what, at, counts=False)
         certified: Certificate = self.ask("certificate", prove, self.job.problem, at, total)
         require_finite(certified)

@@ -23,7 +23,8 @@ from fewpass.solvers.dual.sdca_state import SdcaState
 from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Diverged, Weights
 from fewpass.storage.folder import Damaged
-from testing.datasets import make
+from fewpass.storage.table import DenseTable
+from testing.datasets import make, write
 from testing.interruptions import trained
 from testing.jobs import job_of
 
@@ -128,6 +129,19 @@ def test_the_certificate_bounds_the_true_gap_and_tol_stops(tmp_path):
     assert many.certificate <= 1e-5
     assert 1 < many.passes < 60
     assert 0 <= one.objective - many.objective <= one.certificate
+
+
+@pytest.mark.parametrize("solver", [{"kind": "asgd"}, {"kind": "asgd", "gamma0": 30.0}])
+def test_a_model_is_compared_with_the_constant_over_all_rows(tmp_path, solver):
+    """The first rows, which the best constant is of, lie nearer to it than the others."""
+    rng, size = np.random.default_rng(0), np.repeat([0.01, 1.0], [60, 540])
+    table = DenseTable(rng.standard_normal((600, 3)), size * rng.standard_normal(600), None)
+    dataset = write(tmp_path / "set", table, 3, 60, targets="values", shuffled=True)
+    plan = plan_for(dataset, solver=solver, loss="huber", lam=0.01, certify=True)
+    train(plan, tmp_path / "run")
+    events = RunFolder(str(tmp_path / "run")).events()
+    told = [e["what"] for e in events if e["event"] == "warning"]
+    assert ("constant" in told) == ("gamma0" in solver)
 
 
 def test_an_exploding_pass_starts_again_with_half_the_step(tmp_path):

@@ -23,12 +23,28 @@ class RowLosses(NamedTuple):
     loss: NDArray[np.float64]  # (M, n); of several classes their mean
     wrong: NDArray[Any] | None  # (M, n), or the share of times; None for numbers
     weight: NDArray[np.float64]  # (n,)
-    costs: NDArray[np.float64] | None = None  # (M,) of the metric asked for, lower is better; of
-    # several parts of the rows their weighted mean
+    #: (P, M) of the metric asked for in each of P parts of the rows, lower is better; None: of none
+    costs: NDArray[np.float64] | None = None
+    part_weight: NDArray[np.float64] | None = None  # (P,) of the rows of each part
 
     def criterion(self) -> NDArray[np.float64]:
         """Return what models are compared by, (M,): the lower the better."""
-        return self.mean() if self.costs is None else self.costs
+        costs = self.mean_costs()
+        return self.mean() if costs is None else costs
+
+    def mean_costs(self) -> NDArray[np.float64] | None:
+        """Return the mean cost of every model, (M,); None where no metric was asked for.
+
+        Parts in which it has no meaning for any model, such as rows of one label, do not count;
+        None, too, where all are such.
+        """
+        if self.costs is None or self.part_weight is None:
+            return None
+        counts = np.isfinite(self.costs).any(axis=1)
+        if not counts.any():
+            return None
+        weights = self.part_weight[counts]
+        return np.asarray(np.average(self.costs[counts], axis=0, weights=weights), np.float64)
 
     def mean(self) -> NDArray[np.float64]:
         """Return the mean loss of every model, (M,)."""
@@ -59,8 +75,9 @@ class RowLosses(NamedTuple):
             wrong = np.concatenate([self.wrong, others.wrong])
         costs = None
         if self.costs is not None and others.costs is not None:
-            costs = np.concatenate([self.costs, others.costs])
-        return RowLosses(np.concatenate([self.loss, others.loss]), wrong, self.weight, costs)
+            costs = np.concatenate([self.costs, others.costs], axis=1)
+        loss = np.concatenate([self.loss, others.loss])
+        return RowLosses(loss, wrong, self.weight, costs, self.part_weight)
 
 
 def row_losses(
@@ -134,16 +151,19 @@ def losses_of_all_rows(parts: Sequence[RowLosses]) -> RowLosses:
         np.concatenate([one.loss for one in parts], axis=1),
         np.concatenate(wrong, axis=1) if wrong else None,
         np.concatenate([one.weight for one in parts]),
-        _mean_costs(parts),
+        *_costs_of_all(parts),
     )
 
 
-def _mean_costs(parts: Sequence[RowLosses]) -> NDArray[np.float64] | None:
-    costs = [one.costs for one in parts if one.costs is not None]
-    if len(costs) < len(parts):
-        return None
-    weights = [float(one.weight.sum()) for one in parts]
-    return np.asarray(np.average(costs, axis=0, weights=weights), np.float64)
+def _costs_of_all(
+    several: Sequence[RowLosses],
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return the costs in the parts of all, and the weights of these."""
+    costs = [one.costs for one in several if one.costs is not None]
+    weights = [one.part_weight for one in several if one.part_weight is not None]
+    if len(costs) < len(several):
+        return None, None
+    return np.concatenate(costs), np.concatenate(weights)
 
 
 def mean_over_times(times: Sequence[RowLosses], orders: Sequence[NDArray[np.int64]]) -> RowLosses:
@@ -159,5 +179,5 @@ def mean_over_times(times: Sequence[RowLosses], orders: Sequence[NDArray[np.int6
         np.mean([one.loss[:, order] for one, order in pairs], axis=0),
         np.mean(wrong, axis=0) if wrong else None,
         times[0].weight[orders[0]],
-        _mean_costs(times),
+        *_costs_of_all(times),
     )

@@ -129,9 +129,8 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
 
 def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:
     """Return what became of every lam, with the standard errors of the distances to the best."""
-    means, costs = losses.mean(), [None] * len(lams)
-    if losses.costs is not None:
-        costs = losses.costs.tolist()
+    means, mean_costs = losses.mean(), losses.mean_costs()
+    costs = [None] * len(lams) if mean_costs is None else mean_costs.tolist()
     deviations = losses.standard_errors(int(np.argmin(means)))
     each = zip(lams, means, losses.errors(), deviations, costs, strict=True)
     return [

@@ -153,7 +153,7 @@ def _scored(
             yield at
 
     losses = row_losses(problem, block, measured())
-    return losses._replace(costs=np.array(costs))
+    return losses._replace(costs=np.array([costs]), part_weight=block.weight.sum(keepdims=True))
 
 
 # -- models of several lam -------------------------------------------------------------------------

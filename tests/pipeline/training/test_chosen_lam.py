@@ -14,6 +14,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.chosen_lam import (
     MULTIPLES,
     between_best,
+    candidates_of,
     origin_on,
     with_chosen_lam,
 )
@@ -118,6 +119,26 @@ def test_rows_without_weight_have_no_say(rng, weighing):
     assert (every is None, some is None) == (weighing < 30, weighing < 30)
     if every is not None:
         assert every.held_out_rows == some.held_out_rows == weighing
+
+
+def test_parts_without_a_label_do_not_count_in_a_metric(rng):
+    """Four rows of 600 in five parts: an AUC of all parts has no meaning, for any lam."""
+    X = rng.standard_normal((600, 4))
+    y = np.zeros(600)
+    y[np.argsort(-X[:, 0])[:4]] = 1.0
+    rows = MemoryDataset(DenseTable(X, y, None), 4, Labels(labels=("a", "b"), counts=(596, 4)))
+    plan = TrainingPlan(dataset="memory", lam="auto", tol=1e-3, metric="auc")
+    costs = [one.cost for one in with_chosen_lam(plan, rows)[1].candidates]
+    assert np.isfinite(costs).all()
+    assert min(costs) == pytest.approx(-1.0)
+
+
+def test_a_metric_without_meaning_leaves_the_choice_to_the_loss():
+    losses = RowLosses(
+        np.array([[2.0, 2.0], [1.0, 1.0]]), None, np.ones(2), np.full((3, 2), np.inf), np.ones(3)
+    )
+    assert losses.criterion().tolist() == [2.0, 1.0]
+    assert [one.cost for one in candidates_of((0.1, 0.2), losses)] == [None, None]
 
 
 def test_more_than_the_largest_is_tried_where_that_is_the_best(rng):

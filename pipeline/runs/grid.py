@@ -28,7 +28,8 @@ class Candidate(NamedTuple):
     gap: float | None = None
     standard_error: float | None = None  # of how far the loss is above the best one
     nonzeros: int | None = None  # weights that are not 0, of all classes, under an l1 penalty
-    cost: float | None = None  # of the metric that was asked for, lower is better; None: the loss
+    #: Of the metric asked for, lower is better; None: the loss, also where it has no meaning.
+    cost: float | None = None
 
     @property
     def criterion(self) -> float:

@@ -17,7 +17,8 @@ class ValidationPoint(NamedTuple):
     passes: float
     loss: float  # mean
     error: float | None = None  # None for numbers
-    cost: float | None = None  # of the metric that was asked for, lower is better; None: the loss
+    #: Of the metric asked for, lower is better; None: the loss, also where it has no meaning.
+    cost: float | None = None
 
     @property
     def criterion(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
@@ -22,14 +21,15 @@ class Metric(NamedTuple):
         """Whether a model is the better the higher it is."""
         return self.name in HIGHER
 
-    def cost(self, evaluation: Any) -> float:
+    def cost(self, evaluation: Any) -> float | None:
         """Return the figure of an Evaluation with all metrics, negated where higher is better.
 
-        Where it has no meaning, as precision where nothing is called positive, it is the worst.
+        None where it has no meaning, as precision where nothing is called positive: the loss then
+        stands in its place, which is above 0, and so above all of these.
         """
         figure = self.figure(evaluation)
         if figure is None:
-            return math.inf
+            return None
         return float(-figure if self.higher_is_better else figure)
 
     def figure(self, evaluation: Any) -> float | None:

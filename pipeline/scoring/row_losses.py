@@ -23,7 +23,8 @@ class RowLosses(NamedTuple):
     loss: NDArray[np.float64]  # (M, n); of several classes their mean
     wrong: NDArray[Any] | None  # (M, n), or the share of times; None for numbers
     weight: NDArray[np.float64]  # (n,)
-    #: (P, M) of the metric asked for in each of P parts of the rows, lower is better; None: of none
+    #: (P, M) of the metric asked for in each of P parts of the rows, lower is better, infinite
+    #: where it has no meaning; None: no metric was asked for
     costs: NDArray[np.float64] | None = None
     part_weight: NDArray[np.float64] | None = None  # (P,) of the rows of each part
 

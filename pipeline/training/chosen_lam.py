@@ -129,14 +129,17 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
 
 def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:
     """Return what became of every lam, with the standard errors of the distances to the best."""
-    means, mean_costs = losses.mean(), losses.mean_costs()
-    costs = [None] * len(lams) if mean_costs is None else mean_costs.tolist()
+    means, costs = losses.mean(), losses.mean_costs()
+    costs = np.full(len(lams), np.inf) if costs is None else costs
     deviations = losses.standard_errors(int(np.argmin(means)))
-    each = zip(lams, means, losses.errors(), deviations, costs, strict=True)
+    each = zip(lams, means, losses.errors(), deviations, costs.tolist(), strict=True)
     return [
-        Candidate(lam, float(mean), error, standard_error=float(deviation), cost=cost)
+        Candidate(
+            lam, float(mean), error, standard_error=float(deviation),
+            cost=cost if np.isfinite(cost) else None,
+        )
         for lam, mean, error, deviation, cost in each
-    ]
+    ]  # fmt: skip
 
 
 def between_best(tried: Sequence[float], means: NDArray[np.float64]) -> float:

@@ -149,7 +149,8 @@ def _scored(
     def measured() -> Iterator[Weights]:  # one model is there at a time
         for at in models:
             total = what.add(problem, at, block, what.zero(at))
-            costs.append(metric.cost(full_figures(problem, data, at, total)))
+            cost = metric.cost(full_figures(problem, data, at, total))
+            costs.append(np.inf if cost is None else cost)
             yield at
 
     losses = row_losses(problem, block, measured())

@@ -48,6 +48,19 @@ def test_lam_is_chosen_by_it(sets, tmp_path, targets, metric, higher):
     assert told.lam == LAMS[int(np.argmin(costs))]
 
 
+@pytest.mark.parametrize("settings", [{"lam": "1e4,0.1"}, {"lam": 1e4, "early_stopping": True}])
+def test_a_model_without_a_figure_is_one_all_the_same(sets, tmp_path, settings):
+    """The precision of a model that calls no row positive: the loss stands in its place."""
+    rows, judges = sets["labels"]
+    told = fewpass.train(
+        rows, tmp_path / "run", held_out=judges, metric="precision", solver="asgd", passes=2,
+        class_weight={"-1": 9, "1": 1}, verbose=0, **settings,
+    )  # fmt: skip
+    costs = {one["lam"]: one["cost"] for one in told.candidates}
+    assert costs[1e4] is None
+    assert told.lam == (0.1 if 0.1 in costs else 1e4)
+
+
 def test_auto_compares_by_it_and_says_so(sets, tmp_path):
     rows, _ = sets["labels"]
     told = fewpass.train(rows, tmp_path / "run", lam="auto", metric="auc", tol=1e-2, verbose=0)

@@ -7,6 +7,7 @@ from have chosen.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,11 @@ from fewpass.solvers.protocol import Certificate, Weights
 
 ALIKE = 1e-3  # of a loss: models that are only good to a percent are alike where theirs differ less
 CLOSE = 1e-2  # of a loss: further from the least no standard error makes up for it
+
+
+def finite(loss: float) -> float:
+    """Return a loss as JSON takes it: of rows that are infinitely wrong the largest number."""
+    return min(sys.float_info.max, loss)  # of NaN the first
 
 
 class Candidate(NamedTuple):

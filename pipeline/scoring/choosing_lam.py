@@ -11,7 +11,14 @@ from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.passes.span import Job
-from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
+from fewpass.pipeline.runs.grid import (
+    Candidate,
+    Choice,
+    best_of,
+    certificate_of,
+    finite,
+    weights_of,
+)
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.compared_losses import (
@@ -112,7 +119,7 @@ def choose_lam(
     for k, (lam, (figures, *compared)) in enumerate(zip(lams, each, strict=True)):
         own = certificate_of(certified, n, k)
         proven = (own.objective, own.gap) if own else (None, None)
-        made = Candidate(lam, figures.loss, figures.error, *proven, *compared)
+        made = Candidate(lam, finite(figures.loss), figures.error, *proven, *compared)
         candidates.append(made._replace(cost=cost_of(record, figures)))
     return best_of(candidates)
 
@@ -141,7 +148,7 @@ def _compared(
 ) -> list[ComparedFigures]:
     figures, errors = figures_of_each(job, record, at, total[0]), standard_errors(total[1])
     counts = [int(np.count_nonzero(one.coef)) for one in at]
-    each = zip(figures, errors.tolist(), counts, strict=True)
+    each = zip(figures, map(finite, errors.tolist()), counts, strict=True)
     return [ComparedFigures(*one) for one in each]
 
 

@@ -62,11 +62,12 @@ class RowLosses(NamedTuple):
     def standard_errors(self, best: int) -> NDArray[np.float64]:
         """Return the standard errors of the mean distances from one model, (M,), row by row."""
         share = self.weight / self.weight.sum()
-        difference = self.loss - self.loss[best]
-        mean = difference @ share
-        errors: NDArray[np.float64] = np.sqrt(
-            np.square(difference - mean[:, None]) @ np.square(share)
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # of infinite losses
+            difference = self.loss - self.loss[best]
+            mean = difference @ share
+            errors: NDArray[np.float64] = np.sqrt(
+                np.square(difference - mean[:, None]) @ np.square(share)
+            )
         return errors
 
     def with_models(self, others: RowLosses) -> RowLosses:
@@ -92,7 +93,8 @@ def row_losses(
     `bounds` are those that each model's predicted numbers are clipped to; by default none are.
     """
     pairs = zip(models, bounds, strict=False)
-    each = [_of_model(problem, block, model, own) for model, own in pairs]
+    with np.errstate(over="ignore", invalid="ignore"):  # losses may be infinite
+        each = [_of_model(problem, block, model, own) for model, own in pairs]
     wrong = None if problem.loss.takes_numbers else np.array([one for _, one in each])
     return RowLosses(np.array([loss for loss, _ in each]), wrong, block.weight)
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.passes.blas import one_blas_thread
 from fewpass.pipeline.planning.default_memory import require_memory
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
-from fewpass.pipeline.runs.grid import Candidate, LamOrigin, best_of
+from fewpass.pipeline.runs.grid import Candidate, LamOrigin, best_of, finite
 from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -135,7 +135,7 @@ def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:
     each = zip(lams, means, losses.errors(), deviations, costs.tolist(), strict=True)
     return [
         Candidate(
-            lam, float(mean), error, standard_error=float(deviation),
+            lam, finite(float(mean)), error, standard_error=finite(float(deviation)),
             cost=cost if np.isfinite(cost) else None,
         )
         for lam, mean, error, deviation, cost in each

@@ -6,7 +6,7 @@ Prechelt, "Early stopping - but when?" (1998), with patience for a criterion as 
 from __future__ import annotations
 
 from fewpass.pipeline.runs.events import Event, HeldOut
-from fewpass.pipeline.runs.grid import Candidate, Choice
+from fewpass.pipeline.runs.grid import Candidate, Choice, finite
 from fewpass.pipeline.runs.model import sourced_weights, stored_weights
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.validation import Validation, ValidationPoint, extended
@@ -59,7 +59,7 @@ class EarlyStopping:
         )
         (scores,) = held_out_figures(newest, 1, training.executor)
         cost = cost_of(record, scores)
-        point = ValidationPoint(cursor.passes, scores.loss, scores.error, cost)
+        point = ValidationPoint(cursor.passes, finite(scores.loss), scores.error, cost)
         self.validation = extended(self.validation, point, cursor.sweeps, sweeps.proven())
         if self.validation.is_at_best:
             self.best = sourced_weights(sweeps.weights(), training.dataset)

@@ -116,3 +116,24 @@ def test_straight_from_a_source_neither_chooses_and_both_are_named(tmp_path):
     ):
         with pytest.raises(BadInput, match=why):
             fewpass.train(tmp_path / "rows.csv", tmp_path / "run", **straight | asked)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"lam": "10,1e-3"}, {"lam": "auto"}, {"early_stopping": True}]
+)
+def test_rows_that_a_model_is_infinitely_wrong_on_choose_all_the_same(tmp_path, settings):
+    """A count whose logarithm is foretold as 5,000."""
+    rng = np.random.default_rng(0)
+    for name, far in (("rows", 0.0), ("judges", 5000.0)):
+        x = rng.standard_normal(100)
+        lines = [f"{y} 1:{x + far}" for x, y in zip(x, rng.poisson(np.exp(x)), strict=True)]
+        (tmp_path / f"{name}.svm").write_text("\n".join(lines))
+    fewpass.ingest(tmp_path / "rows.svm", tmp_path / "rows", task="regression", scale="none")
+    fewpass.ingest(tmp_path / "judges.svm", tmp_path / "judges", like=tmp_path / "rows")
+    told = fewpass.train(
+        tmp_path / "rows", tmp_path / "run", held_out=tmp_path / "judges", loss="poisson",
+        solver="onepass", passes=2, verbose=0, **settings,
+    )  # fmt: skip
+    tried = told.candidates if told.lam_origin is None else told.lam_origin["candidates"]
+    assert max(one["loss"] for one in tried) > 1e300
+    assert RunFolder(str(tmp_path / "run")).record()

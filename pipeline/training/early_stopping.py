@@ -59,11 +59,12 @@ class EarlyStopping:
         )
         (scores,) = held_out_figures(newest, 1, training.executor)
         cost = cost_of(record, scores)
-        point = ValidationPoint(cursor.passes, finite(scores.loss), scores.error, cost)
+        loss = finite(scores.loss)
+        point = ValidationPoint(cursor.passes, loss, scores.error, cost)
         self.validation = extended(self.validation, point, cursor.sweeps, sweeps.proven())
         if self.validation.is_at_best:
             self.best = sourced_weights(sweeps.weights(), training.dataset)
-        return training.progress.event(HeldOut(scores.loss, scores.error))
+        return training.progress.event(HeldOut(loss, scores.error))
 
     def end(
         self, sweeps: Sweeps, weights: Weights, certified: Certificate | None, lam: float

@@ -137,3 +137,4 @@ def test_rows_that_a_model_is_infinitely_wrong_on_choose_all_the_same(tmp_path, 
     tried = told.candidates if told.lam_origin is None else told.lam_origin["candidates"]
     assert max(one["loss"] for one in tried) > 1e300
     assert RunFolder(str(tmp_path / "run")).record()
+    assert "Infinity" not in (tmp_path / "run/log.jsonl").read_text()

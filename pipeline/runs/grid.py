@@ -7,7 +7,6 @@ from have chosen.
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +18,13 @@ ALIKE = 1e-3  # of a loss: models that are only good to a percent are alike wher
 CLOSE = 1e-2  # of a loss: further from the least no standard error makes up for it
 
 
+#: Of a loss as it is stored: JSON has no infinity, and charts no range beyond.
+LARGEST = 1e300
+
+
 def finite(loss: float) -> float:
-    """Return a loss as JSON takes it: of rows that are infinitely wrong the largest number."""
-    return min(sys.float_info.max, loss)  # of NaN the first
+    """Return a loss, infinite where a model is infinitely wrong on a row, as a number."""
+    return min(LARGEST, loss)  # of NaN the first
 
 
 class Candidate(NamedTuple):

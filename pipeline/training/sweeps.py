@@ -320,7 +320,9 @@ class Sweeps:
     def of_constant(self) -> Certificate:
         """Pay a reduction for the same of the first state, which is a constant."""
         first = self._do("state", self.solver.init, self.job.problem, self.job.stats)
-        return self._certified_at(self._do("weights", appraisal(self.solver).at, first))
+        at = self._do("weights", appraisal(self.solver).at, first)
+        del first  # as large as the state
+        return self._certified_at(at)
 
     def _certified_at(self, at: Any) -> Certificate:
         what, _, prove, _ = appraisal(self.solver)

@@ -103,7 +103,7 @@ def comparison_facts(result: ModelComparison) -> dict[str, Any]:
 
 def comparison_table(result: ModelComparison) -> Table:
     """Lay out the figures of every model, and how far they are from the first one's."""
-    of = "" if result.positive is None else f"; positive: {printable(result.positive)}"
+    of = "" if result.positive is None else f"; positive: {result.positive}"
     table = titled_table(
         f"On {counted(result.rows, 'row')}, compared with the first, 95 % intervals{of}"
     )

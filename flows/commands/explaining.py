@@ -161,7 +161,7 @@ def row_table(row: ExplainedRow, top: int) -> Table:
 
     of = "" if row.label is None else f" of {row.label}"
     title = f"Row {row.row}: predicted {row.predicted}, score{of} {row.score:.6g}"
-    table = titled_table(printable(title))
+    table = titled_table(title)
     table.add_column("column", style="cyan", overflow="fold")
     table.add_column("value", overflow="fold")
     table.add_column("contributes", justify="right")

@@ -117,7 +117,7 @@ def side_by_side(grid: Grid, width: int) -> list[Table]:
 
 
 def _part_of(grid: Grid, own: slice, first: int, title: str | None) -> Table:
-    table = titled_table(title and printable(title))
+    table = titled_table(title)
     table.add_column(grid.corner, style="cyan", overflow="fold", min_width=first)
     for name in grid.across[own]:
         table.add_column(printable(name), justify="right", no_wrap=True)

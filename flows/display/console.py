@@ -22,6 +22,8 @@ from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.storage.redaction import without_secrets
 
 WARNINGS = ("yellow", "red")  # styles
+#: Words that rich would read as its own: names and labels are other people's, titles among them.
+AS_WRITTEN: Any = {"highlight": False, "emoji": False, "markup": False}
 MOST_COLUMNS = 40  # of a table, that the results of a command show one by one
 
 
@@ -45,8 +47,8 @@ class Terminal:
     def __init__(self, output: Output) -> None:
         self.output = output
         self.log_format = form_of_lines(output.log_format)
-        self.err = Screen(stderr=True, quiet=output.quiet, highlight=False, emoji=False)
-        self.out = Screen(quiet=output.quiet, highlight=False, emoji=False)
+        self.err = Screen(stderr=True, quiet=output.quiet, **AS_WRITTEN)
+        self.out = Screen(quiet=output.quiet, **AS_WRITTEN)
         if not output.debug:  # our own messages say what the cluster's log would, and how to go on
             cluster_logs.level = "critical"
 
@@ -81,7 +83,7 @@ class Terminal:
         if self.log_format == "json":
             self.log("warning" if style in WARNINGS else "info", Line(text, {}))
             return
-        self.err.print(in_flags(printable(text)), style=style, markup=False, soft_wrap=as_it_is)
+        self.err.print(in_flags(printable(text)), style=style, soft_wrap=as_it_is)
 
     def show(self, shown: RenderableType) -> None:
         """Show a table on standard error, on the way to a result."""
@@ -98,7 +100,7 @@ class Terminal:
             sys.stdout.write(without_secrets(json.dumps(facts, allow_nan=False)) + "\n")
         else:
             shown = printable(shown) if isinstance(shown, str) else uncut(shown)
-            self.out.print(shown, markup=False, soft_wrap=True)
+            self.out.print(shown, soft_wrap=True)
 
 
 def uncut(shown: RenderableType) -> RenderableType:
@@ -113,7 +115,8 @@ def uncut(shown: RenderableType) -> RenderableType:
 
 def titled_table(title: str | None = None) -> Table:
     """Return a table without lines, its title at the left."""
-    return Table(title=title, title_justify="left", title_style="bold", box=None)
+    shown = title and printable(title)
+    return Table(title=shown, title_justify="left", title_style="bold", box=None)
 
 
 def rows_table(
@@ -127,7 +130,7 @@ def rows_table(
 
     Text is at the left: the first column, unless the table is of numbers, and those of `text`.
     """
-    table = titled_table(printable(title))
+    table = titled_table(title)
     for k, name in enumerate(rows[0] if rows else ()):
         if name in text or (k == 0 and not of_numbers):
             table.add_column(name, style="" if k else "cyan", overflow="fold")

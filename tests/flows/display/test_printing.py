@@ -9,8 +9,15 @@ from rich.live import Live
 from rich.table import Table
 
 from fewpass.flows.cli import main
-from fewpass.flows.display.console import MOST_COLUMNS, Screen, columns_table
+from fewpass.flows.display.console import (
+    MOST_COLUMNS,
+    Screen,
+    Terminal,
+    columns_table,
+    facts_table,
+)
 from fewpass.flows.display.printing import log_printable, printable, printable_errors
+from fewpass.flows.options import Output
 from fewpass.flows.refusals import sentence
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import as_fixed, decimals_of
@@ -156,3 +163,12 @@ def test_small_losses_have_six_digits():
     assert decimals_of([0.5, 2.0]) == decimals_of([0.0, 0.1]) == decimals_of([]) == 6
     losses = [0.000204482, 0.000204173]
     assert [as_fixed(one, decimals_of(losses)) for one in losses] == ["0.000204482", "0.000204173"]
+
+
+def test_names_in_tables_and_their_titles_are_no_markup(capsys):
+    terminal = Terminal(Output())
+    terminal.result({}, facts_table("run[/b] on [red]rows", {"[red]a": "[/b]"}))
+    terminal.show(facts_table(f"run[/b]{RED}", {"a": "[red]b"}))
+    shown = capsys.readouterr()
+    assert re.search(r"run\[/b\] on \[red\]rows\s+\[red\]a  \[/b\]", shown.out)
+    assert re.search(r"run\[/b\]\\x1b\[31m\s+a  \[red\]b", shown.err)

@@ -18,7 +18,7 @@ from fewpass.flows.display.log_lines import Line, form_of_lines, json_line
 from fewpass.flows.display.printing import printable
 from fewpass.flows.flags import in_flags
 from fewpass.flows.options import Output
-from fewpass.pipeline.drawing.safe_text import without_control
+from fewpass.pipeline.drawing.safe_text import finite, without_control
 from fewpass.storage.redaction import without_secrets
 
 WARNINGS = ("yellow", "red")  # styles
@@ -97,7 +97,7 @@ class Terminal:
     def result(self, facts: Mapping[str, Any], shown: RenderableType) -> None:
         """Print what a command came to: as one JSON object, or for people."""
         if self.output.json:
-            sys.stdout.write(without_secrets(json.dumps(facts, allow_nan=False)) + "\n")
+            sys.stdout.write(without_secrets(json.dumps(finite(facts), allow_nan=False)) + "\n")
         else:
             shown = printable(shown) if isinstance(shown, str) else uncut(shown)
             self.out.print(shown, soft_wrap=True)

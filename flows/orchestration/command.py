@@ -16,6 +16,7 @@ from cyclopts import App, Parameter
 from fewpass.flows.display.log_lines import VARIABLE, wants_json
 from fewpass.flows.display.printing import ending_quietly
 from fewpass.flows.refusals import BAD_REQUEST, FAILED, Interrupted, exit_status, sentence
+from fewpass.pipeline.drawing.safe_text import finite
 
 if TYPE_CHECKING:
     from prefect.flows import Flow
@@ -106,7 +107,7 @@ def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
         return exit_status(error) if isinstance(error, KeyboardInterrupt) else FAILED
     result = state.result(raise_on_failure=False)
     if state.is_completed():
-        sys.stdout.write(json.dumps(result) + "\n")
+        sys.stdout.write(json.dumps(finite(result), allow_nan=False) + "\n")
         return 0
     if state.is_cancelled() and not isinstance(result, Interrupted):
         sys.stderr.write(f"prefect run: {state.message}\n")

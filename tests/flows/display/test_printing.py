@@ -1,6 +1,7 @@
 """Labels, names and errors are other people's words: a terminal is given none that it obeys."""
 
 import io
+import json
 import logging
 import re
 
@@ -172,3 +173,8 @@ def test_names_in_tables_and_their_titles_are_no_markup(capsys):
     shown = capsys.readouterr()
     assert re.search(r"run\[/b\] on \[red\]rows\s+\[red\]a  \[/b\]", shown.out)
     assert re.search(r"run\[/b\]\\x1b\[31m\s+a  \[red\]b", shown.err)
+
+
+def test_a_number_that_json_has_no_word_for_is_null(capsys):
+    Terminal(Output(json=True)).result({"loss": float("inf"), "r2": [-0.5, float("nan")]}, "")
+    assert json.loads(capsys.readouterr().out) == {"loss": None, "r2": [-0.5, None]}

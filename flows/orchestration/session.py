@@ -31,16 +31,15 @@ class Stage(NamedTuple):
 def stages(plan: TrainingPlan, done: int) -> list[Stage]:
     """Cut what is left of a plan into stages of one pass, or a few where there are many."""
     step = -(-plan.passes // MOST_STAGES)
-    ends = [*range(step, plan.passes, step), plan.passes]
+    parts = ((made, min(made + step, plan.passes)) for made in range(0, plan.passes, step))
     return [
-        Stage(_name(plan, end - step + 1, end), end, end == plan.passes)
-        for end in ends
+        Stage(_name(plan, made + 1, end), end, end == plan.passes)
+        for made, end in parts
         if end > done or end == plan.passes
     ]
 
 
 def _name(plan: TrainingPlan, first: int, last: int) -> str:
-    first = max(1, min(first, last))
     which = f"pass {last}" if first == last else f"passes {first}-{last}"
     return f"{plan.solver.kind}: {which} of {plan.passes}"
 

@@ -8,8 +8,10 @@ import pytest
 
 from fewpass.flows.orchestration import ingest_session
 from fewpass.flows.orchestration.ingest_session import MOST_STAGES, IngestSession
+from fewpass.flows.orchestration.session import stages
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest import mapping, progress, writing
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.span_map import SpanMap
@@ -101,3 +103,8 @@ def test_a_session_that_is_closed_leaves_the_work_to_the_next(plan, expected):
                 break
     assert session.result is None
     assert ingest(plan).fingerprint == expected
+
+
+def test_stages_of_a_training_are_named_by_their_own_passes():
+    cut = stages(TrainingPlan(dataset="rows", passes=50, solver={"kind": "asgd"}), 45)
+    assert [one.name for one in cut] == ["asgd: passes 46-48 of 50", "asgd: passes 49-50 of 50"]

@@ -168,14 +168,9 @@ def _put_table(key: str, rows: list[dict[str, Any]], about: str) -> None:
 
 
 def _cells(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Have cells that are words be shown as they are: Prefect's page reads them as Markdown.
-
-    A dash alone would be an empty list there.
-    """
-    shown = {"-": ""}
+    """Have cells that are words be shown as they are: Prefect's page reads them as Markdown."""
     return [
-        {k: shown.get(v, as_markdown(v)) if isinstance(v, str) else v for k, v in row.items()}
-        for row in rows
+        {k: as_markdown(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows
     ]
 
 

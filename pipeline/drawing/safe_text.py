@@ -15,8 +15,8 @@ from typing import Any
 _OBEYED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-#: What makes links, pictures, code, emphasis, tables and HTML of a text in Markdown.
-_MARKED = re.compile(r"[\\`*\[\]|~]|(?<!\w)_|_(?!\w)")
+#: What makes links, pictures, code, emphasis, tables, headings and lists of a text in Markdown.
+_MARKED = re.compile(r"[\\`*\[\]|~#]|(?<!\w)_|_(?!\w)|^[-+](?=[ -]|$)|^\d+[.)](?= |$)")
 _IN_SCRIPTS = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}
 
 
@@ -33,7 +33,7 @@ def as_html(text: str) -> str:
 def as_markdown(text: str) -> str:
     """Return a text as Markdown that shows it, on one line: no link, no picture, no HTML."""
     line = " ".join(without_control(text).split())
-    marked = _MARKED.sub(lambda match: f"\\{match[0]}", line)
+    marked = _MARKED.sub(lambda match: f"{match[0][:-1]}\\{match[0][-1]}", line)
     return html.escape(marked, quote=False)
 
 

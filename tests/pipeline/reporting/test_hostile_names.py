@@ -62,6 +62,11 @@ def test_a_text_stays_a_text():
         assert text_of(shown)
 
 
+@pytest.mark.parametrize("name", ["# rooms", "#", "1. class", "12)", "- x", "+", "-", "---", "-1"])
+def test_a_name_that_begins_like_a_heading_or_a_list_is_none(name):
+    assert Page(MarkdownIt("commonmark").render(as_markdown(name))).text.strip() == name
+
+
 def test_the_report_page_the_card_and_notebooks(made):
     data, result = made
     page = RunFolder(result.run).folder

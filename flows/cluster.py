@@ -60,11 +60,6 @@ def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
             f'--scheduler is "{scheduler}", which is no address. Give one like '
             'tcp://10.0.0.5:8786, "local" for one in this process, or "none" to do without Dask.'
         )
-    if scheduler == NONE and place.workers is not None:
-        raise BadPlace(
-            f"--scheduler none does without Dask, whose processes --workers {place.workers} would "
-            "start. Leave one of them out."
-        )
     if place.engine != "threads":
         cluster_logs.set_level()
     from fewpass.pipeline.passes.executor import open_executor

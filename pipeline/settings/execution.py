@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import BaseModel, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from fewpass.pipeline.durations import Seconds
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.model_config import Workers
 from fewpass.solvers.described import Described
 
@@ -53,6 +54,19 @@ class Execution(Described):
     30s or 5m; 0: not at all."""
     encrypt: bool = False
     """Encrypt the traffic to this run's worker processes (TLS, with keys made for this run)."""
+
+    @model_validator(mode="after")
+    def _of_own_processes(self) -> Execution:
+        """Refuse what is of worker processes that are started here, where none are."""
+        counted = None if self.workers is None else f"workers={self.workers}"
+        asked = counted or ("encrypt=true" if self.encrypt else None)
+        tls = " A scheduler with TLS has an address that begins with tls://." * self.encrypt
+        if asked and self.scheduler not in (None, LOCAL):
+            raise BadInput(
+                f"`{asked}` is of worker processes that are started here, and none are with "
+                f"`scheduler={self.scheduler}`. Leave one of them out.{tls}"
+            )
+        return self
 
     @property
     def engine(self) -> Literal["threads", "dask"]:

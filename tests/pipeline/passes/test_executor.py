@@ -336,9 +336,8 @@ def test_the_engine_is_told_on_the_screen_in_the_log_and_by_plan(fewpass, tmp_pa
         assert (planned["engine"], planned["why"]) == (engine, first["why"])
 
 
-def test_processes_without_dask_are_refused(fewpass, tmp_path):
-    dataset = make(tmp_path / "set", 300, 5, 100).folder.url
-    ask = ["train", dataset, tmp_path / "run", "--scheduler", "none", "--workers", "2"]
-    status, _, said = fewpass(*ask)
-    assert status == 2
-    assert "--scheduler none does without Dask" in said
+@pytest.mark.parametrize("asked", [{"workers": 2}, {"encrypt": True}])
+@pytest.mark.parametrize("scheduler", ["none", "tcp://10.0.0.5:8786"])
+def test_what_is_of_processes_started_here_is_refused_where_none_are(scheduler, asked):
+    with pytest.raises(BadInput, match="Leave one of them out"):
+        Execution(scheduler=scheduler, **asked)

@@ -18,7 +18,7 @@ from fewpass.flows.settings import checked
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.outputs import OutputFile
 from fewpass.pipeline.reporting.comparison_page import comparison_page, names_of, verdict
-from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.model import load_model, within
 from fewpass.pipeline.scoring.comparing import compare as compared
 from fewpass.pipeline.scoring.comparing_files import compare_rows
 from fewpass.pipeline.scoring.paired_figures import ModelComparison, contestants
@@ -61,7 +61,7 @@ def compare_shown(
         result = _on_files(terminal, models, data, plan, place)
     else:
         refuse_reading(asked.keys() - Matching.model_fields.keys(), data)
-        result = _on_data_set(models, data, plan.options, place)
+        result = _on_data_set([within(m, plan.memory) for m in models], data, plan.options, place)
     tables: list[Any] = [comparison_table(result)]
     if page is not None:
         with page.written() as target:

@@ -330,3 +330,5 @@ def test_the_command_compares_and_draws(shop, tmp_path, capsys):
     other = str(shop / "spent-run")
     assert main(["evaluate", runs[0], other, str(shop / "bought-new")]) == 2
     assert "Compare models that predict the same" in capsys.readouterr().err
+    assert main(["evaluate", *runs, str(shop / "bought-new"), "--memory", "1kB"]) == 2
+    assert "A memory budget of 1 kB is too small" in capsys.readouterr().err

@@ -97,13 +97,16 @@ def explain(
     from fewpass.flows.commands.explained_model import show_columns, show_shapes, show_weights
 
     if by_column:
-        _leave_out({**of_weights, **of_shapes}, "functions and weights", "--by-column")
+        others = {**of_weights, **of_shapes, "--class": plan.class_label}
+        _leave_out(others, "functions and weights", "--by-column")
         show_columns(terminal, model, held_out, plan.top)
         return 0
     if held_out is not None:
         raise UsageError("--held-out is for the importance of columns: add --by-column.")
     if any(of_shapes.values()) or (is_additive(model) and not any(of_weights.values())):
         _leave_out(of_weights, "weights", next((n for n, v in of_shapes.items() if v), ""))
+        if function is not None:
+            _leave_out({"--top": plan.top}, "several functions", "--function")
         show_shapes(terminal, model, plan.class_label, plan.top, function, html=html)
     else:
         show_weights(terminal, model, plan.class_label, plan.top, names, csv=csv)

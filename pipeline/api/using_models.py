@@ -84,7 +84,7 @@ def explain(
     output
         A .parquet or .csv file for the contributions to all rows.
     **settings
-        Fields of `ExplanationPlan` (top, class_label; rows, keep, overwrite, ... of inputs) and of
+        Fields of `ExplanationPlan` (class_label; top of weights; rows, keep, ... of inputs) and of
         `SourceOptions`.
 
     Returns
@@ -107,6 +107,7 @@ def explain(
     """
     plan = plan_of(ExplanationPlan, settings)
     if inputs is not None:
+        _require_all_asked(plan)
         plan.refuse_others(written=output is not None)
         model, files = load_model(run), addresses(inputs)
         if output is not None:
@@ -120,11 +121,19 @@ def explain(
     if isinstance(run, str | os.PathLike):
         model = load_model(run)
         if is_additive(model):
+            _require_all_asked(plan)
             return ModelShapes.of(model_shapes(model, plan.class_label))
         return largest_weights(model, plan.top or MOST_LISTED, plan.class_label)
     from fewpass.pipeline.models.estimators.fitted_shapes import shapes_of_fitted  # noqa: PLC0415 - an extra
 
+    _require_all_asked(plan)
     return shapes_of_fitted(run, plan.class_label)
+
+
+def _require_all_asked(plan: ExplanationPlan) -> None:
+    """Refuse a number of functions or contributions, of which all are returned; BadInput."""
+    if plan.top is not None:
+        raise BadInput(f"top = {plan.top} is of weights, and here all is returned. Leave it out.")
 
 
 def evaluate(
@@ -143,7 +152,7 @@ def evaluate(
     dataset
         A data set, or files that `ingest` reads.
     execution
-        Where to read a data set.  Files are read in this process.
+        Where rows are read: by default on threads of this process, else by a cluster's workers.
     **settings
         Fields of `EvaluationPlan` (threshold, top, memory; by, for files) and, for files, of
         `SourceOptions`; for a data set only `unknown_features` and `by_position` of these.

@@ -240,12 +240,20 @@ def test_functions_of_an_estimator_add_up_to_its_predictions():
         (["run", "new.csv", "--function", "x"], "Leave --function or INPUT out"),
         (["run", "--by-column", "--function", "x:z"], "Leave --function or --by-column out"),
         (["run", "--function", "x", "--csv"], "Leave --csv or --function out"),
+        (["run", "--by-column", "--class", "low"], "Leave --class or --by-column out"),
+        (["run", "--function", "x", "--top", "3"], "Leave --top or --function out"),
         (["run", "--held-out", "data"], "add --by-column"),
     ],
 )
 def test_what_has_no_shape_is_refused(words, said, work, capsys):
     assert main(["explain", str(work / words[0]), *words[1:]]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rows", [[], ["new.csv"]])
+def test_python_refuses_a_number_where_it_returns_all(rows, work):
+    with pytest.raises(ValueError, match="top = 3 is of weights"):
+        fewpass.explain(work / "run", *(work / name for name in rows), top=3)
 
 
 def test_a_linear_model_has_no_shapes(work, tmp_path, capsys):

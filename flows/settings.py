@@ -90,7 +90,7 @@ def ingest_settings(
 
 def _solver(configured: Any, kind: str | None, settings: Iterable[str]) -> Words:
     """Put the method's settings together: the file's, then the command line's."""
-    values = {"kind": configured} if isinstance(configured, str) else dict(configured)
+    values = dict(configured) if isinstance(configured, Mapping) else {"kind": configured}
     if kind is not None:
         values["kind"] = kind
     for setting in settings:
@@ -134,10 +134,15 @@ def read_config(path: Path | None, command: str, allowed: Iterable[str]) -> Word
     if path is None:
         return {}
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.expanduser().read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} is not TOML: {error}. Put that right.") from error
     tables = {name: document.pop(name, {}) for name in ("ingest", "train")}
+    if not isinstance(tables[command], dict):
+        raise BadInput(
+            f"{path} gives {command} a value, and a table of settings was expected. Write "
+            f"[{command}], and each setting on a line below."
+        )
     words: Words = document | tables[command]
     names = {name: name for name in sorted(allowed)}
     for name in words:

@@ -169,6 +169,20 @@ def test_a_file_of_settings_is_refused_as_options_are(tmp_path, monkeypatch, cap
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("train = 2026-01-01", "a table of settings was expected"),
+        ("solver = 5", 'there is no method "5"'),
+        ("\ufefflam = nan", "lam is nan"),  # behind the mark that some editors begin with
+    ],
+)
+def test_a_file_with_something_else_in_a_place_is_refused(text, said, tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text(f"{text}\n", encoding="utf-8")
+    assert main(["train", "absent", "run", "--config", str(tmp_path / "plan.toml")]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "words", [["lam=ten/n"], ["tol=inf"], ["memory=infMB"], ["where.workers=0"]]
 )
 def test_prefects_words_are_refused_before_a_server_is_asked(words):

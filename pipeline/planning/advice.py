@@ -42,6 +42,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
 
 FINEST = 1e-14  # relative gap that float64 certifies
+ANY = 1.0  # relative gap from here on that asks for no proof, and takes no passes to predict
 MANY_PASSES = 100
 FEW_PASSES = 30  # what a larger lam is proposed for
 TIGHT = 0.75  # of the passes allowed: where as many are usual, they may be too few
@@ -77,7 +78,7 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
             f"A certificate of {plan.tol:g} is finer than sums over rows in float64, which carry "
             f"about 15 digits: it may never come. Ask for `tol={FINEST:g}` or more."
         )
-    if plan.tol is not None:
+    if plan.tol is not None and plan.tol < ANY:
         said += _out_of_reach(planner, plan, plan.tol, job, predicted)
     if plan.tol is not None and visits_chunks_alone(plan, job):
         said.append(
@@ -204,7 +205,7 @@ def _hints(plan: TrainingPlan, job: Job, predicted: Forecast) -> Iterator[str]:
     cond = conditioning(job.problem, job.stats)
     if cond is None:  # a kink, or lam is too small for anything to be predicted
         return
-    if plan.tol is not None:
+    if plan.tol is not None and plan.tol < ANY:
         yield from _shorter(plan, job, cond, predicted)
     if method_class(method_for(plan).kind).halves_steps and cond.largest > HEAVY_TAIL * cond.mean:
         yield (

@@ -259,7 +259,7 @@ class Timeline:
         """The share done, by passes or by digits of the tolerance: whichever is nearer."""
         nearer = 0.0
         if self.proven and self.tol:
-            nearer = digits(self.proven.relative_gap) / digits(self.tol)
+            nearer = digits(self.proven.relative_gap) / (digits(self.tol) or 1.0)
         of_group = min(1.0, max((self.passes - self._began) / self._allowed, nearer))
         return min(1.0, (self._trained + of_group) / self._groups)
 

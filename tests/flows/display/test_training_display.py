@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import fewpass
 from fewpass.flows.display import training_display as display
 from fewpass.flows.display.bars import work_display
 from fewpass.flows.display.console import Screen, Terminal
@@ -16,6 +17,7 @@ from fewpass.pipeline.runs.events import Start
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
+from testing.datasets import make
 from testing.happened import happened
 
 COLOURS, MOVES = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -187,3 +189,14 @@ def test_passes_of_groups_of_classes_are_counted_together():
     again = live_timeline(passes=10, tol=1e-2)
     again.hear(happened("resume", Cursor(passes=8.0), **resumed))
     assert (again.most_passes, again.fraction) == (16, pytest.approx(0.6))
+
+
+@pytest.mark.parametrize("tol", [1.0, 5.0])
+def test_a_tolerance_that_asks_for_no_digit_can_be_shown_and_reached(tol, tmp_path):
+    timeline = live_timeline(passes=4, tol=tol)
+    told = {"objective": 1.0, "gap": 0.1, "relative_gap": 0.1, "left_passes": None}
+    timeline.hear(happened("start", Cursor(), **STARTED))
+    timeline.hear(happened("certificate", Cursor(passes=1.0), **told))
+    assert timeline.fraction == 1.0
+    rows = make(tmp_path / "set", 300, 5, 100).folder.url
+    assert fewpass.train(rows, tmp_path / "run", tol=tol, lam=0.1, verbose=0).converged

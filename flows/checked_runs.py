@@ -13,7 +13,7 @@ from fewpass.pipeline.runs.run_log import LOG
 from fewpass.pipeline.runs.run_series import is_finished
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.sizes import counted, format_passes
+from fewpass.pipeline.sizes import counted, passes_of
 from fewpass.storage.addresses import command
 from fewpass.storage.folder import Folder
 
@@ -101,6 +101,6 @@ def what_resumes(run: RunFolder) -> str:
         return "the training is finished: there is nothing to resume"
     return (
         f"{command('resume', run.url)} goes on from snapshot {saved.name}{past}: "
-        f"{saved.cursor.passes:g} of {format_passes(plan.passes, ',')}"
+        f"{passes_of(saved.cursor.passes, plan.passes, 'g')}"
         + (f", {counted(saved.cursor.rows_seen, 'row')}" if saved.cursor.rows_seen else "")
     )

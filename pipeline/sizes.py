@@ -72,6 +72,13 @@ def format_passes(count: float, spec: str = ",.0f") -> str:
     return counted(count, "pass", "passes", spec)
 
 
+def passes_of(made: float, most: float, spec: str, of: str = "of") -> str:
+    """Write the passes made of those allowed; alone where a method made more, to certify."""
+    if made > most:
+        return format_passes(made, spec)
+    return f"{made:{spec}} {of} {format_passes(most)}"
+
+
 def format_seconds(seconds: float) -> str:
     """Write a duration: 4.2 s, 3:07, 1:02:03."""
     if seconds < 60.0:

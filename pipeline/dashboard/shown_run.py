@@ -59,7 +59,8 @@ def _read_once(url: str, _version: str, _token: str) -> tuple[RunRecord, Timelin
 
 
 def _read(run: RunFolder) -> tuple[RunRecord, Timeline]:
-    return run.record(), Timeline.of(run)
+    record = run.record()
+    return record, Timeline.of(run, record.plan.passes)
 
 
 def _shown(

@@ -11,7 +11,7 @@ from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline_points import WorkDone, speeds, useful
-from fewpass.pipeline.sizes import counted, format_bytes, format_passes, format_seconds
+from fewpass.pipeline.sizes import counted, format_bytes, format_seconds, passes_of
 
 NO_ROWS_YET = "no rows yet: workers are starting, or kernels are being compiled"
 LIBRARIES = 250e6  # bytes that a process takes next to its budget
@@ -54,9 +54,10 @@ def facts(shown: ShownRun) -> Iterable[str]:
     """Yield what the run is, how far it is and, while it runs, how fast."""
     timeline, plan = shown.timeline, shown.record.plan
     yield f"{shown.record.method()}, lam {shown.lam:.4g}"
-    early = shown.state == "finished" and timeline.passes < plan.passes
-    of = f"passes (at most {plan.passes})" if early else f"of {format_passes(plan.passes, ',')}"
-    yield f"{timeline.passes:.1f} {of} over {counted(shown.record.n_rows, 'row')} of {plan.dataset}"
+    passes, most = timeline.passes, timeline.most_passes
+    early = shown.state == "finished" and passes < most
+    made = f"{passes:.1f} passes (at most {most:,.0f})" if early else passes_of(passes, most, ".1f")
+    yield f"{made} over {counted(shown.record.n_rows, 'row')} of {plan.dataset}"
     yield format_seconds(timeline.seconds)
     if shown.state == "running" and not timeline.marks:
         yield NO_ROWS_YET

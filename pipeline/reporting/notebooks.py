@@ -20,7 +20,7 @@ from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.timeline_points import above_optimum
-from fewpass.pipeline.sizes import format_passes
+from fewpass.pipeline.sizes import format_passes, passes_of
 
 FIRST_S = 1.0  # what is done by then shows nothing
 NOTEBOOK_EVERY_S = 0.5
@@ -65,9 +65,8 @@ class Progressing:
 
     def __str__(self) -> str:
         timeline, proven = self.timeline, self.timeline.proven
-        parts = [
-            f"{timeline.method}: {timeline.passes:.4g} of at most {format_passes(self.most, 'd')}"
-        ]
+        passes = passes_of(timeline.passes, self.most, ".4g", "of at most")
+        parts = [f"{timeline.method}: {passes}"]
         if proven:
             parts.append(f"objective {proven.objective:.6g}")
             parts.append(above_optimum(proven.gap, proven.relative_gap, ".2g") or "")

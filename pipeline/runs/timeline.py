@@ -86,9 +86,9 @@ class Timeline:
         self._silences: deque[float] = deque(maxlen=NEWEST)  # between events, of this session
 
     @classmethod
-    def of(cls, run: RunFolder) -> Self:
-        """Read a run's log."""
-        made = cls()
+    def of(cls, run: RunFolder, passes: int = 1) -> Self:
+        """Read a run's log; `passes` are those of its plan."""
+        made = cls(passes)
         for line in run.events():
             if (event := Event.read(line)) is not None:
                 made.hear(event)

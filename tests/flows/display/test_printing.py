@@ -21,7 +21,7 @@ from fewpass.flows.display.printing import log_printable, printable, printable_e
 from fewpass.flows.options import Output
 from fewpass.flows.refusals import sentence
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.sizes import as_fixed, decimals_of
+from fewpass.pipeline.sizes import as_fixed, decimals_of, passes_of
 
 RED, TITLE = "\x1b[31m", "\x1b]0;gone\x07"
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -178,3 +178,9 @@ def test_names_in_tables_and_their_titles_are_no_markup(capsys):
 def test_a_number_that_json_has_no_word_for_is_null(capsys):
     Terminal(Output(json=True)).result({"loss": float("inf"), "r2": [-0.5, float("nan")]}, "")
     assert json.loads(capsys.readouterr().out) == {"loss": None, "r2": [-0.5, None]}
+
+
+def test_passes_beyond_those_allowed_are_not_said_to_be_of_them():
+    assert passes_of(3.0, 10, "g") == "3 of 10 passes"
+    assert passes_of(1.0, 1, ".1f", "of at most") == "1.0 of at most 1 pass"
+    assert passes_of(11.4, 10, ".4g") == "11.4 passes"

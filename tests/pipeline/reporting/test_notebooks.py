@@ -78,7 +78,7 @@ def test_a_notebook_shows_one_bar_that_moves(notebook, fit):
     assert kinds == ["display"] + ["update"] * (len(kinds) - 1)
     assert len(kinds) > 1
     last = Page(notebook[-1][1]).text
-    assert f"{model.solver_}: {model.passes_:g} of at most 1000 passes" in last
+    assert f"{model.solver_}: {model.passes_:g} of at most 1,000 passes" in last
     assert "above the optimum" in last
     fit(verbose=0)
     assert len(notebook) == len(kinds)
@@ -95,7 +95,7 @@ def test_a_script_is_quiet_unless_asked(fit, tmp_path, capsys, monkeypatch):
     out, err = capsys.readouterr()
     assert out == ""
     assert "onepass: 1 of at most 1 pass" in err
-    assert "of at most 1000 passes, objective" in err
+    assert "of at most 1,000 passes, objective" in err
 
 
 def test_the_same_bits_whether_shown_or_not(fit, notebook):

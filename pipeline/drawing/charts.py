@@ -176,12 +176,12 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def written(value: float) -> str:
-    """Write a number as short as can be: 0.25, 3000, 20k, 0.0001, 1e-6."""
+    """Write a number as short as tells it from the next tick: 0.25, 3000, 20k, 0.0001, 1.5e-6."""
     if value and (abs(value) < 1e-4 or abs(value) >= 1e9):
-        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+        return f"{value:.8g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
     if abs(value) >= 1e6:
-        return f"{value / 1e6:g}M"
-    return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:.8g}"
+        return f"{value / 1e6:.10g}M"
+    return f"{value / 1e3:.8g}k" if abs(value) >= 1e4 else f"{value:.8g}"
 
 
 def smoothed(points: Sequence[XY]) -> list[XY]:

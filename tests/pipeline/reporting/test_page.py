@@ -8,7 +8,15 @@ import pytest
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score, roc_curve
 
 from fewpass.flows import cli
-from fewpass.pipeline.drawing.charts import Curve, chart, decades, image_address, picture, steps
+from fewpass.pipeline.drawing.charts import (
+    Axis,
+    Curve,
+    chart,
+    decades,
+    image_address,
+    picture,
+    steps,
+)
 from fewpass.pipeline.reporting.quality import curves
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -37,6 +45,16 @@ def test_ticks_are_few_and_inside(low, high):
     for ticks in [steps(low, high), *([decades(low, high)] if low > 0.0 else [])]:
         assert 2 <= len(ticks) <= 11
         assert all(low * 0.99 - 1e-12 <= tick <= high * 1.01 for tick in ticks)
+
+
+@pytest.mark.parametrize("high", [2.5e-5, 2.4e9, 2.4e11, 3e5])
+def test_ticks_are_written_as_the_numbers_that_they_are(high):
+    words = Axis("linear", 0.0, high, 0.0, 1.0).words()
+    units = {"k": "e3", "M": "e6"}
+    meant = [float("".join(units.get(letter, letter) for letter in word)) for word in words]
+    assert meant == pytest.approx(steps(0.0, high), rel=1e-7)
+    beside = Axis("linear", 20_240_101.0, 20_240_131.0, 0.0, 1.0).words()
+    assert beside == ["20.24011M", "20.24012M", "20.24013M"]
 
 
 def test_a_chart_leaves_out_what_an_axis_cannot_show():

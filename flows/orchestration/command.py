@@ -21,6 +21,7 @@ from fewpass.pipeline.drawing.safe_text import finite
 if TYPE_CHECKING:
     from prefect.flows import Flow
 
+    from fewpass.flows.orchestration.parameters import Named
     from fewpass.flows.orchestration.requests import Request
 
 USAGE = "prefect run NAME [-p KEY=VALUE]... [--log-format json]   (NAME --help: its parameters)"
@@ -134,12 +135,16 @@ def listed_parameters(request: Request) -> str:
     parameters = described(request)
     lines = []
     for named in parameters:
-        default = "required" if named.default is MISSING else f"default {_shown(named.default)}"
-        lines.append(f"  {short_name(named.path, parameters)}  ({choices(named.hint)}; {default})")
+        default = "; required" if named.default is MISSING else _default_of(named)
+        lines.append(f"  {short_name(named.path, parameters)}  ({choices(named.hint)}{default})")
         if named.about:
             lines.append(f"      {named.about}")
     return "\n".join(lines) + "\n"
 
 
-def _shown(default: Any) -> str:
-    return "none" if default in (None, (), {}) else json.dumps(default, default=str)
+def _default_of(named: Named) -> str:
+    """Say what holds where a parameter is left out, unless its text says so."""
+    default = getattr(named.default, "kind", named.default)
+    if "[default" in named.about or (default is None and "default " in named.about):
+        return ""
+    return f"; default {'none' if default in (None, (), {}) else json.dumps(default, default=str)}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from annotated_types import MaxLen
 from pydantic import BaseModel, ValidationError
@@ -69,15 +69,33 @@ def _named(setting: Setting, kinds: list[type[BaseModel]]) -> Iterator[Named]:
     path = ".".join(setting.path)
     if OfRegistry in setting.field.metadata:
         yield Named(f"{path}.kind", METHOD_WORD, setting.default.kind, setting.help)
-        fields: dict[str, FieldInfo] = {}  # of each name the first method's
-        for kind in kinds:
-            fields |= {n: field for n, field in described_fields(kind).items() if n not in fields}
-        for name, field in fields.items():
-            if name != "kind":
-                about = " ".join((field.description or "").split())
-                yield Named(f"{path}.{name}", field.annotation, default_of(field), about)
+        yield from _of_methods(path, kinds)
     elif setting.name not in PYTHON_ALONE and not _takes_nothing(setting.field):
         yield Named(path, setting.field.annotation, setting.default, setting.help)
+
+
+def _of_methods(path: str, kinds: Iterable[type[BaseModel]]) -> Iterator[Named]:
+    """Yield the settings of some methods, each name once."""
+    of: dict[str, list[tuple[str, FieldInfo]]] = {}
+    for fields in map(described_fields, kinds):
+        for name, field in fields.items():
+            of.setdefault(name, []).append((fields["kind"].default, field))
+    for name, each in of.items():
+        if name != "kind":
+            hint = Union[*(field.annotation for _, field in each)]
+            yield Named(f"{path}.{name}", hint, default_of(each[0][1]), _about(each))
+
+
+def _about(each: Iterable[tuple[str, FieldInfo]]) -> str:
+    """Say what a setting is: where methods differ, to each of them, with its own default."""
+    said: dict[tuple[str, Any], list[str]] = {}
+    for kind, field in each:
+        about, default = " ".join((field.description or "").split()), default_of(field)
+        of_its_own = "" if default is None else f" [default: {default}]"
+        said.setdefault((about, of_its_own), []).append(kind)
+    if len(said) == 1:
+        return next(iter(said))[0]
+    return " ".join(f"{', '.join(k)}: {a.rstrip('.')}{own}." for (a, own), k in said.items())
 
 
 def _takes_nothing(field: FieldInfo) -> bool:

@@ -610,9 +610,10 @@ def test_help_lists_every_parameter_with_its_default():
         assert "storage_options" not in text  # which no flow takes
     assert "\n  ingest.dataset" not in listed_parameters(REQUESTS["refresh"])  # found by itself
     text = listed_parameters(REQUESTS["train"])
-    for line in ("solver.kind  (auto, sgd, asgd, ", 'lam  (number, text; default "auto")',
-                 "passes  (number; default 1)", "dataset  (text; required)"):  # fmt: skip
+    for line in ("solver.kind  (auto, sgd, asgd, ", "  seed  (number; default 0)\n",
+                 "  passes  (number)\n", "  dataset  (text; required)\n"):  # fmt: skip
         assert line in text
+    assert "pegasos: Rows that share a step [default: 1]. s2gd, s2gd+, svrg: Rows per inner" in text
 
 
 def test_the_real_program_knows_the_command_in_any_folder(tmp_path):

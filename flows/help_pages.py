@@ -79,15 +79,16 @@ def page(words: str, asked: str) -> str:
     asked
         "all" for all options, the name of one for all about it, "" for those of every day.
     """
-    from fewpass.flows.declared_options import options_of  # noqa: PLC0415 - it needs pydantic
+    from fewpass.flows.command_line import every_name  # noqa: PLC0415 - it needs pydantic
+    from fewpass.flows.declared_options import options_of  # noqa: PLC0415
 
     command = function_of(words)
     options, texts = [*options_of(command)], described(command)[1]
-    if one := next((o for o in options if asked == o.names[0].lstrip("-")), None):
-        return "\n".join(_all_about(one, texts))
+    named = {name.lstrip("-"): option for option in options for name in every_name(option)}
+    if asked in named:
+        return "\n".join(_all_about(named[asked], texts))
     if asked not in ("", ALL):
-        names = [name for option in options for name in option.names]
-        raise usage_errors.no_option(f"--{asked}", words, names)
+        raise usage_errors.no_option(f"--{asked}", words, [f"--{name}" for name in named])
     lines = [*_introduced(words, command)]
     for title, members in titled(o for o in options if o.everyday or asked == ALL):
         rows = ((spelled(option), in_a_line(option, texts)) for option in members)

@@ -172,3 +172,12 @@ def test_a_choice_that_help_lists_is_taken():
         assert call(["train", "a", "b", "--loss", word]).keywords["training"].loss == word
     with pytest.raises(UsageError):
         call(["train", "a", "b", "--loss", "loss"])
+
+
+@pytest.mark.parametrize("name, other", [("no-clip", "clip"), ("q", "quiet")])
+def test_help_knows_an_option_by_each_of_its_names(name, other, capsys):
+    said = []
+    for one in (name, other):
+        assert main(["train", "--help", one]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] != ""

@@ -13,6 +13,7 @@ from fewpass.flows.display.log_lines import json_line, wants_json, warnings_logg
 from fewpass.flows.display.printing import (
     between_words,
     ending_quietly,
+    escape_missing_letters,
     fill_closed_streams,
     formatted_traceback,
     require_output,
@@ -30,6 +31,7 @@ def command_line() -> None:
     """Be the `fewpass` command: run what the process was started for, and end it."""
     end_at_once()
     fill_closed_streams()
+    escape_missing_letters()
     gc.set_threshold(COLLECTED_EVERY)
     spare()
     atexit.register(gc.freeze)  # what is left at the end is not looked through once more

@@ -93,6 +93,15 @@ def fill_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
 
 
+def escape_missing_letters() -> None:
+    """Have letters that the encoding of a stream lacks written as escapes: names are in any script.
+
+    Python would raise an error, and the result of a training be lost with it.
+    """
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
 def require_output() -> None:
     """Raise ValueError where the result of a command cannot be printed."""
     if sys.stdout is None:

@@ -49,6 +49,17 @@ def test_a_closed_stream_is_told_in_a_sentence(tmp_path, words, closed, status, 
     assert "should not have happened" not in err
 
 
+def test_a_name_in_another_script_is_shown_where_an_encoding_lacks_it(tmp_path):
+    (tmp_path / "数据").mkdir()
+    (tmp_path / "数据" / "manifest.json").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND], cwd=tmp_path, env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"fewpass train '\u6570\u636e'" in done.stdout
+
+
 def test_no_file_takes_the_number_of_a_closed_stream(tmp_path):
     """Whatever a library tells on number 2 would go into the user's file."""
     code = (

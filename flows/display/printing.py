@@ -99,7 +99,7 @@ def escape_missing_letters() -> None:
     Python would raise an error, and the result of a training be lost with it.
     """
     for stream in filter(None, (sys.stdout, sys.stderr)):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        stream.reconfigure(errors="backslashreplace")
 
 
 def require_output() -> None:

@@ -63,7 +63,6 @@ def predict(
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring import prediction
     from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT
-    from fewpass.pipeline.scoring.probabilities import caution
     from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 
     piped = out in STANDARD_INPUT_WORDS
@@ -75,8 +74,6 @@ def predict(
     place = checked(Execution, given(where))
     prediction.require_parts(out, place)
     model = load_model(run_at(run))
-    if plan.probability and (sentence := caution(model)):
-        terminal.say(sentence, style="yellow")
     with work_display(terminal, "Predicting") as show:
         result = prediction.predict(
             model, [input_], STANDARD_OUTPUT if piped else out, plan.options,

@@ -12,6 +12,7 @@ from fewpass.pipeline.scoring.output_table import OutputTable
 from fewpass.pipeline.scoring.predicted_parts import PartPredictor, Tell
 from fewpass.pipeline.scoring.prediction_folder import is_folder, predict_folder, predict_new
 from fewpass.pipeline.scoring.predictor import PredictedColumns
+from fewpass.pipeline.scoring.probabilities import caution
 from fewpass.pipeline.scoring.scored_file import (
     PredictionResult,
     ScoredOutput,
@@ -105,18 +106,27 @@ def predict(
     if place is None and is_folder(output):
         predictor = PartPredictor(how, model, options, overwrite, memory, threads)
         settings = how._asdict() | {"clip": clip, "reading": options.model_dump(mode="json")}
-        return predict_folder(
+        made = predict_folder(
             predictor, inputs, output, settings, only_new=only_new, cluster=cluster,
             on_progress=on_progress,
         )  # fmt: skip
+        return _cautious(made, model, probability=probability)
 
     def into(specs: Sequence[str], tell: Tell) -> PredictionResult:
         out = ScoredOutput(output, overwrite, how.keep, memory, threads, tell, place, only_new)
         return write_rows(how.maker(model, out), model, specs, options, out)
 
     if place is not None and only_new:
-        return predict_new(lambda spec, tell: into([spec], tell), place, inputs, on_progress)
-    return into(inputs, on_progress)
+        made = predict_new(lambda spec, tell: into([spec], tell), place, inputs, on_progress)
+    else:
+        made = into(inputs, on_progress)
+    return _cautious(made, model, probability=probability)
+
+
+def _cautious(made: PredictionResult, model: Model, *, probability: bool) -> PredictionResult:
+    """Return a result whose first note says why its probabilities are not calibrated."""
+    said = caution(model) if probability else None
+    return made if said is None else made._replace(notes=(said, *made.notes))
 
 
 def require_parts(output: str, execution: Execution) -> None:

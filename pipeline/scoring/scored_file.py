@@ -62,7 +62,8 @@ class PredictionResult(NamedTuple):
     files: int = 0  # that were made of the files of a folder; 0 where one was made of all
     done_before: int = 0  # of these, by an earlier call
     table: str | None = None  # in a database, which `output` is
-    notes: tuple[str, ...] = ()  # on cells that the model's columns were not made for
+    notes: tuple[str, ...] = ()  # on cells that the model's columns were not made for, and on
+    # probabilities that are not calibrated
 
 
 class PredictionProgress(NamedTuple):

@@ -167,6 +167,9 @@ def test_what_has_no_honest_probabilities_says_so(calibrated, tmp_path):
     assert "over the sum" in caution(load_model(tmp_path / "three"))
     train(rows, tmp_path / "plain")
     assert caution(load_model(tmp_path / "plain")) is None
+    for run, cautions in (("weighted", 1), ("plain", 0)):
+        made = predict(str(tmp_path / run), rows, tmp_path / f"{run}.csv", probability=True)
+        assert ["weighted by class" in note for note in made.notes] == [True] * cautions
 
 
 def test_what_cannot_be_calibrated_is_refused_before_training(calibrated, tmp_path):

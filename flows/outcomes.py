@@ -77,6 +77,8 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
         facts |= {k: v for k, v in evaluation.metrics._asdict().items() if v is not None}
     if evaluation.left_out:
         facts["left_out"] = evaluation.left_out
+    if evaluation.skipped:
+        facts["skipped"] = evaluation.skipped
     if evaluation.classes:
         del facts["auc"]
         facts |= {"r2": evaluation.r2} if evaluation.r2 is not None else {}

@@ -237,10 +237,8 @@ def _on_files(
             cluster=partial(cluster_of, place),
             on_progress=lambda rows, share: show(share, counted(rows, "row")),
         )
-    if result.skipped:
-        terminal.say(
-            f"Left out {counted(result.skipped, 'row')} (--on-bad-row skip).", style="yellow"
-        )
+    if skipped := result.evaluation.skipped:
+        terminal.say(f"Left out {counted(skipped, 'row')} (--on-bad-row skip).", style="yellow")
     columns = summary_of_terms(terms, result.others[0]) if terms else None
     return Evaluated(result.evaluation, result.reliability, columns)
 

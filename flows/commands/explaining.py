@@ -125,6 +125,7 @@ def _explain_rows(
 ) -> int:
     from rich.console import Group
 
+    from fewpass.flows.commands.predicting import say_what_was_odd
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import facts_table
     from fewpass.pipeline.explaining import explain as explaining
@@ -142,7 +143,11 @@ def _explain_rows(
             model, [input_], out, plan.options,
             on_progress=lambda now: show(now.fraction, counted(now.rows, "row")), **plan.written,
         )  # fmt: skip
-    written = {"at": result.output, "rows": result.rows, "columns": len(result.columns)}
+    say_what_was_odd(terminal, result)
+    written = {
+        "at": result.output, "rows": result.rows, "skipped rows": result.skipped or None,
+        "columns": len(result.columns),
+    }  # fmt: skip
     terminal.result(result._asdict(), facts_table("Contributions", written))
     return 0
 

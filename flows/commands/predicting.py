@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 #: Facts that are left out where there is nothing to say.
-OPTIONAL = ("left_out", "beyond", "files", "done_before", "table", "notes")
+OPTIONAL = (
+    "left_out", "beyond", "files", "done_before", "table", "notes", "skipped", "skipped_rows",
+)  # fmt: skip
+SKIPPED_SHOWN = 10
 
 
 @takes(PredictionPlan, but=(*FIXED, "threads"))
@@ -96,18 +99,24 @@ def _cluster(place: Execution) -> Cluster:
 def _show_result(terminal: Terminal, result: PredictionResult, *, piped: bool) -> None:
     """Show a result; not on standard output, where predictions go there."""
     from fewpass.flows.display.console import facts_table
-    from fewpass.pipeline.matching import left_out_sentence
 
-    if result.left_out:
-        terminal.say(left_out_sentence(result.left_out), style="yellow")
-    for note in result.notes:
-        terminal.say(note, style="yellow")
+    say_what_was_odd(terminal, result)
     table = facts_table("Predictions", _shown(result))
     if piped:
         terminal.show(table)
     else:
         facts = {k: v for k, v in result._asdict().items() if v or k not in OPTIONAL}
         terminal.result(facts, table)
+
+
+def say_what_was_odd(terminal: Terminal, result: PredictionResult) -> None:
+    """Say which columns and rows were left out, and what somebody should look at."""
+    from fewpass.pipeline.matching import left_out_sentence
+
+    if result.left_out:
+        terminal.say(left_out_sentence(result.left_out), style="yellow")
+    for note in (*result.notes, *(f"Skipped {row}" for row in result.skipped_rows[:SKIPPED_SHOWN])):
+        terminal.say(note, style="yellow")
 
 
 def _files(result: PredictionResult) -> str | None:
@@ -124,6 +133,7 @@ def _shown(result: PredictionResult) -> dict[str, Any]:
         "at": result.output,
         "table": result.table,
         "rows": result.rows,
+        "skipped rows": result.skipped or None,
         "files": _files(result),
         "columns": ", ".join(result.columns) or None,
         "left out": left_out,

@@ -57,7 +57,9 @@ def _sentences(result: PredictionResult, place: str) -> Iterator[str]:
         yield left_out_sentence(result.left_out)
     if result.beyond:
         yield f"Ignored {counted(result.beyond, 'value')} beyond the model's features"
-    yield from result.notes
+    if result.skipped:
+        yield f"{counted(result.skipped, 'bad row was', 'bad rows were')} skipped"
+    yield from (*(f"Skipped {row}" for row in result.skipped_rows), *result.notes)
 
 
 def _of_files(result: PredictionResult) -> str:

@@ -57,7 +57,6 @@ class EvaluatedRows(NamedTuple):
 
     evaluation: Evaluation
     reliability: Reliability | None  # if requested
-    skipped: int  # unreadable rows that were skipped
     others: tuple[Any, ...] = ()  # of the sums that were asked for besides
 
 
@@ -243,10 +242,12 @@ def evaluate_rows(
         raise BadInput("No row is left to judge the model by. Check the format and the weights.")
     summed = partial(full_figures, problem, model.record, model.weights, asked=asked)
     slices = slicing.figures(total.slices, summed)
-    figures = summed(total.parts[0])._replace(left_out=source.left_out, slices=slices)
+    figures = summed(total.parts[0])._replace(
+        left_out=source.left_out, slices=slices, skipped=total.skipped
+    )
     reliability = reliability_figures(total.parts[1]) if with_reliability else None
     more = total.parts[len(sums) - len(others) :]
-    return EvaluatedRows(figures, reliability, total.skipped, more)
+    return EvaluatedRows(figures, reliability, more)
 
 
 def targets_of(model: Model, problem: Problem, parsed: ParsedRows, where: str) -> Vector:

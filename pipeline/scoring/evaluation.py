@@ -66,6 +66,7 @@ class Evaluation(NamedTuple):
     slices: tuple[tuple[str, tuple[Any, ...]], ...] = ()  # by the columns that were asked for, the
     # slices of each (evaluated_slices.py: Slice)
     pinball: float | None = None  # mean; of the quantile loss, which is that
+    skipped: int = 0  # bad rows of files that were left out
 
 
 class ScorePart(NamedTuple):

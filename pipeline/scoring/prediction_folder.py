@@ -16,6 +16,7 @@ from fewpass.pipeline.scoring.input_files import input_files
 from fewpass.pipeline.scoring.output_table import OutputTable, source_version
 from fewpass.pipeline.scoring.predicted_parts import FolderPrediction, PartPredictor, Tell
 from fewpass.pipeline.scoring.scored_file import PredictionProgress, PredictionResult
+from fewpass.pipeline.tables.readers.source import LISTED
 from fewpass.storage.folder import Folder
 
 if TYPE_CHECKING:
@@ -143,5 +144,6 @@ def _summary(
     peak = max((one.peak_memory_bytes for one in results), default=0)
     return PredictionResult(
         output, rows, columns, 0.0, peak, left_out, sum(one.beyond for one in results), n_files,
-        done_before, notes=tuple(dict.fromkeys(notes)),
+        done_before, notes=tuple(dict.fromkeys(notes)), skipped=sum(one.skipped for one in results),
+        skipped_rows=tuple(row for one in results for row in one.skipped_rows)[:LISTED],
     )  # fmt: skip

@@ -43,7 +43,7 @@ from fewpass.pipeline.scoring.scoring_budget import (
 from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
-from fewpass.pipeline.tables.readers.source import SourceFile, SourceSpan
+from fewpass.pipeline.tables.readers.source import LISTED, BadRow, SourceFile, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import ReadExtent
 from fewpass.pipeline.tables.readers.unlike_cells import UnlikeCells
 from fewpass.storage.dataset import Dataset
@@ -64,6 +64,8 @@ class PredictionResult(NamedTuple):
     table: str | None = None  # in a database, which `output` is
     notes: tuple[str, ...] = ()  # on cells that the model's columns were not made for, and on
     # probabilities that are not calibrated
+    skipped: int = 0  # bad rows that were left out, as was asked for
+    skipped_rows: tuple[str, ...] = ()  # the first of them: file, line and reason; not of spans
 
 
 class PredictionProgress(NamedTuple):
@@ -169,13 +171,15 @@ def written_rows(
         gone = None if out.overwrite else Replaced(tuple(one.source for one in origins), whose)
         opened = out.table.opened(columns, gone)
     with opened as target:
-        rows, beyond = _written(target, given, out.on_progress)
+        written = _written(target, given, out.on_progress)
     seconds, peak = time.perf_counter() - began, peak_memory_bytes()
     shown, name = (out.table.shown, out.table.name) if out.table else (out.url, None)
     notes = () if given.source is None else given.source.cell_notes
+    listed = [row.in_words() for row in written.bad_rows] if out.span is None else ()
     result = PredictionResult(
-        shown, rows, columns, seconds, peak, given.left_out, beyond, table=name, notes=notes
-    )
+        shown, written.rows, columns, seconds, peak, given.left_out, written.beyond, table=name,
+        notes=notes, skipped=written.skipped, skipped_rows=tuple(listed),
+    )  # fmt: skip
     if given.source is None:
         return PredictedRows(result)
     read = given.pieces.extent if given.pieces else ReadExtent()
@@ -232,18 +236,33 @@ def _refuse_passed(passed: tuple[str, ...], dataset: str) -> None:
         )
 
 
+class _Written(NamedTuple):
+    """Numbers of what was written, and of what was not."""
+
+    rows: int = 0
+    beyond: int = 0  # values beyond the model's features
+    skipped: int = 0  # bad rows
+    bad_rows: tuple[BadRow, ...] = ()  # the first of them
+    done: int = 0
+
+    def with_batch(self, batch: Batch) -> _Written:
+        rows = self.rows + len(next(iter(batch.columns.values())))
+        bad_rows = (*self.bad_rows, *batch.skipped)[:LISTED]
+        beyond, skipped = self.beyond + batch.n_beyond, self.skipped + batch.n_skipped
+        return _Written(rows, beyond, skipped, bad_rows, self.done + batch.done)
+
+
 def _written(
     out: PredictionFile, given: InputRows, on_progress: Callable[[PredictionProgress], None]
-) -> tuple[int, int]:
-    """Write predictions; return the rows, and the values beyond the model's features."""
-    rows = beyond = done = 0
+) -> _Written:
+    """Write predictions."""
+    made = _Written()
     with closing(given.batches) as batches:
         for batch in batches:
             out.write(batch.columns)
-            rows += len(next(iter(batch.columns.values())))
-            beyond, done = beyond + batch.n_beyond, done + batch.done
-            on_progress(PredictionProgress(rows, min(1.0, done / max(1, given.whole))))
-    return rows, beyond
+            made = made.with_batch(batch)
+            on_progress(PredictionProgress(made.rows, min(1.0, made.done / max(1, given.whole))))
+    return made
 
 
 def _as_dataset(inputs: Sequence[str]) -> Dataset | None:

@@ -15,7 +15,7 @@ from fewpass.pipeline.runs.model import Model, require_same_columns, stored_weig
 from fewpass.pipeline.scoring.scoring_budget import ScoredPieces
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
-from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, SourceFile, SourceSpan
+from fewpass.pipeline.tables.readers.source import BadRow, ParsedRows, Piece, SourceFile, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import ReadPieces
 from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
 from fewpass.storage.dataset import Dataset
@@ -32,6 +32,8 @@ class Batch(NamedTuple):
     n_beyond: int  # values ignored
     done: int  # rows, or for files the bytes of their values in memory
     file: str = ""  # that rows of files are of
+    n_skipped: int = 0  # bad rows that were left out
+    skipped: tuple[BadRow, ...] = ()  # the first of them
 
 
 class RowColumns(Protocol):
@@ -122,7 +124,10 @@ def _of_files(
     def job(_number: int, piece: Piece) -> Batch:
         parsed = source.parse(piece)
         columns = _computed(compute, parsed, passed)
-        return Batch(columns, parsed.n_beyond, n_bytes(parsed.table), piece.file)
+        return Batch(
+            columns, parsed.n_beyond, n_bytes(parsed.table), piece.file, parsed.n_skipped,
+            parsed.skipped,
+        )  # fmt: skip
 
     return each_piece(pieces, threads, in_flight, job)
 

@@ -76,7 +76,7 @@ def skipped_in_words(parsed: ParsedRows, most: int) -> Iterator[str]:
 def rows_in_words(skipped: Iterable[BadRow], before: int = 0) -> Iterator[str]:
     """Yield a sentence for each row; `before` lines stand in front of what its line counts from."""
     for row in skipped:
-        yield f"{row.file}, line {row.line + before}: {row.reason}"
+        yield row.in_words(before)
 
 
 #: First word after the seed of everything random in here.

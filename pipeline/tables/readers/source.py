@@ -110,6 +110,10 @@ class BadRow(NamedTuple):
     line: int  # from 1; the row number where the format has no lines
     reason: str
 
+    def in_words(self, before: int = 0) -> str:
+        """Say it; `before` lines stand in front of what its line counts from."""
+        return f"{self.file}, line {self.line + before}: {self.reason}"
+
 
 class PiecePlace(NamedTuple):
     """Which piece it is: what is drawn at random for its rows depends on that alone."""

@@ -79,7 +79,12 @@ def test_plain_numbers_of_text_are_passed_through_bad_rows_left_out(shop, tmp_pa
     result = fewpass.predict(tmp_path / "r", tmp_path / "u.csv", out, keep=["code"],
                              on_bad_row="skip")  # fmt: skip
     table = pd.read_csv(out)
-    assert result.rows == 299
+    assert (result.rows, result.skipped) == (299, 1)
+    assert "u.csv, line 5: " in result.skipped_rows[0] and "oops" in result.skipped_rows[0]
+    into = fewpass.predict(tmp_path / "r", tmp_path / "u.csv", f"{tmp_path}/o/", on_bad_row="skip")
+    assert (into.skipped, into.skipped_rows) == (1, result.skipped_rows)
+    figures = fewpass.evaluate(tmp_path / "r", tmp_path / "u.csv", label="y", on_bad_row="skip")
+    assert (figures.rows, figures.skipped) == (299, 1)
     assert list(table["code"]) == [k for k in range(300) if k != 3]
     assert list(table.columns) == ["code", "predicted", "score"]
     assert set(table["predicted"]) == {0, 1}

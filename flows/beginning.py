@@ -29,6 +29,7 @@ fewpass: linear and additive models on data larger than memory
 MOST_LOOKED_AT = 1000  # names in the folder
 MOST_TOLD = 6
 LAST_BYTES = 1 << 16  # of a log, which hold its last line
+FIRST_BYTES = b'{"format":"fewpass-dataset"'  # of a manifest: one of that name may be anybody's
 HELD_OUT = "-test"  # what ingest puts behind a data set's name
 
 
@@ -57,8 +58,11 @@ def next_steps(folder: Path) -> Iterator[Step]:
     for run in runs:
         yield _after_training(run)
     for path in folders:
-        data = (path / "manifest.json").is_file() and not (path / "arrays").exists()
-        if data and not path.name.endswith(HELD_OUT) and str(path.resolve()) not in trained:
+        if (
+            _is_data_set(path)
+            and not path.name.endswith(HELD_OUT)
+            and str(path.resolve()) not in trained
+        ):
             command = f"fewpass train {quote(path.name)} {quote(path.name)}-model"
             yield Step(command, "a data set that no run in this folder was trained on")
 
@@ -68,6 +72,14 @@ def _folders(folder: Path) -> list[Path]:
         return [path for path in islice(folder.iterdir(), MOST_LOOKED_AT) if path.is_dir()]
     except OSError:
         return []
+
+
+def _is_data_set(folder: Path) -> bool:
+    try:
+        with (folder / "manifest.json").open("rb") as manifest:
+            return manifest.read(len(FIRST_BYTES)) == FIRST_BYTES
+    except OSError:
+        return False
 
 
 def _trained_on(run: Path) -> str | None:

@@ -11,6 +11,7 @@ from fewpass.flows.cli import main
 from fewpass.flows.command_line import call_of
 from fewpass.flows.flags import in_flags
 from fewpass.flows.listed_commands import command_named, function_of
+from testing.datasets import make
 from testing.imports import PACKAGES
 from tests.conftest import PROJECT
 from tests.flows.test_flags import sentences
@@ -76,6 +77,14 @@ def test_what_is_said_first_can_be_typed(tmp_path):
     assert len(told) >= 5
     for line in told:
         require_call(shlex.split(line)[1:])
+
+
+def test_a_folder_with_somebody_s_manifest_is_no_data_set(tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "manifest.json").write_text("{}")
+    assert "fewpass train app" not in beginning(tmp_path)
+    make(tmp_path / "rows", 20, 3, 10)
+    assert "fewpass train rows rows-model" in beginning(tmp_path)
 
 
 @pytest.mark.parametrize("value", ["my data", "it's", "a;b", "x=$HOME"])

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from fewpass.flows.beginning import FIRST_BYTES
 from fewpass.flows.cli import main
 from fewpass.pipeline.compiling_ahead import warm_up
 from fewpass.pipeline.errors import BadInput
@@ -51,7 +52,7 @@ def test_a_closed_stream_is_told_in_a_sentence(tmp_path, words, closed, status, 
 
 def test_a_name_in_another_script_is_shown_where_an_encoding_lacks_it(tmp_path):
     (tmp_path / "数据").mkdir()
-    (tmp_path / "数据" / "manifest.json").touch()
+    (tmp_path / "数据" / "manifest.json").write_bytes(FIRST_BYTES)
     done = subprocess.run(
         [sys.executable, "-c", COMMAND], cwd=tmp_path, env=os.environ | {"PYTHONIOENCODING": "ascii"},
         capture_output=True, check=False,

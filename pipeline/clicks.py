@@ -68,6 +68,12 @@ def columns_for(size: int, memory: int | None = None) -> int:
     return max(FEWEST_COLUMNS, 1 << int(math.log2(max(columns, 1.0))))
 
 
+def require_size(size: int) -> None:
+    """Refuse a click log of too few bytes; BadInput."""
+    if size < 100_000:
+        raise BadInput(f"A click log of {size:,} bytes is too small. Ask for 100kB or more.")
+
+
 def write_clicks(
     path: Path,
     size: int,
@@ -93,8 +99,7 @@ def write_clicks(
     first
         Number of the first row: those of another file of this seed may come before.
     """
-    if size < 100_000:
-        raise BadInput(f"A click log of {size} bytes is too small. Ask for 100kB or more.")
+    require_size(size)
     columns = columns or columns_for(size)
     vocabulary = np.array(VOCABULARY, np.float64)
     buffer = np.empty(BATCH_ROWS * MOST_ROW_BYTES, np.uint8)

@@ -35,12 +35,14 @@ def demo(
     """
     from fewpass.flows.commands.demo_steps import Demo, ending
     from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.clicks import require_size
     from fewpass.pipeline.memory import peak_memory_bytes
 
     terminal = Terminal(output)
     began = time.perf_counter()
     job = Demo(terminal, Path(folder), parse_bytes(size), memory, seed)
-    job.ingest_plan(job.columns)  # refuses what cannot work before it takes time
+    require_size(job.size)  # before it takes time, and before an earlier demo is removed
+    job.ingest_plan(job.columns)
     job.clear()
     made = job.write()
     ingested = job.ingest(made)

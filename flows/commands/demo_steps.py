@@ -209,7 +209,15 @@ class Demo:
             "and how it becomes numbers. The data set and the model remember this, so the model "
             "predicts raw rows.",
             command(
-                "ingest", str(self.visits), str(self.table), "--label", "bought", "--drop", "visit"
+                "ingest",
+                str(self.visits),
+                str(self.table),
+                "--label",
+                "bought",
+                "--drop",
+                "visit",
+                "--memory",
+                self.memory,
             ),
         )
         write_visits(self.visits, self.visit_rows, self.seed)
@@ -223,7 +231,15 @@ class Demo:
         made = ingest_shown(self.terminal, checked(IngestPlan, wanted))
         self.terminal.show(columns_table(dict(made.encoded)))
         self.terminal.command(
-            command("train", str(self.table), str(self.table_run), "--tol", "1e-3")
+            command(
+                "train",
+                str(self.table),
+                str(self.table_run),
+                "--tol",
+                "1e-3",
+                "--memory",
+                self.memory,
+            )
         )
         plan = checked(
             TrainingPlan, {"dataset": str(self.table), "tol": 1e-3, "memory": self.memory}

@@ -1,6 +1,7 @@
 """The demo: its text, and the way through it at toy size."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -83,6 +84,11 @@ def test_demo_explains_itself(tmp_path, capsys):
     for command in ("ingest", "train", "evaluate", "report"):
         assert f"$ fewpass {command} " in printed.err
     assert "Running on threads of this process" in printed.err
+    for line in (line for line in printed.err.splitlines() if line.startswith("  $ fewpass ")):
+        assert cli.main([*shlex.split(line)[2:], "--json"]) == 0, line  # as it was done here
+    assert cli.main(["demo", str(folder), "--size", "99kB"]) == 2
+    assert "Ask for 100kB or more" in capsys.readouterr().err
+    assert (folder / "run").exists()
 
 
 def test_only_a_folder_of_its_own_is_cleared(tmp_path):

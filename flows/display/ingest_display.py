@@ -54,9 +54,8 @@ class _IngestPanel:
     def show(self, progress: IngestProgress) -> None:
         if progress.phase != self._phase:
             self._phase, self._countdown = progress.phase, Countdown()
-        step = STEPS.get(progress.phase, "")
         drawn = bar(progress.fraction, self._countdown.left(progress.fraction))
-        self._live.update(Group(line(f"{step}{ingest_amount(progress)}"), drawn))
+        self._live.update(Group(line(ingest_step(progress)), drawn))
 
 
 class IngestLines:
@@ -74,6 +73,11 @@ class IngestLines:
 def ingest_line(progress: IngestProgress) -> str:
     """Write how far an ingest is."""
     return f"{progress.fraction:4.0%} {ingest_amount(progress)}, {progress.seconds:.1f} s"
+
+
+def ingest_step(progress: IngestProgress) -> str:
+    """Write what an ingest is doing next to a bar, which says how far it is."""
+    return f"{STEPS.get(progress.phase, '')}{ingest_amount(progress)}"
 
 
 def ingest_amount(progress: IngestProgress) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
-from fewpass.flows.display.ingest_display import IngestLines, ingest_line
+from fewpass.flows.display.ingest_display import IngestLines, ingest_step
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
 from fewpass.flows.orchestration.data_pages import show_rows
@@ -67,7 +67,7 @@ def shown(plan: IngestPlan) -> Iterator[Progress]:
     def show(now: IngestProgress) -> None:
         watch.progressed()
         begin, length = shares[now.phase]
-        bar.show(begin + length * now.fraction, ingest_line(now))
+        bar.show(begin + length * now.fraction, ingest_step(now))
         for line in lines.take(now):
             log_line("info", line, {"dataset": plan.dataset})
 

@@ -113,7 +113,8 @@ def lam_chosen(origin: LamOrigin | None) -> str:
 
 def time(report: RunReport) -> str:
     """Tell what compiling took, and how long the steps waited for rows; folded away."""
-    took = f"<p>{report.seconds:.2f} s, of which the steps waited {report.waiting_share:.0%}.</p>"
+    waited = f"Steps waited for rows {report.waiting_share:.0%} of their own time."
+    took = f"<p>{report.seconds:.2f} s. {waited}</p>"
     cards = [card("Reading and stepping", took)]
     if report.compiling_s >= A_MOMENT_S:
         said = f"<p>{report.compiling_s:.1f} s of these, once per machine.</p>"

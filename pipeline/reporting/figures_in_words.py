@@ -33,7 +33,7 @@ def _metrics(metrics: MetricFigures) -> dict[str, str | None]:
     }  # fmt: skip
     shown = {name: None if one is None else f"{one:.5g}" for name, one in plain.items()}
     if metrics.lift is not None:
-        shown["lift"] = f"{metrics.lift:.3f} (in the top {metrics.lift_top:.0%} of the rows)"
+        shown["lift"] = f"{metrics.lift:.3f} (in the top {100 * metrics.lift_top:.3g}% of the rows)"
     based = {
         "precision": (metrics.precision, metrics.base_precision),
         "mean absolute error": (metrics.mae, metrics.base_mae),

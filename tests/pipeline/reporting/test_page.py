@@ -17,10 +17,12 @@ from fewpass.pipeline.drawing.charts import (
     picture,
     steps,
 )
+from fewpass.pipeline.reporting.figures_in_words import shown_figures
 from fewpass.pipeline.reporting.quality import curves
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluation import HISTOGRAM_BITS, score_bins
+from fewpass.pipeline.scoring.evaluation import HISTOGRAM_BITS, Evaluation, score_bins
+from fewpass.pipeline.scoring.row_metrics import MetricFigures
 from fewpass.storage.dataset import Dataset
 from testing.html_pages import Page
 
@@ -110,3 +112,9 @@ def test_other_targets(tmp_path, monkeypatch, case):
     assert "On held-out rows" in page.text
     assert ("Confusion" in page.text) == (case == "classes")
     assert ("Predicted / actual" in page.text) == (case == "numbers")
+
+
+def test_the_top_of_few_rows_is_not_none_of_them():
+    metrics = MetricFigures(lift=2.5, lift_top=0.004)
+    figures = Evaluation(1000, 0.5, 0.5, 0.2, 0.8, None, None, None, metrics=metrics)
+    assert shown_figures(figures)["lift"] == "2.500 (in the top 0.4% of the rows)"

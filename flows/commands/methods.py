@@ -138,5 +138,6 @@ def _paragraph(text: str) -> Table:
     from rich.table import Table
 
     shown = Table.grid()
+    shown.add_column(overflow="fold")
     shown.add_row(printable(text))
     return shown

@@ -11,7 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 
 from fewpass.flows import cluster_logs
 from fewpass.flows.display.log_lines import Line, form_of_lines, json_line
@@ -22,6 +22,8 @@ from fewpass.pipeline.drawing.safe_text import finite, without_control
 from fewpass.storage.redaction import without_secrets
 
 WARNINGS = ("yellow", "red")  # styles
+NARROWEST = 8  # letters of a column whose text goes on below
+BETWEEN = 2  # blanks beside a column
 #: Words that rich would read as its own: names and labels are other people's, titles among them.
 AS_WRITTEN: Any = {"highlight": False, "emoji": False, "markup": False}
 MOST_COLUMNS = 40  # of a table, that the results of a command show one by one
@@ -87,7 +89,7 @@ class Terminal:
 
     def show(self, shown: RenderableType) -> None:
         """Show a table on standard error, on the way to a result."""
-        self.err.print(uncut(shown), soft_wrap=True)
+        self.err.print(uncut(shown, self.err.width), soft_wrap=True)
 
     def plan(self, text: str) -> None:
         """Print the effective plan when --verbose asks for it."""
@@ -99,18 +101,31 @@ class Terminal:
         if self.output.json:
             sys.stdout.write(without_secrets(json.dumps(finite(facts), allow_nan=False)) + "\n")
         else:
-            shown = printable(shown) if isinstance(shown, str) else uncut(shown)
+            width = self.out.width
+            shown = printable(shown) if isinstance(shown, str) else uncut(shown, width)
             self.out.print(shown, soft_wrap=True)
 
 
-def uncut(shown: RenderableType) -> RenderableType:
-    """Keep what is not to be broken whole, on a narrow terminal, too: a number cut is another."""
+def uncut(shown: RenderableType, width: int) -> RenderableType:
+    """Keep numbers whole on a narrow terminal, too, and of text that goes on below a few letters.
+
+    A number that is cut is another, and a row whose name is gone is nobody's.  A table that needs
+    more than the `width` letters there are is as wide as it has to be.
+    """
     for part in shown.renderables if isinstance(shown, Group) else [shown]:
-        for column in part.columns if isinstance(part, Table) else ():
-            if column.no_wrap:
-                lines = "\n".join(map(str, (column.header, *column.cells))).split("\n")
-                column.min_width = max(map(cell_len, lines))
+        if isinstance(part, Table):
+            for column in part.columns:
+                column.min_width = max(column.min_width or 0, _least_width(column))
+            needs = sum((column.min_width or 0) + BETWEEN for column in part.columns)
+            part.width = needs if needs > width else part.width
     return shown
+
+
+def _least_width(column: Column) -> int:
+    lines = "\n".join(map(str, (column.header, *column.cells))).split("\n")
+    widest = max(map(cell_len, lines))
+    goes_on_below = column.overflow == "fold" and not column.no_wrap
+    return min(widest, NARROWEST) if goes_on_below else widest
 
 
 def titled_table(title: str | None = None) -> Table:

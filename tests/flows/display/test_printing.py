@@ -6,6 +6,7 @@ import logging
 import re
 
 import pytest
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
@@ -16,6 +17,8 @@ from fewpass.flows.display.console import (
     Terminal,
     columns_table,
     facts_table,
+    rows_table,
+    titled_table,
 )
 from fewpass.flows.display.printing import log_printable, printable, printable_errors
 from fewpass.flows.options import Output
@@ -184,3 +187,16 @@ def test_passes_beyond_those_allowed_are_not_said_to_be_of_them():
     assert passes_of(3.0, 10, "g") == "3 of 10 passes"
     assert passes_of(1.0, 1, ".1f", "of at most") == "1.0 of at most 1 pass"
     assert passes_of(11.4, 10, ".4g") == "11.4 passes"
+
+
+@pytest.mark.parametrize("width", [20, 40, 60])
+def test_a_narrow_terminal_cuts_no_number_and_loses_no_name(width, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    row = {"slice": "north", "loss": "0.17461 +- 0.074", "error": "9.57% (5.43% to 16.32%)"}
+    table = titled_table("Weights")
+    for name in ("feature", "weight"):
+        table.add_column(name)
+    table.add_row("a", "+4.1448812345")
+    Terminal(Output()).result({}, Group(rows_table("By region", [row]), table))
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("slice", *row.values(), "+4.1448812345"))

@@ -65,9 +65,10 @@ def delete_rows(
     logger = get_run_logger()
     rows = counted(result.forgotten, "row")
     test_rows = counted(result.test_forgotten, "test row")
-    logger.info("%s and %s of %s", rows, test_rows, result.dataset)
+    went, gone = ("would go", "would go") if plan.dry_run else ("forgotten", "are gone")
+    logger.info("%s and %s of %s %s", rows, test_rows, result.dataset, went)
     for note in result.notes:
         logger.warning(note)
     for run in result.models:
-        logger.warning("%s has learnt from rows that are gone", run)
+        logger.warning("%s has learnt from rows that %s", run, gone)
     return result

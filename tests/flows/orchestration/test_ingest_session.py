@@ -2,21 +2,16 @@
 
 import threading
 from contextlib import closing
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fewpass.flows.orchestration import ingest as ingest_flow
 from fewpass.flows.orchestration import ingest_session
 from fewpass.flows.orchestration.ingest_session import MOST_STAGES, IngestSession
-from fewpass.flows.orchestration.session import stages
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest import mapping, progress, writing
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.tables.ingest.progress import IngestProgress
 from fewpass.pipeline.tables.ingest.span_map import SpanMap
 from fewpass.pipeline.tables.ingest.writing import GroupWriter
 from fewpass.pipeline.tables.readers import lines
@@ -106,17 +101,3 @@ def test_a_session_that_is_closed_leaves_the_work_to_the_next(plan, expected):
                 break
     assert session.result is None
     assert ingest(plan).fingerprint == expected
-
-
-def test_stages_of_a_training_are_named_by_their_own_passes():
-    cut = stages(TrainingPlan(dataset="rows", passes=50, solver={"kind": "asgd"}), 45)
-    assert [one.name for one in cut] == ["asgd: passes 46-48 of 50", "asgd: passes 49-50 of 50"]
-
-
-def test_the_bar_of_an_ingest_is_the_only_share_of_it(monkeypatch):
-    shown = []
-    bar = SimpleNamespace(show=lambda share, text: shown.append((share, text)))
-    monkeypatch.setattr(ingest_flow, "ProgressArtifact", lambda *_: bar)
-    with ingest_flow.shown(SimpleNamespace(dataset="set")) as show:
-        show(IngestProgress("partition", 0.5, 1_000, None, 10**6, None, 0, 2.0, 0.5))
-    assert shown == [(0.3, "1 of 2, reading rows: 1,000 rows, 1 MB read, 0.5 MB/s")]

@@ -79,6 +79,8 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
         facts["left_out"] = evaluation.left_out
     if evaluation.skipped:
         facts["skipped"] = evaluation.skipped
+    if evaluation.notes:
+        facts["notes"] = evaluation.notes
     if evaluation.classes:
         del facts["auc"]
         facts |= {"r2": evaluation.r2} if evaluation.r2 is not None else {}

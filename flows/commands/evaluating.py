@@ -161,6 +161,8 @@ def _show(terminal: Terminal, title: str, evaluated: Evaluated) -> None:
 
     if left_out := evaluated.evaluation.left_out:
         terminal.say(left_out_sentence(left_out), style="yellow")
+    for note in evaluated.evaluation.notes:
+        terminal.say(note, style="yellow")
     terminal.result(all_facts(*evaluated), all_tables(title, *evaluated))
 
 

@@ -71,7 +71,7 @@ def all_facts(
 
 def _shown(evaluation: Evaluation) -> dict[str, Any]:
     facts = evaluation_facts(evaluation)
-    for name in ("classes", "left_out", "skipped", "slices"):
+    for name in ("classes", "left_out", "skipped", "notes", "slices"):
         facts.pop(name, None)
     for name, base in BASES.items():
         if name in facts and (of_base := facts.get(base)) is not None:

@@ -98,7 +98,8 @@ def _evaluations(evaluations: Mapping[str, Evaluation]) -> list[str]:
 def _figures(evaluation: Evaluation) -> str:
     """Return what there is of an evaluation, and what becomes of each class."""
     left_out = listed(evaluation.left_out) if evaluation.left_out else None
-    parts = [_table(shown_figures(evaluation) | {"columns left out": left_out})]
+    odd = {"columns left out": left_out, "to look at": " ".join(evaluation.notes) or None}
+    parts = [_table(shown_figures(evaluation) | odd)]
     if evaluation.classes:
         parts.append(_rows(class_rows(evaluation.classes, len(evaluation.classes))))
     return "\n\n".join(parts)

@@ -92,6 +92,7 @@ class EvaluatedSums(NamedTuple):
     skipped: int = 0
     rows: int = 0
     done: int = 0  # bytes of these rows in memory
+    unlike: tuple[Any, ...] = ()  # cells that the recipe was not made for, as `UnlikeCells.of`
     read: ReadExtent = ReadExtent()  # of the span that they are
 
     def joined(self, other: EvaluatedSums, slicing: Slicing) -> EvaluatedSums:
@@ -102,7 +103,7 @@ class EvaluatedSums(NamedTuple):
         if other.slices:
             slicing.add(self.slices, other.slices)
         n = (self.skipped + other.skipped, self.rows + other.rows, self.done + other.done)
-        return EvaluatedSums(parts, self.slices, *n)
+        return EvaluatedSums(parts, self.slices, *n, (*self.unlike, *other.unlike))
 
 
 @unpickled_once
@@ -135,7 +136,9 @@ class RowEvaluator(NamedTuple):
         parts = tuple(what.add(self.problem, at, block, what.zero(at)) for what in self.sums)
         slices = self.slicing.scored(self.problem, at, block, parsed.passed, given.where)
         n = parsed.n_skipped, parsed.table.n_rows, n_bytes(parsed.table)
-        return EvaluatedSums(parts, slices, *n)
+        noted = self.source.unlike_cells
+        unlike = () if noted is None else tuple(noted.of([piece.place]))
+        return EvaluatedSums(parts, slices, *n, unlike)
 
     def of_span(self, span: SourceSpan) -> EvaluatedSums:
         """Return the sums of a span, as a task of a cluster."""
@@ -242,8 +245,10 @@ def evaluate_rows(
         raise BadInput("No row is left to judge the model by. Check the format and the weights.")
     summed = partial(full_figures, problem, model.record, model.weights, asked=asked)
     slices = slicing.figures(total.slices, summed)
+    if (unlike := source.unlike_cells) is not None:
+        unlike.join_state(total.unlike)  # of other processes
     figures = summed(total.parts[0])._replace(
-        left_out=source.left_out, slices=slices, skipped=total.skipped
+        left_out=source.left_out, slices=slices, skipped=total.skipped, notes=source.cell_notes
     )
     reliability = reliability_figures(total.parts[1]) if with_reliability else None
     more = total.parts[len(sums) - len(others) :]

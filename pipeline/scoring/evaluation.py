@@ -67,6 +67,7 @@ class Evaluation(NamedTuple):
     # slices of each (evaluated_slices.py: Slice)
     pinball: float | None = None  # mean; of the quantile loss, which is that
     skipped: int = 0  # bad rows of files that were left out
+    notes: tuple[str, ...] = ()  # on cells of files that the model's columns were not made for
 
 
 class ScorePart(NamedTuple):

@@ -195,6 +195,18 @@ def test_figures_of_files_have_the_same_bits_by_threads_and_tasks(
     assert repr(paired[1]) == repr(paired[0]) and repr(paired[2]) == repr(paired[0])
 
 
+def test_a_word_for_a_number_is_told_with_the_figures(model, tmp_path, small, here):
+    rows = table(1)
+    rows["a"] = rows["a"].astype(object)
+    rows.loc[N - 1, "a"] = "oops"
+    as_csv(rows, tmp_path / "rows.csv")
+    for where in ({"threads": 2}, {"cluster": here}):
+        options = SourceOptions(unknown_features="ignore")
+        made = evaluate_rows(model, [str(tmp_path / "rows.csv")], options, **where)
+        (note,) = made.evaluation.notes
+        assert "1 cell holds no number ('oops')" in note
+
+
 def test_a_bad_row_is_named_by_its_line_and_leaves_nothing_of_its_file(
     model, tmp_path, small, here
 ):

@@ -199,7 +199,7 @@ def test_a_word_for_a_number_is_told_with_the_figures(model, tmp_path, small, he
     rows = table(1)
     rows["a"] = rows["a"].astype(object)
     rows.loc[N - 1, "a"] = "oops"
-    as_csv(rows, tmp_path / "rows.csv")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
     for where in ({"threads": 2}, {"cluster": here}):
         options = SourceOptions(unknown_features="ignore")
         made = evaluate_rows(model, [str(tmp_path / "rows.csv")], options, **where)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fewpass.flows import cluster_logs
 from fewpass.flows.refusals import BadPlace
+from fewpass.flows.spared_imports import allow_frames
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -62,6 +63,7 @@ def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
         )
     if place.engine != "threads":
         cluster_logs.set_level()
+        allow_frames()  # Bokeh, which Dask's dashboard is made with, asks whether they are there
     from fewpass.pipeline.passes.executor import open_executor
 
     with ExitStack() as stack:

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -117,3 +118,17 @@ def test_the_page_of_a_cluster_answers_to_this_machine_alone():
 def test_names_that_anybody_could_have_pointed_here_are_none_of_ours():
     assert all(map(names_this_machine, ("localhost", "127.0.0.1", "127.8.9.1", "::1", "[::1]")))
     assert not any(map(names_this_machine, ("", "0.0.0.0", "10.0.0.5", "localhost.", "a.b")))
+
+
+def test_a_command_s_own_scheduler_has_dask_s_dashboard():
+    """Bokeh, which it is made with, asks for pandas, which commands do without otherwise."""
+    code = (
+        "from fewpass.flows.spared_imports import spare; spare(); import urllib.request as web; "
+        "from fewpass.flows.cluster import cluster; "
+        "from fewpass.pipeline.settings.execution import Execution\n"
+        "with cluster(Execution(scheduler='local')) as executor:\n"
+        "    with web.urlopen(executor.dashboard.replace('/fewpass', '/status')) as page:\n"
+        "        assert b'Dask needs bokeh' not in page.read()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

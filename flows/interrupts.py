@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import NoReturn, Protocol
 
 from fewpass.flows.display.console import Terminal
+from fewpass.flows.display.log_lines import json_line
 from fewpass.flows.refusals import Interrupted, status_of_signal
 from fewpass.flows.signals import deliver, handling, write_now
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -19,7 +20,7 @@ from fewpass.storage.addresses import command
 
 STOPPING = (
     "Stopping: a snapshot is taken as soon as the step under way is over. Once more, and it stops "
-    "at once.\n"
+    "at once."
 )
 _WAITS = threading.Event()  # a signal for a snapshot, in `stopping_first`
 SHOW_CURSOR = "\x1b[?25h"  # a display that redraws itself had hidden it
@@ -70,7 +71,7 @@ class Stopping:
             raise Asked
         self.training.stop()
         if not self._terminal.output.quiet:
-            write_now(STOPPING)
+            self._write("info", STOPPING)
 
     def interrupted(self) -> Interrupted:
         """Return the error that says what was stored and how to go on."""
@@ -95,8 +96,14 @@ class Stopping:
     def _leave(self) -> NoReturn:
         """End this process: whatever is half done in a run's folder is passed over by a resume."""
         error = self.interrupted()
-        write_now(f"{SHOW_CURSOR if self._terminal.live else ''}fewpass: {error}\n")
+        show_cursor = SHOW_CURSOR if self._terminal.live else ""
+        self._write("error", str(error), f"{show_cursor}fewpass: ")
         os._exit(status_of_signal(error.signal))
+
+    def _write(self, level: str, said: str, before: str = "") -> None:
+        """Write a line past all that the signal has struck in the middle of."""
+        as_json = self._terminal.log_format == "json"
+        write_now(f"{json_line(level, said) if as_json else f'{before}{said}'}\n")
 
 
 @contextmanager

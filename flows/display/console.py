@@ -89,7 +89,13 @@ class Terminal:
 
     def show(self, shown: RenderableType) -> None:
         """Show a table on standard error, on the way to a result."""
-        self.err.print(uncut(shown, self.err.width), soft_wrap=True)
+        table = uncut(shown, self.err.width)
+        if self.log_format == "text":
+            self.err.print(table, soft_wrap=True)
+            return
+        with self.err.capture() as text:
+            self.err.print(table, soft_wrap=True)
+        self.log("info", Line(text.get().strip(), {}))
 
     def plan(self, text: str) -> None:
         """Print the effective plan when --verbose asks for it."""

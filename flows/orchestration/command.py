@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from fewpass.flows.display.log_lines import VARIABLE, wants_json
+from fewpass.flows.display.log_lines import VARIABLE, json_line, wants_json
 from fewpass.flows.display.printing import ending_quietly
 from fewpass.flows.refusals import BAD_REQUEST, FAILED, Interrupted, exit_status, sentence
 from fewpass.pipeline.drawing.safe_text import finite
@@ -53,7 +53,7 @@ def run(
     os.environ[VARIABLE] = log_format  # for the processes that are started, too
     with ending_quietly():
         if more:
-            sys.stderr.write(f"prefect run: {alone(param, more)}\n")
+            _refuse(alone(param, more))
             sys.exit(BAD_REQUEST)
         sys.exit(run_flow(name, param, help_=help_))
 
@@ -62,6 +62,12 @@ def alone(given: Sequence[str], more: Sequence[str]) -> str:
     """Say that words are no parameters, and how the one before them is written with them."""
     whole = shlex.quote(" ".join([*given[-1:], *more]))
     return f'"{more[0]}" stands alone. A parameter with blanks goes in quotes: -p {whole}.'
+
+
+def _refuse(said: str) -> None:
+    """Say on standard error why there is no result."""
+    line = json_line("error", said) if wants_json(()) else f"prefect run: {said}"
+    sys.stderr.write(f"{line}\n")
 
 
 def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -> int:
@@ -80,7 +86,7 @@ def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -
             return 0
         parameters = assigned(request, words)
     except ValueError as error:
-        sys.stderr.write(f"prefect run: {sentence(error)}\n")
+        _refuse(sentence(error))
         return BAD_REQUEST
     return _finish(_flow(name), parameters)
 
@@ -104,19 +110,19 @@ def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
         with answering():
             state: Any = flow(**parameters, return_state=True)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told in a sentence
-        sys.stderr.write(f"prefect run: {sentence(error)}\n")
+        _refuse(sentence(error))
         return exit_status(error) if isinstance(error, KeyboardInterrupt) else FAILED
     result = state.result(raise_on_failure=False)
     if state.is_completed():
         sys.stdout.write(json.dumps(finite(result), allow_nan=False) + "\n")
         return 0
     if state.is_cancelled() and not isinstance(result, Interrupted):
-        sys.stderr.write(f"prefect run: {state.message}\n")
+        _refuse(str(state.message))
         return FAILED
     cause = (
         result if isinstance(result, BaseException) else RuntimeError(state.message or state.name)
     )
-    sys.stderr.write(f"prefect run: {sentence(cause)}\n")
+    _refuse(sentence(cause))
     return exit_status(cause)
 
 

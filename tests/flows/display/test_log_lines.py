@@ -7,13 +7,18 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from fewpass.flows.display import pass_lines
+from fewpass.flows.display.console import Terminal, facts_table
 from fewpass.flows.display.ingest_display import IngestLines
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import LEARNING, PROVING, aligned, fitting
+from fewpass.flows.interrupts import Stopping
+from fewpass.flows.options import Output
+from fewpass.flows.orchestration.command import run_flow
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.learning import losses
 from fewpass.pipeline.runs.timeline_points import Point
@@ -147,3 +152,20 @@ def test_no_number_of_a_result_is_cut(dataset, fewpass, tmp_path, monkeypatch, c
     _, report, _ = fewpass("report", tmp_path / "run")
     assert "…" not in out + report
     assert "0.0123456" in out
+
+
+def test_tables_and_signals_are_objects_too(capfd):
+    terminal = Terminal(Output(log_format="json"))
+    terminal.show(facts_table("Predictions", {"rows": 3}))
+    stopping = Stopping(terminal)
+    stopping.training = SimpleNamespace(stop=lambda: None)
+    stopping.handle(signal.SIGTERM)
+    said = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert said[0]["message"].split() == ["Predictions", "rows", "3"]
+    assert said[1]["message"].startswith("Stopping: ")
+
+
+def test_a_flow_that_is_refused_is_an_object_where_lines_are(monkeypatch, capsys):
+    monkeypatch.setenv("FEWPASS_LOG_FORMAT", "json")
+    assert run_flow("nosuch", ()) == 2
+    assert json.loads(capsys.readouterr().err)["message"].startswith("There is no flow")

@@ -82,7 +82,7 @@ def _of_methods(path: str, kinds: Iterable[type[BaseModel]]) -> Iterator[Named]:
             of.setdefault(name, []).append((fields["kind"].default, field))
     for name, each in of.items():
         if name != "kind":
-            hint = Union[*(field.annotation for _, field in each)]
+            hint: Any = Union[*(field.annotation for _, field in each)]
             yield Named(f"{path}.{name}", hint, default_of(each[0][1]), _about(each))
 
 

@@ -32,7 +32,7 @@ def _metrics(metrics: MetricFigures) -> dict[str, str | None]:
         "calibration error": metrics.calibration_error,
     }  # fmt: skip
     shown = {name: None if one is None else f"{one:.5g}" for name, one in plain.items()}
-    if metrics.lift is not None:
+    if metrics.lift is not None and metrics.lift_top is not None:
         shown["lift"] = f"{metrics.lift:.3f} (in the top {100 * metrics.lift_top:.3g}% of the rows)"
     based = {
         "precision": (metrics.precision, metrics.base_precision),

@@ -27,6 +27,7 @@ from fewpass.pipeline.tables.readers.lines import (
     LineTooLong,
     QuoteLeftOpen,
     first_lines,
+    first_of,
     opened_text,
     ranges_apart,
     ranges_of,
@@ -148,8 +149,7 @@ class CsvRows(TableReader):
             yield Piece(place, address.name, row, text, end - begin + head, extent)
 
     def _first_of(self, address: Address) -> CsvHead:
-        text = first_lines(address, self._longest).bytes
-        return self._head_of(text[: self.head.bytes.size].tobytes(), address)
+        return self._head_of(first_lines(address, self._longest).bytes.tobytes(), address)
 
     def _texts_of(self, span: SourceSpan, n_bytes: int) -> Iterator[tuple[int, int, CsvText, int]]:
         """Yield the pieces of a span: number, number of the first row, rows, where these begin."""
@@ -184,7 +184,7 @@ class CsvRows(TableReader):
 
     def _behind_head(self, text: Bytes, address: Address) -> tuple[int, Bytes]:
         """Return a file's first lines without its head, and the number of the first row there."""
-        head = self._head_of(text[: self.head.bytes.size].tobytes(), address)
+        head = self._head_of(first_of(text).tobytes(), address)
         return head.before + self.has_header + 1, text[self._begins(head, address.name) :]
 
     def _begins(self, head: CsvHead, name: str) -> int:

@@ -269,3 +269,12 @@ def test_numbers_of_many_digits_are_read_by_their_first_19():
     assert kernel(decimal)(text, np.uint64(0))[1] == pytest.approx(
         12345678901234567890123, rel=1e-15
     )
+
+
+@pytest.mark.parametrize("head", ['y  ,"bb"  ,"a"     \n', "# written by nobody at all\ny,bb,a\n"])
+def test_a_longer_head_than_that_of_the_first_file_is_read_to_its_end(tmp_path, head):
+    (tmp_path / "a.csv").write_text("a,bb,y\n1,2,0\n")
+    (tmp_path / "b.csv").write_text(f"{head}1,6,5\n0,8,7\n")
+    source = open_source([f"{tmp_path}/*.csv"], SourceOptions(label="y", encode="none"))
+    rows = [source.parse(piece).table.X.tolist() for piece in source.pieces(1 << 20)]
+    assert rows == [[[1.0, 2.0]], [[5.0, 6.0], [7.0, 8.0]]]

@@ -45,7 +45,8 @@ _ADDRESS = (
 )
 _BATCH_BYTES = "adbc.postgresql.batch_size_hint_bytes"
 _USE_COPY = "adbc.postgresql.use_copy"
-_TYPE_NAME = b"ADBC:postgresql:typname"
+#: What the driver calls the server's name of a type by, of one that Arrow has none for or has.
+_TYPE_NAMES = (b"ADBC:postgresql:typname", b"POSTGRESQL:type")
 
 
 class PostgresRows(DatabaseRows):
@@ -143,22 +144,20 @@ def _term(field: Any) -> str:
     """Return how a column is selected, so that it comes as what is read here."""
     name, kind = quoted_name(field.name), field.type
     called = _called(field)
-    if called == "numeric":
-        return f"{name}::double precision AS {name}"
+    if called in ("numeric", "money"):  # which comes in cents
+        return f"{name}::numeric::double precision AS {name}"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):  # infinite ones come as the oldest
+        return f"CASE WHEN isfinite({name}) THEN {name} END AS {name}"
     is_other = isinstance(kind, pa.BaseExtensionType) or pa.types.is_interval(kind)
-    if is_other or called in ("uuid", "json", "jsonb") or _is_bytes(kind, called):
+    if is_other or called in ("uuid", "json", "jsonb") or pa.types.is_binary(kind):
         return f"{name}::text AS {name}"
     return name
 
 
 def _called(field: Any) -> str:
     """Return the server's name of a column's type."""
-    return str((field.metadata or {}).get(_TYPE_NAME, b"").decode())
-
-
-def _is_bytes(kind: Any, called: str) -> bool:
-    """Say whether a type is one that the driver has no type for."""
-    return bool(pa.types.is_binary(kind) and called != "bytea")
+    said = field.metadata or {}
+    return next((said[name].decode() for name in _TYPE_NAMES if name in said), "")
 
 
 def connection_to(address: str, name: str) -> Any:

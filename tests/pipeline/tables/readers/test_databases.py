@@ -138,6 +138,18 @@ def test_rows_of_postgresql_are_those_of_its_table(server, query):
 
 
 @needs_postgres
+def test_money_is_no_cents_and_infinite_dates_are_missing(server):
+    query = (
+        "SELECT 12.5::money AS cost, d::date AS day, d::timestamp AS at, d::timestamptz AS tz, "
+        "'x'::bytea AS raw FROM (VALUES ('infinity'), ('-infinity'), ('2026-01-02')) AS t (d)"
+    )
+    found, _ = cells(server, query)
+    assert found["cost"] == [12.5] * 3 and found["raw"] == ["\\x78"] * 3
+    for name in ("day", "at", "tz"):
+        assert [f"{cell}"[:10] for cell in found[name]] == ["None", "None", "2026-01-02"]
+
+
+@needs_postgres
 def test_one_reading_sees_one_state_and_another_reading_is_another_source(server):
     from adbc_driver_postgresql import dbapi
 

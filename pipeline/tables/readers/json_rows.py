@@ -61,7 +61,6 @@ _CASE, _OPENS, _CLOSES = 32, 123, 125
 _KINDS = (
     (lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind), "a number"),
     (pa.types.is_boolean, "true or false"),
-    (pa.types.is_temporal, "a date"),
     (pa.types.is_list, "a list of like values"),
     (pa.types.is_struct, "an object"),
 )
@@ -327,7 +326,7 @@ def _with_long_numbers(text: Any, table: Any) -> Any:
 def _wider(table: Any) -> Any:
     """Return a schema whose whole numbers, and what was always null so far, may be any number.
 
-    Not those that are names: doubles would make one of several.
+    Not those that are names: doubles would make one of several.  Dates are the text that they are.
     """
     fields = zip(table.schema, table.columns, strict=True)
     return pa.schema([field.with_type(_wider_type(cells)) for field, cells in fields])
@@ -339,8 +338,19 @@ def _wider_type(cells: Any) -> Any:
         inner = [pc.struct_field(cells, [k]) for k in range(kind.num_fields)]
         fields = zip(kind, inner, strict=True)
         return pa.struct([field.with_type(_wider_type(part)) for field, part in fields])
+    if pa.types.is_list(kind):
+        return pa.list_(_as_text(kind.value_type))
     is_amount = is_whole(kind) and not are_ids(cells.combine_chunks())
-    return pa.float64() if is_amount or pa.types.is_null(kind) else kind
+    return pa.float64() if is_amount or pa.types.is_null(kind) else _as_text(kind)
+
+
+def _as_text(kind: Any) -> Any:
+    """Return the type of what Arrow takes for dates as it is written, and any other type."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_as_text(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_as_text(kind.value_type))
+    return pa.string() if pa.types.is_temporal(kind) else kind
 
 
 def _unfit(lines: Sequence[tuple[int, bytes]], schema: Any) -> list[int]:

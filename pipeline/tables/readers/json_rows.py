@@ -46,6 +46,7 @@ from fewpass.pipeline.tables.readers.source import (
     TableCells,
     TableReader,
 )
+from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
@@ -92,7 +93,8 @@ class JsonRows(TableReader):
         self.files, self._addresses = described(addresses), tuple(addresses)
         self._longest_line, self._budget = expected.longest_line, expected.budget
         self._skips = options.on_bad_row == "skip"
-        self._dropped = _dropped(options, expected)
+        self._dropped, self._kept = _dropped(options, expected), frozenset(expected.passed)
+        self._rounded: set[str] = set()  # kept, of whole numbers so far, and read as doubles
         name = addresses[0].name
         head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
         lines, dropped = self._objects(head, name)
@@ -148,11 +150,17 @@ class JsonRows(TableReader):
         text = _joined(lines.values())
         try:
             with parsing(name, "its first lines cannot be read as JSON", "Check the file."):
-                return _wider(_with_long_numbers(text, _read_json(text, None, "infer")))
+                read = _with_long_numbers(text, _read_json(text, None, "infer"))
         except BadInput as error:
             clash = _IN_ROW.search(str(error.__cause__))
             if not clash:
                 raise
+        else:
+            self._rounded = {
+                field.name for field in read.schema
+                if field.name in self._kept and not pa.types.is_floating(field.type)
+            }  # fmt: skip
+            return _wider(read, self._kept)
         at = int(clash[1])
         before = dict(list(lines.items())[:at])
         schema = self._inferred(before, name) if before else pa.schema([])
@@ -189,11 +197,26 @@ class JsonRows(TableReader):
         except pa.ArrowInvalid:
             table = None
         if table is not None:
-            return cells_of(piece, table, self.names, used)
+            result = cells_of(piece, table, self.names, used)
+            self._refuse_rounded(result, used, where)
+            return result
         table, numbers, faults = self._read_by_line(text, where)
         shifted = tuple((piece.first_line + number, *faults[number]) for number in sorted(faults))
         result = cells_of(piece, table, self.names, used)
+        self._refuse_rounded(result, used, where)
         return result._replace(lines=lambda: piece.first_line + numbers, faults=shifted)
+
+    def _refuse_rounded(self, cells: TableCells, used: Sequence[int], where: str) -> None:
+        """Refuse kept whole numbers that doubles are not exact for: one would stand for others."""
+        for k, column in zip(used, cells.columns, strict=True):
+            if self.names[k] not in self._rounded or not pa.types.is_float64(column.type):
+                continue
+            if (pc.max(pc.abs(column)).as_py() or 0.0) >= MOST_WHOLE:
+                raise BadInput(
+                    f"{where}: column {self.names[k]!r} is kept, and holds numbers beyond 2^53 "
+                    "here, and none in the first lines, so several would be one. Write them as "
+                    "text, in quotes, or put a file with such in front."
+                )
 
     def _read(self, text: Any) -> Any:
         """Return lines with an object in each as a table, without members of no column."""
@@ -323,13 +346,24 @@ def _with_long_numbers(text: Any, table: Any) -> Any:
         return table
 
 
-def _wider(table: Any) -> Any:
+def _wider(table: Any, kept: frozenset[str]) -> Any:
     """Return a schema whose whole numbers, and what was always null so far, may be any number.
 
     Not those that are names: doubles would make one of several.  Dates are the text that they are.
     """
-    fields = zip(table.schema, table.columns, strict=True)
-    return pa.schema([field.with_type(_wider_type(cells)) for field, cells in fields])
+    fields = []
+    for field, cells in zip(table.schema, table.columns, strict=True):
+        is_exact = field.name in kept and _are_long(cells)
+        fields.append(field if is_exact else field.with_type(_wider_type(cells)))
+    return pa.schema(fields)
+
+
+def _are_long(cells: Any) -> bool:
+    """Say whether some cells are whole numbers beyond those that doubles are exact for."""
+    if not is_whole(cells.type):
+        return False
+    ends = pc.min_max(cells).as_py().values()
+    return any(end is not None and abs(end) >= MOST_WHOLE for end in ends)
 
 
 def _wider_type(cells: Any) -> Any:

@@ -79,6 +79,23 @@ def test_what_looks_like_a_date_is_the_text_that_it_is(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("first", ["1", "null", "1.5", str(2**53)])
+def test_kept_whole_numbers_are_no_others(tmp_path, first):
+    """Nor refused where they are exact, or no whole numbers."""
+    for name, cell in (("a", first), ("b", str(2**53 + 1))):
+        (tmp_path / f"{name}.jsonl").write_text(f'{{"id": {cell}, "y": 1}}\n')
+    rows = json_rows.JsonRows(
+        find([f"{tmp_path}/*.jsonl"]), SourceOptions(), Expected(passed=("id",))
+    )
+    *_, piece = rows.pieces(1 << 20, [0])
+    if first in ("1", "null"):
+        with pytest.raises(BadInput, match=r"column 'id' is kept, and holds numbers beyond 2\^53"):
+            rows.cells(piece, [0])
+    else:
+        cell = rows.cells(piece, [0]).columns[0][0].as_py()
+        assert cell == (2**53 if first == "1.5" else 2**53 + 1)
+
+
 @given(
     bad=st.sets(st.integers(10, 79), max_size=30), blank=st.sets(st.integers(10, 79), max_size=5),
     cut=st.integers(200, 3000),

@@ -28,6 +28,7 @@ from fewpass.pipeline.tables.readers.arrow_rows import cells_of
 from fewpass.pipeline.tables.readers.characters import BACKSLASH, NEWLINE, QUOTE
 from fewpass.pipeline.tables.readers.charsets import is_utf8
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
+from fewpass.pipeline.tables.readers.exact_numbers import refuse_rounded
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.lines import (
@@ -69,6 +70,7 @@ _LEFT_OUT = (
     f"Members of later lines were left out, as none of the first {format_bytes(HEAD_BYTES)} has "
     "them. Put a line with all members first."
 )
+_EXACT = "Write them as text, in quotes, or put a file in front that has such in its first lines."
 Fault = tuple[str, str]  # fact and advice
 
 
@@ -197,26 +199,17 @@ class JsonRows(TableReader):
         except pa.ArrowInvalid:
             table = None
         if table is not None:
-            result = cells_of(piece, table, self.names, used)
-            self._refuse_rounded(result, used, where)
-            return result
+            return self._cells_of(piece, table, used, where)
         table, numbers, faults = self._read_by_line(text, where)
         shifted = tuple((piece.first_line + number, *faults[number]) for number in sorted(faults))
-        result = cells_of(piece, table, self.names, used)
-        self._refuse_rounded(result, used, where)
+        result = self._cells_of(piece, table, used, where)
         return result._replace(lines=lambda: piece.first_line + numbers, faults=shifted)
 
-    def _refuse_rounded(self, cells: TableCells, used: Sequence[int], where: str) -> None:
-        """Refuse kept whole numbers that doubles are not exact for: one would stand for others."""
-        for k, column in zip(used, cells.columns, strict=True):
-            if self.names[k] not in self._rounded or not pa.types.is_float64(column.type):
-                continue
-            if (pc.max(pc.abs(column)).as_py() or 0.0) >= MOST_WHOLE:
-                raise BadInput(
-                    f"{where}: column {self.names[k]!r} is kept, and holds numbers beyond 2^53 "
-                    "here, and none in the first lines, so several would be one. Write them as "
-                    "text, in quotes, or put a file with such in front."
-                )
+    def _cells_of(self, piece: Piece, table: Any, used: Sequence[int], where: str) -> TableCells:
+        result = cells_of(piece, table, self.names, used)
+        names = [self.names[k] for k in used]
+        refuse_rounded(result.columns, names, self._rounded, where, _EXACT)
+        return result
 
     def _read(self, text: Any) -> Any:
         """Return lines with an object in each as a table, without members of no column."""

@@ -95,7 +95,7 @@ class JsonRows(TableReader):
         self.files, self._addresses = described(addresses), tuple(addresses)
         self._longest_line, self._budget = expected.longest_line, expected.budget
         self._skips = options.on_bad_row == "skip"
-        self._dropped, self._kept = _dropped(options, expected), frozenset(expected.passed)
+        self._dropped, self._retained = _dropped(options, expected), frozenset(expected.passed)
         self._rounded: set[str] = set()  # kept, of whole numbers so far, and read as doubles
         name = addresses[0].name
         head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
@@ -160,9 +160,9 @@ class JsonRows(TableReader):
         else:
             self._rounded = {
                 field.name for field in read.schema
-                if field.name in self._kept and not pa.types.is_floating(field.type)
+                if field.name in self._retained and not pa.types.is_floating(field.type)
             }  # fmt: skip
-            return _wider(read, self._kept)
+            return _wider(read, self._retained)
         at = int(clash[1])
         before = dict(list(lines.items())[:at])
         schema = self._inferred(before, name) if before else pa.schema([])
@@ -339,14 +339,14 @@ def _with_long_numbers(text: Any, table: Any) -> Any:
         return table
 
 
-def _wider(table: Any, kept: frozenset[str]) -> Any:
+def _wider(table: Any, retained: frozenset[str]) -> Any:
     """Return a schema whose whole numbers, and what was always null so far, may be any number.
 
     Not those that are names: doubles would make one of several.  Dates are the text that they are.
     """
     fields = []
     for field, cells in zip(table.schema, table.columns, strict=True):
-        is_exact = field.name in kept and _are_long(cells)
+        is_exact = field.name in retained and _are_long(cells)
         fields.append(field if is_exact else field.with_type(_wider_type(cells)))
     return pa.schema(fields)
 

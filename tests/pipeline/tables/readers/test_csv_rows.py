@@ -278,3 +278,13 @@ def test_a_longer_head_than_that_of_the_first_file_is_read_to_its_end(tmp_path, 
     source = open_source([f"{tmp_path}/*.csv"], SourceOptions(label="y", encode="none"))
     rows = [source.parse(piece).table.X.tolist() for piece in source.pieces(1 << 20)]
     assert rows == [[[1.0, 2.0]], [[5.0, 6.0], [7.0, 8.0]]]
+
+
+def test_a_file_next_to_one_of_another_charset_has_its_own(tmp_path):
+    charsets = {"a": "cp1252", "b": "utf-8", "c": "utf-8-sig", "d": "cp1252", "e": "utf-16"}
+    for name, charset in charsets.items():
+        (tmp_path / f"{name}.csv").write_bytes("town,v,y\nZürich,x,1\n".encode(charset))
+    found = find([f"{tmp_path}/*.csv"])
+    rows = CsvRows(*as_seen(found, SourceOptions(), 1 << 20), Expected())
+    towns = [rows.cells(piece, [0]).columns[0].to_pylist() for piece in rows.pieces(1 << 20, [0])]
+    assert towns == [["Zürich"]] * len(charsets)

@@ -288,3 +288,12 @@ def test_a_file_next_to_one_of_another_charset_has_its_own(tmp_path):
     rows = CsvRows(*as_seen(found, SourceOptions(), 1 << 20), Expected())
     towns = [rows.cells(piece, [0]).columns[0].to_pylist() for piece in rows.pieces(1 << 20, [0])]
     assert towns == [["Zürich"]] * len(charsets)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_blanks_around_the_cells_of_one_file_are_no_part_of_them(tmp_path, order):
+    for k, text in zip(order, ["a,b,y\nx,1,0\n", "a, b, y\n x , 1 , 0\n"], strict=True):
+        (tmp_path / f"{k}.csv").write_text(text)
+    rows = CsvRows(find([f"{tmp_path}/*.csv"]), SourceOptions(), Expected())
+    cells = [rows.cells(piece, [0]).columns[0].to_pylist() for piece in rows.pieces(1 << 20, [0])]
+    assert cells == [["x"], ["x"]]

@@ -89,6 +89,8 @@ def open_store(
         require_writable(protocol)
     import fsspec  # noqa: PLC0415 - a path on this machine needs none of it
 
+    if "://" in url and protocol in _LOCAL:
+        url = str(local_path(url))  # %20 and the like are decoded, which fsspec does not
     try:
         store, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:

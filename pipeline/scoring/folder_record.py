@@ -149,6 +149,11 @@ class FolderRecord:
     def _there(self, record: FileRecord) -> dict[str, RecordedPart]:
         return {n: one for n, one in record.parts.items() if self._sizes.get(n) == one.bytes}
 
+    def owners(self) -> dict[str, str]:
+        """Return by which name the file of the input goes that each file is made of."""
+        whole = {made: made for made, one in self.files.items() if one.of == 1}
+        return whole | {name: made for made, one in self.files.items() for name in one.parts}
+
     def begin(self, file: InputFile, names: Collection[str]) -> None:
         """Take up a file that becomes those of these names."""
         before = self.files.get(file.made) or FileRecord(None, 0, [], {}, {})

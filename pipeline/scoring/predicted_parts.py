@@ -7,7 +7,7 @@ beginning, becomes one file; another one becomes a file for each of its spans.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -114,6 +114,16 @@ class _Part(NamedTuple):
     made: RecordedPart | None = None  # by an earlier call
 
 
+def _require_own(file: InputFile, names: Sequence[str], owners: Mapping[str, str]) -> None:
+    """Refuse names that another file of the input has become, or is to become."""
+    double = next((name for name in names if owners.get(name, file.made) != file.made), None)
+    if double is not None:
+        raise BadInput(
+            f"{file.name} and another file of the input would become {double}. Predict them into "
+            "folders of their own."
+        )
+
+
 class FolderPrediction:
     """Predicts files into a folder, and has the record tell of those that are done.
 
@@ -202,11 +212,12 @@ class FolderPrediction:
         for place in {name.rpartition("/")[0] for name in names} if self._folder.is_local else ():
             (Path(self._folder.url) / place).mkdir(parents=True, exist_ok=True)
         self._record.remove_unfinished(names)
-        there = self._folder.sizes(names)
+        there, owners = self._folder.sizes(names), self._record.owners()
         for file, own in named:
             made = self._record.made(file, own)
             taken = [name for name in own if name in there and name not in (made or {})]
             try:
+                _require_own(file, own, owners)
                 self._require_free(file, taken, begun=made is not None)
             except BadInput as error:
                 self.refused[file.spec] = error

@@ -167,6 +167,13 @@ def test_a_password_before_a_bucket_is_not_repeated(protocol, before):
     assert "PASSWORD" not in str(refused.value)
 
 
+def test_an_address_of_a_path_is_read_where_it_is_written(tmp_path):
+    path = tmp_path / "rows of 100 %.csv"
+    path.write_text("a,y\n1,2\n")
+    (one,) = find([path.as_uri()])
+    assert one.path == str(path) == str(Folder(path.as_uri()).local_path())
+
+
 def test_the_web_is_for_reading_only(tmp_path):
     folder = Folder("http://127.0.0.1:9/x")
     for write in (

@@ -50,7 +50,7 @@ class Judge(NamedTuple):
         one, past = self.generation, self.generation.before
         number, files = one.number, tuple(file.name for file in one.files)
         is_new = one.night not in self.store.nights
-        if is_new and not past.used:
+        if is_new and self.store.newest_learnt is None:
             past = past._replace(used=(one.night,))
             return Judged(generation=number, files=files, verdict=FIRST, past=past)
         if not files:  # a night that is learnt anew

@@ -117,9 +117,24 @@ def abandon(store: str, *, why: str = "") -> Generation:
                 f"{command('store', 'publish', before.folder.url, 'NUMBER')} goes back to an older "
                 "model."
             )
-        made = Abandoned(generation=last.number, why=why, past=last.before)
+        made = Abandoned(generation=last.number, why=why, past=_past_without(before, last))
         write_event(before.folder, made)
     return last
+
+
+def _past_without(store: Store, last: Generation) -> Past:
+    """Return what the rule remembers without a generation: nights taken or removed since stay so.
+
+    Until it was judged, what it is judged by has that already.
+    """
+    past, judged = last.before, store.events[-1] if last.judged is None else last.judged
+    for event in store.events:
+        one = store.numbered(event.generation)
+        if event.number <= judged.number or event.past is None or one in (None, last):
+            continue
+        assert one is not None, "it was looked at"
+        past = past.taken(one.night) if isinstance(event, Taken) else past.without(one.night)
+    return past
 
 
 def _generation(store: Store, number: int) -> Generation:

@@ -136,10 +136,11 @@ def as_seen(
     BadInput
         Text without a known charset, or a title before the table.
     """
-    charset = options.charset
     raw = first_lines(addresses[0], longest, _LOOKED_AT).bytes
-    if charset is None and (charset := charset_of(raw[:_CHARSET_BYTES].tobytes())):
-        raw = first_lines(addresses[0]._replace(charset=charset), longest, _LOOKED_AT).bytes
+    if options.charset is None and (guess := charset_of(raw[:_CHARSET_BYTES].tobytes())):
+        others = [one._replace(charset=_charset_of(one, guess, longest)) for one in addresses[1:]]
+        addresses = [addresses[0]._replace(charset=guess), *others]
+        raw = first_lines(addresses[0], longest, _LOOKED_AT).bytes
     text = raw.tobytes()
     if b"\x00" in text[:1000]:
         raise BadInput(
@@ -154,7 +155,13 @@ def as_seen(
         if options.quote == "auto" and b'"' in text:
             quotes = not _are_text(text, head_of(text, addresses[0], delimiter))
         _refuse_title(text, addresses[0]._replace(quotes=quotes), options)
-    return [a._replace(charset=charset, spaced=spaced, quotes=quotes) for a in addresses], options
+    return [a._replace(spaced=spaced, quotes=quotes) for a in addresses], options
+
+
+def _charset_of(address: Address, guess: str, longest: int) -> str | None:
+    """Return the charset of a file next to one of a charset; None where its head is UTF-8."""
+    head = first_lines(address, longest, _CHARSET_BYTES).bytes.tobytes()
+    return guess if head.isascii() or charset_of(head) is not None else None
 
 
 def _are_text(text: bytes, head: CsvHead) -> bool:

@@ -27,6 +27,7 @@ from fewpass.pipeline.tables.readers.lines import (
     LineTooLong,
     QuoteLeftOpen,
     first_lines,
+    first_of,
     opened_text,
     ranges_apart,
     ranges_of,
@@ -76,13 +77,14 @@ class CsvRows(TableReader):
         spare = spare_cells(head) if self.has_header else 0
         names = without_nameless(head.names) if spare else head.names
         self.first_rows = head.rows[self.has_header :]
+        self._is_padded = _are_padded(self.first_rows)
         self.names = tuple(names) if self.has_header else None
         self.types = ("text",) * len(names)
         self.n_cells, self.delimiter = len(names) + spare, head.delimiter
-        self._is_padded = _are_padded(self.first_rows)
         self.nulls = _nulls_of(options, expected)
         self._as_they_are = frozenset(expected.passed)
         self._places: dict[str, tuple[int, ...]] = {}  # of columns; none: those of the first file
+        self._padded: set[str] = set()  # other files with blanks around their cells
         seen = not first.quotes and options.quote != "none"
         self.decided = {"quote": "none"} if seen else {}
         self.notes = (_QUOTES_ARE_TEXT,) if seen else ()
@@ -148,8 +150,7 @@ class CsvRows(TableReader):
             yield Piece(place, address.name, row, text, end - begin + head, extent)
 
     def _first_of(self, address: Address) -> CsvHead:
-        text = first_lines(address, self._longest).bytes
-        return self._head_of(text[: self.head.bytes.size].tobytes(), address)
+        return self._head_of(first_lines(address, self._longest).bytes.tobytes(), address)
 
     def _texts_of(self, span: SourceSpan, n_bytes: int) -> Iterator[tuple[int, int, CsvText, int]]:
         """Yield the pieces of a span: number, number of the first row, rows, where these begin."""
@@ -184,11 +185,11 @@ class CsvRows(TableReader):
 
     def _behind_head(self, text: Bytes, address: Address) -> tuple[int, Bytes]:
         """Return a file's first lines without its head, and the number of the first row there."""
-        head = self._head_of(text[: self.head.bytes.size].tobytes(), address)
+        head = self._head_of(first_of(text).tobytes(), address)
         return head.before + self.has_header + 1, text[self._begins(head, address.name) :]
 
     def _begins(self, head: CsvHead, name: str) -> int:
-        """Return where in a file its rows begin; note the order of its columns."""
+        """Return where in a file its rows begin; note the order of its columns, and blanks."""
         places: tuple[int, ...] = ()
         if self.names is not None:
             cells = head.names
@@ -196,6 +197,8 @@ class CsvRows(TableReader):
                 cells = without_nameless(cells)
             places = places_of(self.names, cells, name)
         self._places[name] = places
+        if _are_padded(head.rows[self.has_header :]):
+            self._padded.add(name)
         return head.begins[self.has_header]
 
     def _layout_of(self, file: str, used: Sequence[int]) -> Any:
@@ -228,7 +231,7 @@ class CsvRows(TableReader):
         if self._is_looked_at:
             arrow.refuse_swallowed(piece.file, rows, self.delimiter, self.n_cells)
         columns = [rows.columns.column(f"c{self.place_of(piece.file, k)}") for k in used]
-        if self._is_padded or not self._is_encoded:
+        if self._is_padded or piece.file in self._padded or not self._is_encoded:
             columns = [
                 one if self._is_raw(k) else arrow.trimmed(one, self.nulls)
                 for k, one in zip(used, columns, strict=True)

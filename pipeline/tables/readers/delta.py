@@ -48,15 +48,14 @@ class DeltaRows(DatabaseRows):
             schema = pa.schema(table.schema())
             added = pa.table(table.get_add_actions(flatten=False)).sort_by("path").to_pylist()
             files = [_of_delta(address, one, schema) for one in added]
-            physical = {
-                field.name: (field.metadata or {}).get(_PHYSICAL, field.name.encode()).decode()
-                for field in schema
-            }
             place = f"{self.kind} {table.metadata().id}"
-            return table_of_files(
-                address, str(table.version()), place, schema, files,
-                lambda stored: {name: own for name, own in physical.items() if own in stored.names},
-            )  # fmt: skip
+            return table_of_files(address, str(table.version()), place, schema, files, _in_files)
+
+
+def _in_files(field: Any) -> bytes:
+    """Return what the table's files call a field."""
+    physical: bytes = (field.metadata or {}).get(_PHYSICAL, field.name.encode())
+    return physical
 
 
 def _require_readable(table: Any, name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.plain_types import has_fields
 from fewpass.pipeline.tables.readers.databases import DatabaseRows, OpenedTable
 from fewpass.pipeline.tables.readers.finding import Address, described_file
 from fewpass.pipeline.tables.readers.source import Expected
@@ -48,9 +48,9 @@ class IcebergRows(DatabaseRows):
             schema = fields.as_arrow()
             tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
             files = [_of_iceberg(address, table, task, fields, schema) for task in tasks]
-            names_in = partial(_names_by_id, fields, table.name_mapping())
+            with_ids = partial(_with_ids, table.name_mapping())
             place = f"{self.kind} {table.metadata.table_uuid}"
-            return table_of_files(address, version, place, schema, files, names_in)
+            return table_of_files(address, version, place, schema, files, _id_of, with_ids)
 
 
 def _iceberg_at(address: Address) -> Any:
@@ -119,23 +119,35 @@ def _same_in(table: Any, task: Any, fields: Any, schema: Any) -> dict[str, Any]:
     for place, part in enumerate(table.specs()[task.file.spec_id].fields):
         name = fields.find_column_name(part.source_id)
         if str(part.transform) == "identity" and name in schema.names:
-            same[name] = pa.scalar(task.file.partition[place]).cast(schema.field(name).type)
+            kind = schema.field(name).type
+            own = pa.int32() if pa.types.is_date(kind) else None  # days, which Arrow casts alone
+            same[name] = pa.scalar(task.file.partition[place], own).cast(kind)
     return same
 
 
-def _names_by_id(fields: Any, mapping: Any, stored: Any) -> Mapping[str, str]:
-    """Return what a file calls the columns of a table: by ids, or by names where it has none."""
-    ids = {
-        int(field.metadata[_FIELD_ID]): field.name
-        for field in stored
-        if _FIELD_ID in (field.metadata or {})
-    } or {
-        field.field_id: name
-        for field in (mapping.root if mapping else ())
-        for name in field.names
-        if name in stored.names
-    }
-    return {one.name: ids[one.field_id] for one in fields.fields if one.field_id in ids}
+def _id_of(field: Any) -> bytes | None:
+    """Return the id of a field, as text; None: it has none."""
+    return (field.metadata or {}).get(_FIELD_ID)
+
+
+def _with_ids(mapping: Any, stored: Any) -> list[Any]:
+    """Return the fields of a file that have ids: their own, or by names where it has none."""
+    fields = list(stored) if any(map(_id_of, stored)) else _by_names(mapping or (), stored)
+    return [field for field in fields if _id_of(field)]
+
+
+def _by_names(mapped: Any, stored: Any) -> list[Any]:
+    """Return fields with the ids that a name mapping has for them, inner ones, too."""
+    ids = {name: one for one in mapped for name in one.names}
+    return [_identified(field, ids.get(field.name)) for field in stored]
+
+
+def _identified(field: Any, mapped: Any) -> Any:
+    if mapped is None:
+        return field
+    if has_fields(field.type):
+        field = field.with_type(pa.struct(_by_names(mapped.fields, field.type)))
+    return field.with_metadata({_FIELD_ID: str(mapped.field_id)})
 
 
 def _positions(io: Any, task: Any) -> Positions:

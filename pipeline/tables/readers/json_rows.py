@@ -28,6 +28,7 @@ from fewpass.pipeline.tables.readers.arrow_rows import cells_of
 from fewpass.pipeline.tables.readers.characters import BACKSLASH, NEWLINE, QUOTE
 from fewpass.pipeline.tables.readers.charsets import is_utf8
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
+from fewpass.pipeline.tables.readers.exact_numbers import refuse_rounded
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.lines import (
@@ -46,6 +47,7 @@ from fewpass.pipeline.tables.readers.source import (
     TableCells,
     TableReader,
 )
+from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
@@ -61,7 +63,6 @@ _CASE, _OPENS, _CLOSES = 32, 123, 125
 _KINDS = (
     (lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind), "a number"),
     (pa.types.is_boolean, "true or false"),
-    (pa.types.is_temporal, "a date"),
     (pa.types.is_list, "a list of like values"),
     (pa.types.is_struct, "an object"),
 )
@@ -69,6 +70,7 @@ _LEFT_OUT = (
     f"Members of later lines were left out, as none of the first {format_bytes(HEAD_BYTES)} has "
     "them. Put a line with all members first."
 )
+_EXACT = "Write them as text, in quotes, or put a file in front that has such in its first lines."
 Fault = tuple[str, str]  # fact and advice
 
 
@@ -93,7 +95,8 @@ class JsonRows(TableReader):
         self.files, self._addresses = described(addresses), tuple(addresses)
         self._longest_line, self._budget = expected.longest_line, expected.budget
         self._skips = options.on_bad_row == "skip"
-        self._dropped = _dropped(options, expected)
+        self._dropped, self._retained = _dropped(options, expected), frozenset(expected.passed)
+        self._rounded: set[str] = set()  # kept, of whole numbers so far, and read as doubles
         name = addresses[0].name
         head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
         lines, dropped = self._objects(head, name)
@@ -149,11 +152,17 @@ class JsonRows(TableReader):
         text = _joined(lines.values())
         try:
             with parsing(name, "its first lines cannot be read as JSON", "Check the file."):
-                return _wider(_with_long_numbers(text, _read_json(text, None, "infer")))
+                read = _with_long_numbers(text, _read_json(text, None, "infer"))
         except BadInput as error:
             clash = _IN_ROW.search(str(error.__cause__))
             if not clash:
                 raise
+        else:
+            self._rounded = {
+                field.name for field in read.schema
+                if field.name in self._retained and not pa.types.is_floating(field.type)
+            }  # fmt: skip
+            return _wider(read, self._retained)
         at = int(clash[1])
         before = dict(list(lines.items())[:at])
         schema = self._inferred(before, name) if before else pa.schema([])
@@ -190,11 +199,17 @@ class JsonRows(TableReader):
         except pa.ArrowInvalid:
             table = None
         if table is not None:
-            return cells_of(piece, table, self.names, used)
+            return self._cells_of(piece, table, used, where)
         table, numbers, faults = self._read_by_line(text, where)
         shifted = tuple((piece.first_line + number, *faults[number]) for number in sorted(faults))
-        result = cells_of(piece, table, self.names, used)
+        result = self._cells_of(piece, table, used, where)
         return result._replace(lines=lambda: piece.first_line + numbers, faults=shifted)
+
+    def _cells_of(self, piece: Piece, table: Any, used: Sequence[int], where: str) -> TableCells:
+        result = cells_of(piece, table, self.names, used)
+        names = [self.names[k] for k in used]
+        refuse_rounded(result.columns, names, self._rounded, where, _EXACT)
+        return result
 
     def _read(self, text: Any) -> Any:
         """Return lines with an object in each as a table, without members of no column."""
@@ -324,13 +339,24 @@ def _with_long_numbers(text: Any, table: Any) -> Any:
         return table
 
 
-def _wider(table: Any) -> Any:
+def _wider(table: Any, retained: frozenset[str]) -> Any:
     """Return a schema whose whole numbers, and what was always null so far, may be any number.
 
-    Not those that are names: doubles would make one of several.
+    Not those that are names: doubles would make one of several.  Dates are the text that they are.
     """
-    fields = zip(table.schema, table.columns, strict=True)
-    return pa.schema([field.with_type(_wider_type(cells)) for field, cells in fields])
+    fields = []
+    for field, cells in zip(table.schema, table.columns, strict=True):
+        is_exact = field.name in retained and _are_long(cells)
+        fields.append(field if is_exact else field.with_type(_wider_type(cells)))
+    return pa.schema(fields)
+
+
+def _are_long(cells: Any) -> bool:
+    """Say whether some cells are whole numbers beyond those that doubles are exact for."""
+    if not is_whole(cells.type):
+        return False
+    ends = pc.min_max(cells).as_py().values()
+    return any(end is not None and abs(end) >= MOST_WHOLE for end in ends)
 
 
 def _wider_type(cells: Any) -> Any:
@@ -339,8 +365,19 @@ def _wider_type(cells: Any) -> Any:
         inner = [pc.struct_field(cells, [k]) for k in range(kind.num_fields)]
         fields = zip(kind, inner, strict=True)
         return pa.struct([field.with_type(_wider_type(part)) for field, part in fields])
+    if pa.types.is_list(kind):
+        return pa.list_(_as_text(kind.value_type))
     is_amount = is_whole(kind) and not are_ids(cells.combine_chunks())
-    return pa.float64() if is_amount or pa.types.is_null(kind) else kind
+    return pa.float64() if is_amount or pa.types.is_null(kind) else _as_text(kind)
+
+
+def _as_text(kind: Any) -> Any:
+    """Return the type of what Arrow takes for dates as it is written, and any other type."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_as_text(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_as_text(kind.value_type))
+    return pa.string() if pa.types.is_temporal(kind) else kind
 
 
 def _unfit(lines: Sequence[tuple[int, bytes]], schema: Any) -> list[int]:

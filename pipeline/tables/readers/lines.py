@@ -356,9 +356,13 @@ def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> W
         if not text.size:
             raise empty_file(address.name)
         return _lines(text, address)
-    text = head.text
+    return _lines(first_of(head.text, n_bytes), address)
+
+
+def first_of(text: Bytes, n_bytes: int = _HEAD_BYTES) -> Bytes:
+    """Return the first lines of a text that are so long together, or all of it."""
     ends = np.flatnonzero(text[n_bytes - 1 :] == NEWLINE)[:1] + n_bytes
-    return _lines(text[: int(ends[0])] if ends.size else text, address)
+    return text[: int(ends[0])] if ends.size else text
 
 
 def sample(address: Address, longest: int) -> tuple[WholeLines, float]:

@@ -25,9 +25,10 @@ from fewpass.pipeline.tables.readers.databases import (
     cancellable,
     quoted_name,
 )
+from fewpass.pipeline.tables.readers.exact_numbers import refuse_rounded
 from fewpass.pipeline.tables.readers.finding import Address, place_of
 from fewpass.pipeline.tables.readers.library_errors import parsing, quoted
-from fewpass.pipeline.tables.readers.source import Expected
+from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
 from fewpass.storage.redaction import without_words_of
 
 #: One state of the database for all that is read, and rows of equal tables in an equal order.
@@ -43,9 +44,11 @@ _ADDRESS = (
     "Check the address, in which a password has %25 for %, %2F for /, %40 for @, %3A for : and %20 "
     "for a space, and the credentials (PGPASSWORD, ~/.pgpass)."
 )
+_EXACT = "Cast it to text in the query: SELECT id::text AS id."
 _BATCH_BYTES = "adbc.postgresql.batch_size_hint_bytes"
 _USE_COPY = "adbc.postgresql.use_copy"
-_TYPE_NAME = b"ADBC:postgresql:typname"
+#: What the driver calls the server's name of a type by, of one that Arrow has none for or has.
+_TYPE_NAMES = (b"ADBC:postgresql:typname", b"POSTGRESQL:type")
 
 
 class PostgresRows(DatabaseRows):
@@ -53,9 +56,10 @@ class PostgresRows(DatabaseRows):
 
     kind: ClassVar[str] = "PostgreSQL"
 
-    def opened(self, address: Address, options: SourceOptions, _expected: Expected) -> OpenedTable:
+    def opened(self, address: Address, options: SourceOptions, expected: Expected) -> OpenedTable:
         select = as_select(options.query, address.name)
         query = _PostgresQuery(address, select)
+        self._rounded = query.rounded.intersection(expected.passed)
         part = Part(address.name, query.batches, address.budget)
         version = uuid4().hex  # of no other reading: the same query may have other rows
         place = f"{place_of(address)} {select}"
@@ -65,6 +69,12 @@ class PostgresRows(DatabaseRows):
             "be able to go on."
         )
         return OpenedTable(query.schema, [part], version, place, query.planned, notes=(note,))
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
+        result, names = super().cells(piece, used), [self.names[k] for k in used]
+        where = f"{piece.file}, from row {piece.first_line:,} on"
+        refuse_rounded(result.columns, names, self._rounded, where, _EXACT)
+        return result
 
 
 class _PostgresQuery:
@@ -83,7 +93,9 @@ class _PostgresQuery:
                 cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
                 ask(cursor, "SELECT pg_export_snapshot()")
                 self._snapshot: str = cursor.fetchone()[0]
-        self._terms = {field.name: _term(field) for field in self._schema_of("*")}
+        fields = self._schema_of("*")
+        self._terms = {field.name: _term(field) for field in fields}
+        self.rounded = {field.name for field in fields if _called(field) == "numeric"}
         self.schema = self._schema_of(", ".join(self._terms.values()))
 
     def _connected(self) -> Any:
@@ -143,22 +155,20 @@ def _term(field: Any) -> str:
     """Return how a column is selected, so that it comes as what is read here."""
     name, kind = quoted_name(field.name), field.type
     called = _called(field)
-    if called == "numeric":
-        return f"{name}::double precision AS {name}"
+    if called in ("numeric", "money"):  # which comes in cents
+        return f"{name}::numeric::double precision AS {name}"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):  # infinite ones come as the oldest
+        return f"CASE WHEN isfinite({name}) THEN {name} END AS {name}"
     is_other = isinstance(kind, pa.BaseExtensionType) or pa.types.is_interval(kind)
-    if is_other or called in ("uuid", "json", "jsonb") or _is_bytes(kind, called):
+    if is_other or called in ("uuid", "json", "jsonb") or pa.types.is_binary(kind):
         return f"{name}::text AS {name}"
     return name
 
 
 def _called(field: Any) -> str:
     """Return the server's name of a column's type."""
-    return str((field.metadata or {}).get(_TYPE_NAME, b"").decode())
-
-
-def _is_bytes(kind: Any, called: str) -> bool:
-    """Say whether a type is one that the driver has no type for."""
-    return bool(pa.types.is_binary(kind) and called != "bytea")
+    said = field.metadata or {}
+    return next((said[name].decode() for name in _TYPE_NAMES if name in said), "")
 
 
 def connection_to(address: str, name: str) -> Any:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.encoding.plain_types import has_fields
 from fewpass.pipeline.tables.readers.arrow_files import opened_parquet, parquet_batches, row_groups
 from fewpass.pipeline.tables.readers.arrow_rows import Part
 from fewpass.pipeline.tables.readers.databases import OpenedTable, rows_of
@@ -23,8 +24,8 @@ from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.library_errors import parsing
 
 Positions = NDArray[np.int64]
-#: By column of the table, what a file of some Arrow schema calls it; others are not in it.
-NamesIn = Callable[[Any], Mapping[str, str]]
+#: What a field, of a table or of its files, is recognised by; names may be others in a file.
+Key = Callable[[Any], Any]
 #: Settings of s3fs, as the environment has them for all libraries of that store, and as pyiceberg.
 _STORE_SETTINGS = {
     "key": ("AWS_ACCESS_KEY_ID", "s3.access-key-id"),
@@ -62,22 +63,28 @@ def table_errors(address: Address, kind: str, library: str, extra: str) -> Itera
 
 def table_of_files(
     address: Address, version: str, place: str, schema: Any, files: Sequence[DataFile],
-    names_in: NamesIn,
+    key: Key, fields_in: Callable[[Any], Sequence[Any]] = list,
 ) -> OpenedTable:  # fmt: skip
-    """Return a version of a table that has some files."""
+    """Return a version of a table that has some files.
+
+    Parameters
+    ----------
+    key, fields_in
+        What fields are recognised by, and the fields of a file's schema that have it.
+    """
     if not files:
         raise BadInput(
             f"{address.name}: version {version} of the table has no rows. Name another "
             "(`table_version`)."
         )
-    schema = pa.schema([field.remove_metadata() for field in schema])
     parts = [
         Part(
-            file.address.name, partial(_batches, file, schema, names_in), file.address.budget,
+            file.address.name, partial(_batches, file, schema, key, fields_in), file.address.budget,
             file.n_rows, file.address.size, file.deletes,
         )
         for file in files
     ]  # fmt: skip
+    schema = pa.schema([field.remove_metadata() for field in schema])
     note = f"{address.name}: version {version} of the table was read."
     n_bytes, sized = _bytes_of(parts), partial(_expanded, files[0].address)
     return OpenedTable(schema, parts, version, place, sized, rows_of(parts), n_bytes, (note,))
@@ -96,20 +103,22 @@ def _expanded(first: Address, parts: Sequence[Part]) -> float:
 
 
 def _batches(
-    file: DataFile, schema: Any, names_in: NamesIn, columns: Sequence[str], rows: int, n_bytes: int
-) -> Iterator[Any]:
+    file: DataFile, schema: Any, key: Key, fields_in: Callable[[Any], Sequence[Any]],
+    columns: Sequence[str], rows: int, n_bytes: int,
+) -> Iterator[Any]:  # fmt: skip
     """Yield rows of a file as rows of the table, whatever types and columns the file has."""
     fields = [schema.field(name) for name in dict.fromkeys(_field_of(c, schema) for c in columns)]
     with opened_parquet(file.address) as parquet:
-        names = names_in(parquet.schema_arrow)
-    if not names:
+        stored = {key(field): field for field in fields_in(parquet.schema_arrow)}
+    there = [stored[key(field)].name for field in schema if key(field) in stored]
+    if not there:
         raise BadInput(f"{file.address.name}: the file has no column of its table. Check both.")
-    stored = [names[field.name] for field in fields if field.name in names]
-    stored = stored or [next(iter(names.values()))]  # one tells how many rows there are
+    names = [stored[key(field)].name for field in fields if key(field) in stored]
+    names = names or there[:1]  # one tells how many rows there are
     deleted, row = file.deleted() if file.deleted else np.empty(0, np.int64), 0
-    for batch in parquet_batches(file.address, stored, rows, n_bytes):
+    for batch in parquet_batches(file.address, names, rows, n_bytes):
         left = _without(batch, deleted, row)
-        own = [_column(left, file, field, names.get(field.name)) for field in fields]
+        own = [_column(left, file, field, stored.get(key(field)), key) for field in fields]
         yield pa.record_batch(own, names=[field.name for field in fields])
         row += batch.num_rows
 
@@ -120,13 +129,25 @@ def _field_of(name: str, schema: Any) -> str:
     return str(next(names))
 
 
-def _column(batch: Any, file: DataFile, field: Any, stored: str | None) -> Any:
+def _column(batch: Any, file: DataFile, field: Any, stored: Any, key: Key) -> Any:
     if stored is None:
         value = file.same.get(field.name, pa.scalar(None, field.type))
         return pa.repeat(value.cast(field.type), batch.num_rows)
+    cells, kind = batch.column(stored.name), _called(stored.type, field.type, key)
     with parsing(f"{file.address.name}, column {field.name}"):  # it may be wider by now
         is_safe = not pa.types.is_timestamp(field.type)
-        return batch.column(stored).cast(field.type, safe=is_safe)
+        return (cells.view(kind) if has_fields(kind) else cells).cast(field.type, safe=is_safe)
+
+
+def _called(stored: Any, wanted: Any, key: Key) -> Any:
+    """Return a stored type whose fields are called as in the table; those it has not, nothing."""
+    if not (has_fields(stored) and has_fields(wanted)):
+        return stored
+    own, fields = {key(field): field for field in wanted}, list[Any]()
+    for number, field in enumerate(stored):
+        like = own.get(key(field), pa.field(f"\0{number}", field.type))
+        fields.append(pa.field(like.name, _called(field.type, like.type, key)))
+    return pa.struct(fields)
 
 
 def _without(batch: Any, deleted: Positions, start: int) -> Any:

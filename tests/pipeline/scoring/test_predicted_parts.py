@@ -169,6 +169,15 @@ def test_parts_are_the_same_by_threads_and_tasks_and_together_the_whole(
         assert head + b"\n" + rows == file.read_bytes()
 
 
+def test_a_part_does_not_take_the_place_of_what_another_file_becomes(model, tmp_path, small):
+    (tmp_path / "in/a").mkdir(parents=True)
+    as_csv(table(1), tmp_path / "in/a.csv")
+    as_csv(table(2, 5), tmp_path / "in/a/part-00000.csv")
+    with pytest.raises(BadInput, match=r"in/a\.csv .* would become a/part-00000\.csv"):
+        into(model, tmp_path / "in", tmp_path / "out")
+    assert ids(tmp_path / "out") == [*range(5)]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_figures_of_files_have_the_same_bits_by_threads_and_tasks(
     kind, model, other, tmp_path, small, here

@@ -138,6 +138,42 @@ def test_a_number_that_was_given_up_takes_no_other_generation(nights):
     assert len(refresh(nights.plan).message.split("usual")) == 1
 
 
+def left_judged(nights):
+    """Leave a refresh of one more night unfinished, whose rows were judged."""
+    nights.come()
+    for part in range(9):
+        with suppress(Interrupted):
+            refresh(nights.plan, EndsBefore(part))
+        if nights.store.open.judged:
+            return
+
+
+def test_what_was_taken_stays_so_where_the_night_that_was_judged_is_given_up(nights):
+    nights.nights(4, lambda night: night == 4)
+    left_judged(nights)
+    take(nights.plan.store, 4)
+    abandon(nights.plan.store)
+    assert nights.store.past.used == (1, 2, 3, 4)
+    assert refresh(nights.plan).state == "published"
+
+
+def test_nights_that_were_removed_stay_so_where_the_night_that_was_judged_is_given_up(nights):
+    nights.nights(3)
+    left_judged(nights)
+    clean_store(nights.plan.store, 2)
+    abandon(nights.plan.store)
+    assert nights.store.past.used == (3,)
+    assert refresh(nights.plan).nights == (3, 5)
+
+
+def test_a_night_is_judged_by_the_published_model_also_where_its_own_nights_are_removed(tmp_path):
+    nights = Nights(tmp_path, keep_generations=1, windows=["all"])
+    nights.nights(2)
+    publish(nights.plan.store, 1)
+    assert nights.store.past.used == ()
+    assert nights.night(turned=True).state == "waits"
+
+
 def test_going_back_sets_the_nights_after_it_apart(nights):
     nights.nights(4)
     publish(nights.plan.store, 2, why="complaints")

@@ -47,7 +47,7 @@ def test_what_is_kept_stands_in_the_rows_whatever_their_format(tmp_path, file, m
     options = {"label": "y"} | {name: more[name] for name in more if name == "drop"}
     plan = {name: more[name] for name in more if name != "drop"}
     made = ingest(IngestPlan(
-        sources=(str(tmp_path / file),), dataset=str(tmp_path / "set"), keep=("id", "town"),
+        sources=(str(tmp_path / file),), dataset=str(tmp_path / "set"), keep=("id", "town", "at"),
         options=options, **plan,
     ))  # fmt: skip
     kept = []
@@ -55,9 +55,10 @@ def test_what_is_kept_stands_in_the_rows_whatever_their_format(tmp_path, file, m
         dataset = Dataset.open(place)
         for k in range(dataset.n_chunks):
             retained = dataset.read_retained(k)
-            kept += zip(*(words_of_retained(retained, c).tolist() for c in (0, 1)), strict=True)
+            kept += zip(*(words_of_retained(retained, c).tolist() for c in range(3)), strict=True)
     assert sorted(kept) == [
-        (a.encode(), b.encode()) for a, b in zip(rows.id, rows.town, strict=True)
+        tuple(cell.encode() for cell in row)
+        for row in zip(rows.id, rows.town, rows["at"], strict=True)
     ]
 
 

@@ -269,3 +269,31 @@ def test_numbers_of_many_digits_are_read_by_their_first_19():
     assert kernel(decimal)(text, np.uint64(0))[1] == pytest.approx(
         12345678901234567890123, rel=1e-15
     )
+
+
+@pytest.mark.parametrize("head", ['y  ,"bb"  ,"a"     \n', "# written by nobody at all\ny,bb,a\n"])
+def test_a_longer_head_than_that_of_the_first_file_is_read_to_its_end(tmp_path, head):
+    (tmp_path / "a.csv").write_text("a,bb,y\n1,2,0\n")
+    (tmp_path / "b.csv").write_text(f"{head}1,6,5\n0,8,7\n")
+    source = open_source([f"{tmp_path}/*.csv"], SourceOptions(label="y", encode="none"))
+    rows = [source.parse(piece).table.X.tolist() for piece in source.pieces(1 << 20)]
+    assert rows == [[[1.0, 2.0]], [[5.0, 6.0], [7.0, 8.0]]]
+
+
+def test_a_file_next_to_one_of_another_charset_has_its_own(tmp_path):
+    charsets = {"a": "cp1252", "b": "utf-8", "c": "utf-8-sig", "d": "cp1252", "e": "utf-16"}
+    for name, charset in charsets.items():
+        (tmp_path / f"{name}.csv").write_bytes("town,v,y\nZürich,x,1\n".encode(charset))
+    found = find([f"{tmp_path}/*.csv"])
+    rows = CsvRows(*as_seen(found, SourceOptions(), 1 << 20), Expected())
+    towns = [rows.cells(piece, [0]).columns[0].to_pylist() for piece in rows.pieces(1 << 20, [0])]
+    assert towns == [["Zürich"]] * len(charsets)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_blanks_around_the_cells_of_one_file_are_no_part_of_them(tmp_path, order):
+    for k, text in zip(order, ["a,b,y\nx,1,0\n", "a, b, y\n x , 1 , 0\n"], strict=True):
+        (tmp_path / f"{k}.csv").write_text(text)
+    rows = CsvRows(find([f"{tmp_path}/*.csv"]), SourceOptions(), Expected())
+    cells = [rows.cells(piece, [0]).columns[0].to_pylist() for piece in rows.pieces(1 << 20, [0])]
+    assert cells == [["x"], ["x"]]

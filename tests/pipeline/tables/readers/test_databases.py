@@ -138,6 +138,34 @@ def test_rows_of_postgresql_are_those_of_its_table(server, query):
 
 
 @needs_postgres
+def test_kept_numerics_that_doubles_are_not_exact_for_are_refused(server):
+    for largest, is_refused in ((2**53 - 1, False), (2**53 + 1, True)):
+        query = f"SELECT {largest}::numeric AS id, 1 AS y"
+        (found,) = find([server])
+        rows = reader_class("postgresql")(
+            [found], SourceOptions(query=query), Expected(passed=("id",))
+        )
+        (piece,) = rows.pieces(1 << 16, [0])
+        if is_refused:
+            with pytest.raises(BadInput, match=r"row 1 .* 'id' is kept.* id::text"):
+                rows.cells(piece, [0])
+        else:
+            assert rows.cells(piece, [0]).columns[0].to_pylist() == [largest]
+
+
+@needs_postgres
+def test_money_is_no_cents_and_infinite_dates_are_missing(server):
+    query = (
+        "SELECT 12.5::money AS cost, d::date AS day, d::timestamp AS at, d::timestamptz AS tz, "
+        "'x'::bytea AS raw FROM (VALUES ('infinity'), ('-infinity'), ('2026-01-02')) AS t (d)"
+    )
+    found, _ = cells(server, query)
+    assert found["cost"] == [12.5] * 3 and found["raw"] == ["\\x78"] * 3
+    for name in ("day", "at", "tz"):
+        assert [f"{cell}"[:10] for cell in found[name]] == ["None", "None", "2026-01-02"]
+
+
+@needs_postgres
 def test_one_reading_sees_one_state_and_another_reading_is_another_source(server):
     from adbc_driver_postgresql import dbapi
 

@@ -146,6 +146,21 @@ def test_columns_that_files_call_otherwise_have_the_tables_names(tmp_path):
         assert ours.to_pydict() == {"id": [*range(9)], "spent": [float(k) for k in range(9)]}
 
 
+def test_fields_inside_of_columns_that_files_call_otherwise_have_the_tables_names(tmp_path):
+    renamed = {"id": "col-1", "spent": "col-2"}
+    place = delta_by_hand(tmp_path / "d", ["columnMapping"], renamed=renamed)
+    log = place / f"_delta_log/{0:020d}.json"
+    inner = {"name": "euro", "type": "double", "nullable": True,
+             "metadata": {"delta.columnMapping.id": 3,
+                          "delta.columnMapping.physicalName": "col-3"}}  # fmt: skip
+    column = json.dumps({"type": "struct", "fields": [inner]})
+    log.write_text(log.read_text().replace(json.dumps('"double"')[1:-1], json.dumps(column)[1:-1]))
+    spent = [{"col-0": "gone", "col-3": k * 1.5} for k in range(9)]
+    pq.write_table(pa.table({"col-1": range(9), "col-2": spent}), place / "part 1.parquet")
+    ours, _ = cells(place)
+    assert ours.to_pydict() == {"id": [*range(9)], "spent.euro": [k * 1.5 for k in range(9)]}
+
+
 def test_rows_that_a_deletion_vector_names_are_refused(tmp_path):
     place = delta_by_hand(tmp_path / "d", ["deletionVectors"], deleted=[0, 3, 4, 8])
     with pytest.raises(BadInput, match=r"deletion vectors, which are not read.*DuckDB"):
@@ -296,6 +311,57 @@ def test_columns_of_now_are_read_and_those_of_a_snapshot_where_it_is_named(tmp_p
     with pytest.raises(BadInput, match="cannot be read"):
         cells(place, table_version=f"{snapshot}/99")
     catalog.engine.dispose()
+
+
+def made(catalog, table, by=None):
+    """A table of Iceberg with those rows, maybe in files by the values of a column."""
+    own = catalog.create_table("db.own", table.schema)
+    if by:
+        with own.update_spec() as spec:
+            spec.add_identity(by)
+    own.append(table)
+    return own
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("own", uri=f"sqlite:///{tmp_path}/own.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("db")
+    yield catalog
+    catalog.engine.dispose()
+
+
+def test_fields_inside_of_columns_are_found_by_their_ids(catalog):
+    spent = [{"euro": k, "cents": 100 + k} for k in range(9)]
+    table = made(catalog, pa.table({"id": range(9), "spent": spent}))
+    for old, new in (("euro", "old"), ("cents", "euro"), ("old", "cents")):
+        with table.update_schema() as schema:
+            schema.rename_column(f"spent.{old}", new)
+    ours, _ = cells(table.metadata_location.removeprefix("file://"))
+    assert_same(ours, table.scan().to_arrow().flatten())
+    assert ours["spent.euro"].to_pylist() == [100 + k for k in range(9)]
+
+
+def test_names_of_fields_tell_where_files_have_no_ids(catalog, tmp_path):
+    rows = pa.table({"id": range(9), "spent": [{"euro": k} for k in range(9)]})
+    table = made(catalog, rows.slice(0, 0))
+    names = table.schema().name_mapping.model_dump_json()
+    with table.transaction() as change:
+        change.set_properties(**{"schema.name-mapping.default": names})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    table.add_files([f"file://{tmp_path}/rows.parquet"])
+    with table.update_schema() as schema:
+        schema.rename_column("spent.euro", "dollars")
+    ours, _ = cells(table.metadata_location.removeprefix("file://"))
+    assert ours.to_pydict() == {"id": [*range(9)], "spent.dollars": [*range(9)]}
+
+
+def test_a_table_of_iceberg_may_have_a_file_for_each_day(catalog):
+    days = pa.array([20000 + k % 3 for k in range(9)], pa.int32()).cast(pa.date32())
+    table = made(catalog, pa.table({"id": range(9), "day": days}), by="day")
+    assert_same(cells(table.metadata_location.removeprefix("file://"))[0], table.scan().to_arrow())
 
 
 def test_a_folder_of_iceberg_is_read_by_its_version_hint_alone(warehouse, tmp_path):

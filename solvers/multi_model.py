@@ -30,7 +30,6 @@ from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
     Certificate,
     ChosenLearner,
-    ExpectedPasses,
     Goal,
     ProblemStats,
     Reduce,
@@ -117,10 +116,6 @@ class MultiModel(Models, Solver):
         in_lanes = stats.rows_kind is SparseRows and goes_interleaved(self.solver)
         models = lanes_planned(len(self.tasks)) if in_lanes else len(self.tasks)
         return models * self.solver.state_bytes(self.tasks[0].problem(problem), stats)
-
-    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """Return the passes of one model."""
-        return self.solver.expected_passes(problem, stats, tol)
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
         sweeps = self.solver.program(epoch)

@@ -74,7 +74,6 @@ __all__ = [
     "ChosenLearner",
     "ColumnMoments",
     "Diverged",
-    "ExpectedPasses",
     "Goal",
     "Interleaved",
     "JoinByPairs",
@@ -119,14 +118,6 @@ class Weights(NamedTuple):
 def constant_weights(problem: Problem, d: int) -> Weights:
     """Return where methods begin: zero weights for d features, and the intercept at its level."""
     return Weights(np.zeros(d), problem.level)
-
-
-class ExpectedPasses(NamedTuple):
-    """Expected passes until a tolerance; None where unknown."""
-
-    theory: float | None = None  # enough in expectation for f - f* <= tol, best parameters given
-    usual: float | None = None  # usual number until the tolerance is certified
-    reductions: float = 0.0  # fraction of the passes that are reductions
 
 
 class ChosenLearner(NamedTuple):
@@ -248,17 +239,6 @@ class Solver(ABC):
     @abstractmethod
     def weights(self, state: State) -> Weights:
         """Return the weights of a state."""
-
-    def expected_passes(
-        self, _problem: Problem, _stats: ProblemStats, _tol: float
-    ) -> ExpectedPasses:
-        """Return the expected passes until the certificate's `relative` is `tol`.
-
-        The default is for methods without a known rule, or without a certificate.
-        """
-        sweeps = self.program(self.warm_epoch)
-        reductions = sum(isinstance(sweep, Reduce) for sweep in sweeps)
-        return ExpectedPasses(reductions=reductions / len(sweeps))
 
     def certificate(self, _state: State) -> Certificate | None:
         """Return the certificate of `weights(state)`; None if computing it takes a pass."""

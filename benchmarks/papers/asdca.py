@@ -25,12 +25,12 @@ import numpy as np
 
 from benchmarks.data_sets import STUDIES, in_memory, training_rows
 from benchmarks.papers.curves import FIGURES, Case, objective, say_missing
+from fewpass.pipeline.planning.conditioning import zero_loss
 from fewpass.solvers.batch.gradient_descent import Agd
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.dual.asdca import X_START, Asdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import RUNNING
-from fewpass.solvers.estimates.expected_passes import zero_loss
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW
 from fewpass.solvers.losses import Problem, SmoothedHinge
 from fewpass.solvers.penalties import L2

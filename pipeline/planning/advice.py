@@ -8,6 +8,13 @@ import numpy as np
 
 from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.planning.clustering import clustering_warning
+from fewpass.pipeline.planning.conditioning import (
+    Conditioning,
+    conditioning,
+    slowness,
+    slowness_for,
+)
+from fewpass.pipeline.planning.expected_passes import expected_passes
 from fewpass.pipeline.planning.forecast import Forecast
 from fewpass.pipeline.planning.ill_conditioned import (
     HEAVY_TAIL,
@@ -21,12 +28,6 @@ from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.units import advised_scaling, unlike_columns
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import counted, format_passes
-from fewpass.solvers.estimates.expected_passes import (
-    Conditioning,
-    conditioning,
-    slowness,
-    slowness_for,
-)
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ENOUGH_MERGES, ProblemStats
 from fewpass.solvers.registry import (
@@ -252,7 +253,7 @@ def best_method(problem: Problem, stats: ProblemStats, tol: float) -> tuple[str,
     smooth = problem.penalty.is_smooth
     words = (PRIMAL, DUAL) if width == 1 and smooth else (DUAL,)
     passes = {
-        solver.kind: solver.expected_passes(problem, single, tol).usual
+        solver.kind: expected_passes(solver, problem, single, tol).usual
         for solver in (fit_for(method(word), width, smooth=smooth) for word in words)
     }
     expected = {kind: number for kind, number in passes.items() if number is not None}

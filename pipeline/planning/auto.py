@@ -7,7 +7,7 @@ To a tolerance, Newton's method where the loss is smooth and columns are few, wh
 unless dual ascent is predicted to take fewer passes and rows are read anew in every one, or to cost
 clearly less arithmetic (row_costs.py); else dual coordinate ascent with a proximal centre, which
 finds out by its certificate how hard the problem is.  S2GD+ goes before it only where rows stay in
-memory, are short relative to lam, and its cheaper passes (solvers/estimates/expected_passes.py) are
+memory, are short relative to lam, and its cheaper passes (expected_passes.py) are
 predicted to take less.  Where rows lie sorted it does not: its averages count on a random order.
 Plain SDCA takes less memory, and is taken where that is short.
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fewpass.pipeline.planning.conditioning import conditioning
 from fewpass.pipeline.planning.method_choice import (
     MORE_COLUMNS,
     MethodChoice,
@@ -41,7 +42,6 @@ from fewpass.pipeline.planning.special_methods import (
 )
 from fewpass.pipeline.settings.method_kinds import Method
 from fewpass.pipeline.sizes import format_passes
-from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.registry import DUAL, PRIMAL, SECOND_ORDER
 
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.budget import PROGRAM, PROGRAM_BYTES, Budget, TakenMemory, remaining
 from fewpass.pipeline.passes.span import Job
+from fewpass.pipeline.planning.conditioning import conditioning
+from fewpass.pipeline.planning.expected_passes import ExpectedPasses, expected_passes
 from fewpass.pipeline.planning.job import (
     bytes_of_models,
     groups_of,
@@ -25,8 +27,6 @@ from fewpass.pipeline.rows.windows import (
     resident_bytes,
 )
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.solvers.estimates.expected_passes import conditioning
-from fewpass.solvers.protocol import ExpectedPasses
 from fewpass.storage.array_layout import chunk_parts
 from fewpass.storage.manifest import Manifest
 
@@ -101,7 +101,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
         usual_passes=ahead.usual,
         passes=passes,
         certifying_passes=certifying,
-        reduce_passes=ahead.reductions * passes + certifying,
+        reduce_passes=(ahead.reductions or 0.0) * passes + certifying,
         bytes_per_pass=per_pass,
         bytes_read=round(per_pass * (1 if job.resident else passes + certifying)),
         overhead_bytes=PROGRAM_BYTES,
@@ -111,7 +111,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
 
 def expected_passes_of(plan: TrainingPlan, job: Job) -> ExpectedPasses:
     """Return the passes that the method takes; without a tolerance all that the plan allows."""
-    ahead = method_for(plan).expected_passes(job.problem, job.stats, plan.tol or 1.0)
+    ahead = expected_passes(method_for(plan), job.problem, job.stats, plan.tol or 1.0)
     return ahead if plan.tol is not None else ahead._replace(theory=None, usual=None)
 
 
@@ -121,7 +121,7 @@ def certifying_passes(plan: TrainingPlan, ahead: ExpectedPasses, passes: float) 
     One after every pass with a tolerance, one at the end when asked for; none where the method
     takes gradients anyway, and at most the last where it certifies itself while it walks.
     """
-    if ahead.reductions > 0.0:
+    if ahead.reductions:
         return 0.0
     if method_for(plan).certify_pass is not None:
         return 1.0

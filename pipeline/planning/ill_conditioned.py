@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fewpass.solvers.estimates.expected_passes import conditioning
+from fewpass.pipeline.planning.conditioning import conditioning
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.registry import method_class

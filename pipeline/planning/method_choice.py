@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from fewpass.pipeline.planning.expected_passes import expected_passes
 from fewpass.pipeline.settings.method_kinds import Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.losses import Problem
@@ -128,5 +129,5 @@ def for_one_pass(asked: MethodRequest) -> MethodChoice:
 
 def passes_of(solver: Method, problem: Problem, stats: ProblemStats, tol: float) -> float:
     """Return the passes that a method usually takes; infinitely many where it has no estimate."""
-    usual = solver.expected_passes(problem, stats, min(tol, NOTHING)).usual
+    usual = expected_passes(solver, problem, stats, min(tol, NOTHING)).usual
     return math.inf if usual is None else usual

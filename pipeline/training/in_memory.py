@@ -26,7 +26,7 @@ from fewpass.pipeline.training.engine import Checkpoints, Training
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
 from fewpass.solvers.dual.ascent_in_memory import ascend
-from fewpass.solvers.dual.proximal import columns_are_few
+from fewpass.solvers.estimates.smoothness import columns_are_few
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Solver, State, Weights
 from fewpass.solvers.registry import DUAL, SECOND_ORDER, method_class

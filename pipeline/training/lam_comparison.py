@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.planning.auto import FEW_COLUMNS
+from fewpass.pipeline.planning.conditioning import conditioning
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.planning.method_choice import method
 from fewpass.pipeline.planning.planned_problem import PlannedProblem
@@ -40,7 +41,6 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_sample import in_memory, sample_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.drive import models_within
-from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, Weights, as_sides

@@ -25,19 +25,12 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
-from fewpass.solvers.estimates.expected_passes import (
-    condition_of_all,
-    conditioning,
-    digits,
-    share_of_start,
-)
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.solvers.gradient import Bounds
 from fewpass.solvers.intercept import column_length
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import (
     Diverged,
-    ExpectedPasses,
     Part,
     ProblemStats,
     Weights,
@@ -46,7 +39,6 @@ from fewpass.solvers.protocol import (
 )
 
 MOST_HALVINGS, MOST_DOUBLINGS = 40, 40  # of a step, and of L
-PER_DIGIT = 1.1  # passes per digit of accelerated descent, times the square root of kappa_f
 
 
 class GdState(NamedTuple):
@@ -75,14 +67,6 @@ class Gd(BatchMethod):
 
     def at(self, state: GdState, weights: Weights) -> GdState:
         return state._replace(x=copy_state(weights))
-
-    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """One gradient per pass: f - f* is multiplied by at most 1 - mu / L_f each time."""
-        share = share_of_start(problem, stats, tol)
-        if conditioning(problem, stats) is None or not share < 1.0:
-            return ExpectedPasses(None, None, 1.0)
-        left = math.log1p(-1.0 / condition_of_all(problem, stats))
-        return ExpectedPasses(theory=math.log(share) / left, usual=None, reductions=1.0)
 
     def newest(self, state: GdState) -> Weights:
         return step_down(state.x, state.g, state.h)
@@ -156,18 +140,6 @@ class Agd(BatchMethod):
 
     def at(self, state: AgdState, weights: Weights) -> AgdState:
         return state._replace(x=copy_state(weights), v=copy_state(weights))
-
-    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """One gradient per pass: f - f* is at most 2 (1 - sqrt(mu / L_f))^t times the first."""
-        share = share_of_start(problem, stats, tol)
-        if conditioning(problem, stats) is None or not share < 1.0:
-            return ExpectedPasses(None, None, 1.0)
-        root = math.sqrt(condition_of_all(problem, stats))
-        return ExpectedPasses(
-            theory=math.log(0.5 * share) / math.log1p(-1.0 / root),
-            usual=1.0 + PER_DIGIT * root * digits(tol),
-            reductions=1.0,
-        )
 
     def newest(self, state: AgdState) -> Weights:
         step, beta = step_from(state), state.momentum

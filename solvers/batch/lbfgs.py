@@ -24,13 +24,12 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
-from fewpass.solvers.estimates.expected_passes import condition_of_all, conditioning, digits
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.solvers.gradient import SUFFICIENT_DECREASE, Bounds
 from fewpass.solvers.intercept import column_length
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
-from fewpass.solvers.protocol import ExpectedPasses, Part, ProblemStats, Sum, Weights
+from fewpass.solvers.protocol import Part, ProblemStats, Sum, Weights
 from fewpass.solvers.wide_gradient import WIDE_GRADIENT
 
 FLATTENING = 0.9  # c2
@@ -39,7 +38,6 @@ LEAST_CURVATURE = 1e-12  # least s.y / (||s|| ||y||) of a stored pair
 SHRINK = (0.1, 0.5)  # range of the next trial, as a fraction of the bracket
 GROW = (2.0, 10.0)  # range of the next trial, as a multiple of one that was too short
 OPEN = 0.0  # upper end of a bracket without a trial that was too long
-START, PER_DIGIT = 4.0, 0.5  # expected passes, per digit times the cube root of kappa_f
 
 
 class Bracket(NamedTuple):
@@ -101,13 +99,6 @@ class Lbfgs(BatchMethod):
 
     def at(self, state: LbfgsState, weights: Weights) -> LbfgsState:
         return state._replace(x=as_vector(weights, 1.0 / state.length))
-
-    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """One gradient per trial; there is no theory with explicit constants."""
-        if conditioning(problem, stats) is None or not tol < 1.0:
-            return ExpectedPasses(None, None, 1.0)
-        per_digit = PER_DIGIT * condition_of_all(problem, stats) ** (1.0 / 3.0)
-        return ExpectedPasses(theory=None, usual=START + per_digit * digits(tol), reductions=1.0)
 
     def newest(self, state: LbfgsState) -> Weights:
         return self.read(state.x + state.search.t * state.p, state.length)

@@ -28,12 +28,10 @@ from numpy.typing import NDArray
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
 from fewpass.solvers.batch.cholesky import solved
 from fewpass.solvers.batch.curvature_sums import CURVED, CurvedPoint, thinning, whole_curvature
-from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE, Bounds
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs, refuse_unfit
 from fewpass.solvers.protocol import (
-    ExpectedPasses,
     Part,
     ProblemStats,
     Sum,
@@ -43,7 +41,6 @@ from fewpass.solvers.protocol import (
 from fewpass.solvers.registry import WHOLE_GRADIENTS
 
 GROWTH = 6.0  # powers of e by which f may grow along a step that is then halved
-START, PER_DIGIT = 4.0, 0.7  # expected passes
 
 
 class NewtonState(NamedTuple):
@@ -86,14 +83,6 @@ class Newton(BatchMethod):
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of two vectors, and of the matrix of a reduction."""
         return super().state_bytes(problem, stats) + 8 * (stats.d + 1) ** 2
-
-    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """One pass per trial, digits doubling at the end; two passes for a quadratic."""
-        has_estimate = problem.loss.is_steep or conditioning(problem, stats) is not None
-        if not has_estimate or not tol < 1.0:
-            return ExpectedPasses(None, None, 1.0)
-        usual = 2.0 if problem.loss.is_quadratic else START + PER_DIGIT * digits(tol)
-        return ExpectedPasses(theory=None, usual=usual, reductions=1.0)
 
     def flat(self, weights: Weights) -> NDArray[np.float64]:
         """Return weights as the vector of a state."""

@@ -29,7 +29,6 @@ from fewpass.solvers.losses.wide_loss import LossOfScores, curvature_of_scores
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
     Block,
-    ExpectedPasses,
     ProblemStats,
     Sum,
     Weights,
@@ -44,8 +43,6 @@ from fewpass.solvers.wide_gradient import (
     in_columns,
     no_wide_gradient,
 )
-
-USUAL = 12.0  # passes
 
 
 class WideCurvedPart(NamedTuple):
@@ -112,12 +109,6 @@ class WideNewton(Newton):
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of the state, with those of H."""
         return array_bytes(self.init(problem, stats)) + 8 * (self.width * (stats.d + 1)) ** 2
-
-    def expected_passes(
-        self, _problem: Problem, _stats: ProblemStats, _tol: float
-    ) -> ExpectedPasses:
-        """Few, whatever the columns are."""
-        return ExpectedPasses(usual=USUAL, reductions=1.0)
 
     def point(self, state: NewtonState) -> Any:
         return self.newest(state)

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fewpass.solvers.batch.newton import PER_DIGIT, Newton
+from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.batch.working_set import (
     MOST_SET,
     PATIENCE,
@@ -30,7 +30,6 @@ from fewpass.solvers.batch.working_set import (
     refuse_crowded,
 )
 from fewpass.solvers.batch.working_set_sums import SET_SUMS, SetPart, SetPoint, add_sums, no_sums
-from fewpass.solvers.estimates.expected_passes import digits
 from fewpass.solvers.gradient import Bounds
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
@@ -38,7 +37,6 @@ from fewpass.solvers.penalties import Penalty
 from fewpass.solvers.protocol import (
     Block,
     Certificate,
-    ExpectedPasses,
     Method,
     ProblemStats,
     Reduce,
@@ -126,9 +124,6 @@ WALK_OF_FIRST_ROWS = Walk(
 )
 
 
-START, EXACT = 8.0, 4.0  # expected passes
-
-
 class WorkingSetNewton(Method):
     """Newton's method on a working set of columns."""
 
@@ -152,13 +147,6 @@ class WorkingSetNewton(Method):
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of two vectors, and of the matrix of a reduction."""
         return super().state_bytes(problem, stats) + 8 * (min(stats.d, MOST_SET) + 1) ** 2
-
-    def expected_passes(self, problem: Problem, _stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """One pass per trial, and some until the working set is right."""
-        if not tol < 1.0:
-            return ExpectedPasses(None, None, 1.0)
-        usual = EXACT if problem.loss.is_quadratic else START + PER_DIGIT * digits(tol)
-        return ExpectedPasses(None, usual, 1.0)
 
     def absorb(
         self, problem: Problem, stats: ProblemStats, state: SetState, total: SetPart, _sweep: int

@@ -68,7 +68,6 @@ from fewpass.solvers.dual.duality import (
 )
 from fewpass.solvers.dual.sdca_state import UNBOUNDED
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, best_share, proven_of_given
-from fewpass.solvers.estimates.expected_passes import conditioning, digits, gap_of, zero_loss
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
@@ -78,7 +77,6 @@ from fewpass.solvers.protocol import (
     Block,
     Certificate,
     Diverged,
-    ExpectedPasses,
     ProblemStats,
     Reduce,
     Walk,
@@ -163,23 +161,6 @@ class Asdca(DualMethod):
         state.W[:-1, X_START] = weights.coef
         centre = state.centre._replace(offset=weights.intercept)
         return state._replace(centre=centre)
-
-    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """Theory for the gap: m gap <= m (P - P*) + n (D* - D), Theorem 1."""
-        theta = self.foreseen_theta(problem, stats)
-        if conditioning(problem, stats) is None or not theta or not tol < 1.0:
-            return ExpectedPasses(None, None, 0.0)
-        n, m = stats.n, self.rows_per_batch(problem, stats)
-        least = m * gap_of(
-            stats, tol
-        )  # of the gap's bound at zero weights, which are best where all targets are 0
-        most = math.log(max(n * zero_loss(problem, stats), least) / least)
-        step = math.log1p(-min(theta * m / n, 1.0 - 1e-12))
-        return ExpectedPasses(
-            theory=None if isinstance(self.theta, float) else -most / step * m / n,
-            usual=1.0 + digits(tol) / theta,
-            reductions=0.0,
-        )
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """One walk an epoch; the first may take the rows as they lie."""

@@ -47,8 +47,6 @@ from fewpass.solvers.dual.gap_at_two_points import (
     better_of_both,
     sum_both,
 )
-from fewpass.solvers.estimates.expected_passes import gap_of
-from fewpass.solvers.estimates.spectrum import batch_factor
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_both, dot, prefetch_row, side_by_side
 from fewpass.solvers.kernels.shapes import Order, PerRow, RowState, SideBySide
@@ -60,7 +58,6 @@ from fewpass.solvers.protocol import (
     BatchSize,
     Block,
     Certificate,
-    ExpectedPasses,
     Goal,
     ProblemStats,
     Reduce,
@@ -70,7 +67,6 @@ from fewpass.solvers.protocol import (
 )
 
 LAST, MEAN, ADDED, LATER, BEFORE, FROM = range(6)  # columns of W
-BOUND = 30.0  # Takac et al. 2013, Theorem 1
 
 
 class Tail(NamedTuple):
@@ -135,16 +131,6 @@ class Pegasos(DualMethod):
             b_dual=0.0, shares=np.ones(1), sums=no_sums(), rows=0, passes=0, monitor=LossSum(),
             row_version=-1,
         )  # fmt: skip
-
-    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """Theory: E f - f* <= (beta_b / b) 30 R^2 / (lam T) after T batches of b rows."""
-        if stats.streams > 1 or not tol < 1.0:
-            return ExpectedPasses(None, None, 0.0)
-        column = constant_column(problem, stats).value
-        largest = (stats.max_square + column**2) * stats.max_weight
-        beta = batch_factor(self.batch_size, stats.sigma_square + column**2, largest)
-        steps = BOUND * largest * beta / (problem.lam * gap_of(stats, tol))  # times b
-        return ExpectedPasses(theory=steps / stats.n, usual=None, reductions=0.0)
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """One walk an epoch; the first may take the rows as they lie."""

@@ -52,6 +52,7 @@ from fewpass.solvers.dual.sdca_state import (
     newest_point,
     weights_of_steps,
 )
+from fewpass.solvers.estimates.smoothness import columns_are_few
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
 from fewpass.solvers.scaled_gap import proven_zeros
@@ -60,7 +61,6 @@ FEATURES, CONSTANT = slice(None, -1), -1  # of arrays whose last column is the c
 MOST_R = 1e12  # so that a number of this type has it exactly
 MOST_STEEP = 0.5  # K = curvature mean ||x||^2 / (base n), where the penalty is not smooth
 FIRST_R = 16.0  # largest r of the first pass
-FEW = 10  # times as many rows as columns, or more: columns are few
 BEARABLE = 0.125  # K, to which r brings losses of unbounded curvature from the first pass on
 
 
@@ -126,11 +126,6 @@ def first_r(problem: Problem, stats: ProblemStats, most: int) -> int:
     if not columns_are_few(stats.n, stats.d):
         return 1
     return int(min(FIRST_R, most, max(1.0, (2.0 if loss.is_smooth else 0.5) * K)))
-
-
-def columns_are_few(n: int, d: int) -> bool:
-    """Say whether K foretells how slow passes are."""
-    return FEW * d < n
 
 
 def momentum(alpha: float, q: float) -> tuple[float, float]:

@@ -20,7 +20,6 @@ Source: docs/methods.md, section 7.10.
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
@@ -34,7 +33,6 @@ from fewpass.solvers.dual.merging import Lag, merged_at_end
 from fewpass.solvers.dual.proximal import (
     Growth,
     at_pass_start,
-    columns_are_few,
     first_r,
     move_centre,
     next_pull,
@@ -62,30 +60,21 @@ from fewpass.solvers.dual.sdca_state import (
     read_column,
 )
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, begin_at_duals
-from fewpass.solvers.estimates.expected_passes import conditioning, digits
+from fewpass.solvers.estimates.smoothness import columns_are_few
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
-    ENOUGH_MERGES,
-    MOST_MERGES,
     BatchSize,
     Block,
     Certificate,
-    ExpectedPasses,
     ProblemStats,
     Reduce,
 )
 
-PER_ROOT, PER_ROOT_FEW = 0.7, 0.45  # passes to expect, times the root of K and the digits; where
-# columns are few
-MOST_K, MOST_K_FEW = 16.0, 400.0  # from here to about a thousand K tells nothing
-L1_ALONE, WITH_SQUARES = 5.5, 0.6  # passes to expect for a digit with an l1 penalty
 MINI_BATCH = 16  # rows
 ROUND, MOST_ROUND = 128, 512  # rows of a round: in between a thousand rounds a pass, ...
 PER_THOUSAND = 1000 * PARTS  # ... in multiples of the parts that threads have
-SOME_SLOWER = 1.25  # times the passes of one stream with few merges
-FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 
 
 class Psdca(Sdca):
@@ -207,19 +196,6 @@ class Psdca(Sdca):
         apart = heavy and one_by_one if self.columns == "auto" else self.columns == "apart"
         return pulls(problem, stats) if apart else EMPTY
 
-    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """Dual ascent whose conditioning is made better where it is bad; no theory covers it."""
-        if not problem.penalty.is_smooth and self.batch == "serial" and tol < 1.0:
-            return ExpectedPasses(usual=1.0 + digits(tol) * per_digit_with_l1(problem, stats))
-        condition = conditioning(problem, stats)
-        if condition is None or self.batch not in ("serial", "rounds") or not tol < 1.0:
-            return ExpectedPasses()
-        K = condition.slowness(stats.n)
-        few = columns_are_few(stats.n, stats.d)
-        root, most = (PER_ROOT_FEW, MOST_K_FEW) if few else (PER_ROOT, MOST_K)
-        per_digit = 1.0 + root * (math.sqrt(min(K, most)) + K / FAR_K)
-        return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * slower_in_streams(stats))
-
     def lag(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> Lag:
         """Return over how many rounds moves along V are paid out."""
         curvature = problem.loss.rate(stats.target_mean) * self._scale(problem, stats, state)
@@ -261,13 +237,6 @@ class Psdca(Sdca):
         return begin_pass(moved, len(states))
 
 
-def slower_in_streams(stats: ProblemStats) -> float:
-    """Return how many times the passes of one stream several of them take, by their merges."""
-    if stats.streams == 1 or stats.merges >= MOST_MERGES:
-        return 1.0
-    return float(SOME_SLOWER if stats.merges >= ENOUGH_MERGES else stats.streams ** (1.0 / 3.0))
-
-
 def rows_of_a_round(n: int) -> int:
     """Return the rows of a round, out of n: the more, the fewer times threads wait.
 
@@ -288,13 +257,6 @@ def refuse_unfit_rounds(problem: Problem, stats: ProblemStats) -> None:
             f"Rounds are one stream, which threads share, and streams is {stats.streams}. Leave "
             "streams out, or solver.batch."
         )
-
-
-def per_digit_with_l1(problem: Problem, stats: ProblemStats) -> float:
-    """Return passes to expect for a digit: fewer, the more of the steps' base is the penalty's."""
-    base = stepped(problem, stats).lam
-    own = base / problem.lam if problem.lam else math.inf
-    return min(L1_ALONE, 1.0 + WITH_SQUARES * math.sqrt(own))
 
 
 def prove_newest_x(

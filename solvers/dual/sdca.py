@@ -20,7 +20,6 @@ Source: Takac, Bijral, Richtarik and Srebro 2013, (14); docs/methods.md, section
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -77,7 +76,6 @@ from fewpass.solvers.dual.sdca_state import (
 from fewpass.solvers.dual.sdca_steps import visit_rows
 from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows, visit_once_more
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
-from fewpass.solvers.estimates.expected_passes import conditioning, digits, gap_of
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Hinge, Problem
@@ -85,7 +83,6 @@ from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
     BatchSize,
     Block,
-    ExpectedPasses,
     Interleaved,
     JoinByPairs,
     ProblemStats,
@@ -95,7 +92,6 @@ from fewpass.solvers.protocol import (
 )
 
 VISITED_AGAIN = ("serial", "rounds")  # kinds of batches whose rows may be visited again
-PER_K = 1.5  # passes to expect, times K and the digits
 
 
 class Sdca(DualMethod):
@@ -184,19 +180,6 @@ class Sdca(DualMethod):
     def adopted(self, state: SdcaState, *, midway: bool) -> SdcaState:
         """Have the first whole pass prove that the dual variables read go with the weights."""
         return state._replace(unproven=state.unproven | (2 if midway else 1))
-
-    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """Dual ascent row by row; theory for the gap (Shalev-Shwartz and Zhang 2013, Theorem 2)."""
-        condition = conditioning(problem, stats)
-        serial = self.batch == "serial" and stats.streams == 1
-        if condition is None or not serial or not tol < 1.0:
-            return ExpectedPasses(None, None, 0.0)
-        worst = condition.kappa / stats.n
-        return ExpectedPasses(
-            theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / gap_of(stats, tol)),
-            usual=1.0 + digits(tol) * (1.0 + PER_K * condition.slowness(stats.n)),
-            reductions=0.0,
-        )
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """One walk an epoch; the first may take the rows as they lie."""

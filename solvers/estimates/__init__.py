@@ -1,1 +1,1 @@
-"""Estimates before training: smoothness, spectrum, expected passes."""
+"""Estimates before training: smoothness, spectrum."""

@@ -6,6 +6,13 @@ from fewpass.solvers.intercept import column_length
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
 
+FEW = 10  # times as many rows as columns, or more: columns are few
+
+
+def columns_are_few(n: int, d: int) -> bool:
+    """Say whether K, as a problem's smoothness gives it, foretells how slow dual ascent is."""
+    return FEW * d < n
+
 
 def smoothness(problem: Problem, stats: ProblemStats, square: float) -> float:
     """Return L of the loss of a row with ||x||^2 = `square`, including constant column and lam.

@@ -23,13 +23,6 @@ from typing import ClassVar, Literal, NamedTuple, cast
 import numpy as np
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from fewpass.solvers.estimates.expected_passes import (
-    Conditioning,
-    conditioning,
-    share_of_start,
-    slowness,
-    usual_passes,
-)
 from fewpass.solvers.estimates.smoothness import refuse_long_step, smoothness
 from fewpass.solvers.estimates.spectrum import batch_factor
 from fewpass.solvers.gradient import GRADIENT_AND_SLOPES, GradientPart, certificate
@@ -41,7 +34,6 @@ from fewpass.solvers.protocol import (
     Block,
     Certificate,
     Diverged,
-    ExpectedPasses,
     Method,
     ProblemStats,
     Reduce,
@@ -67,7 +59,7 @@ from fewpass.solvers.s2gd.anchor import (
 )
 from fewpass.solvers.s2gd.inner_length import inner_length, mean_inner_length
 from fewpass.solvers.s2gd.inner_loop import inner_steps
-from fewpass.solvers.s2gd.theory import Curvature, Law, plan_epochs
+from fewpass.solvers.s2gd.theory import Law
 from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.solvers.sgd.averaged_state import SgdState
 
@@ -119,20 +111,6 @@ class S2gd(Method):
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of three vectors, and of two per previous anchor."""
         return array_bytes(S2gd.first_state(self, problem, stats))
-
-    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """Return the passes of semi-stochastic epochs, in theory with the best parameters."""
-        conditions = conditioning(problem, stats)
-        if conditions is None or not tol < 1.0:
-            return ExpectedPasses(None, None, 0.5)
-        h, inner_passes = self.pace(problem, stats)
-        return ExpectedPasses(
-            theory=theory_passes(conditions, problem, stats, tol, self._law),
-            usual=usual_passes(
-                slowness(h, conditions.mu, stats.n), tol, inner_passes, self.subspace > 0
-            ),
-            reductions=1.0 / (1.0 + inner_passes),
-        )
 
     def program(self, _epoch: int) -> tuple[Sweep, ...]:
         """Return one gradient and one inner loop."""
@@ -198,7 +176,7 @@ class S2gd(Method):
         return state._replace(y=InnerIterate(b * length, A, B), left=state.left - rows)
 
     @property
-    def _law(self) -> Law:
+    def law(self) -> Law:
         """The law of the theory for the method."""
         return "uniform" if self.nu == 0.0 else "geometric"
 
@@ -269,7 +247,7 @@ class Svrg(S2gd):
     """Strong convexity assumed by the random law: none."""
 
     @property
-    def _law(self) -> Law:
+    def law(self) -> Law:
         return "uniform"
 
 
@@ -329,14 +307,3 @@ class S2gdPlus(S2gd):
 def inner_metrics(state: S2gdState) -> dict[str, float]:
     """Return the step size, and how often it was halved."""
     return {"step": state.h, "rejected": state.rejected}
-
-
-def theory_passes(
-    conditions: Conditioning, problem: Problem, stats: ProblemStats, tol: float, law: Law
-) -> float | None:
-    """Return the passes of Theorem 6, with one gradient per inner step."""
-    share = share_of_start(problem, stats, tol)  # f - f* <= f(0) at the start
-    if not conditions.mu < conditions.largest or not share < 1.0:
-        return None
-    of = Curvature(conditions.largest, conditions.mu)
-    return plan_epochs(of, stats.n, share, law, gradients=1).work / stats.n

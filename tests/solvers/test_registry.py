@@ -8,7 +8,7 @@ import pytest
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
-from fewpass.solvers.protocol import Method, Walk, constant_weights
+from fewpass.solvers.protocol import Walk, constant_weights
 from fewpass.solvers.registry import METHODS, method_class
 from testing.oracles import stats
 from tests.conftest import PROJECT
@@ -35,14 +35,6 @@ def table():
 
 def test_every_method_has_a_row():
     assert set(METHODS) <= set(table())
-
-
-def test_passes_that_add_up_gradients_need_none_to_certify_beside():
-    class OfNoRule(method_class("gd")):
-        expected_passes = Method.expected_passes
-
-    assert OfNoRule().expected_passes(None, None, 1e-3).reductions == 1.0
-    assert method_class("asgd")().expected_passes(None, None, 1e-3).reductions == 0.0
 
 
 @pytest.mark.parametrize("word", [word for word in METHODS if word != "simba"])

@@ -16,6 +16,14 @@ from fewpass.pipeline.planning.clustering import (
     clustering,
     clustering_warning,
 )
+from fewpass.pipeline.planning.conditioning import (
+    conditioning,
+    slowness,
+    slowness_for,
+    usual_passes,
+    zero_loss,
+)
+from fewpass.pipeline.planning.expected_passes import expected_passes
 from fewpass.pipeline.planning.forecast import forecast, shares_of
 from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.source_order import share_between
@@ -26,13 +34,6 @@ from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.dual.asdca import Asdca
 from fewpass.solvers.dual.pegasos import Pegasos
 from fewpass.solvers.dual.sdca import Sdca
-from fewpass.solvers.estimates.expected_passes import (
-    conditioning,
-    slowness,
-    slowness_for,
-    usual_passes,
-    zero_loss,
-)
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
@@ -40,6 +41,7 @@ from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
 from fewpass.solvers.s2gd.theory import Curvature, plan_epochs
+from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.storage.chunk_table import squares_between
 from fewpass.storage.dataset import Dataset
 from testing.datasets import make, random_table, write
@@ -143,10 +145,10 @@ def test_the_pace_is_the_default_step_and_about_a_pass():
 
 def test_a_tolerance_that_zero_weights_meet_takes_no_theory():
     problem = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6)
-    assert S2gd().expected_passes(problem, known_facts(), 0.9).theory is None
+    assert expected_passes(S2gd(), problem, known_facts(), 0.9).theory is None
     assert zero_loss(problem, known_facts()) == pytest.approx(math.log(2.0))
     assert (
-        S2gd().expected_passes(problem._replace(loss=LOSSES["hinge"]()), known_facts(), 0.1).usual
+        expected_passes(S2gd(), problem._replace(loss=LOSSES["hinge"]()), known_facts(), 0.1).usual
         is None
     )
 
@@ -383,40 +385,49 @@ def test_targets_that_look_like_counts_are_named(tmp_path, y, loss, said):
     assert ("`loss=poisson`" in words) == said
 
 
+def test_passes_that_add_up_gradients_need_none_to_certify_beside():
+    class OfNoRule(Gd):
+        kind: str = "another"
+
+    problem, stats = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6), known_facts()
+    for solver, share in ((OfNoRule(), 1.0), (Lbfgs(), 1.0), (Asgd(), 0.0), (Sdca(), 0.0)):
+        assert expected_passes(solver, problem, stats, 1e-3).reductions == share
+
+
 def test_each_method_has_its_theory():
     problem, stats = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6), known_facts()
     known = conditioning(problem, stats)
     kappa_f = smoothness(problem, stats, stats.sigma_square) / problem.lam
-    steps = Gd().expected_passes(problem, stats, 1e-5).theory
+    steps = expected_passes(Gd(), problem, stats, 1e-5).theory
     assert (1.0 - 1.0 / kappa_f) ** steps * math.log(2.0) == pytest.approx(1e-5, rel=1e-6)
     n, kappa = stats.n, known.kappa
-    dual = Sdca().expected_passes(problem, stats, 1e-5)
+    dual = expected_passes(Sdca(), problem, stats, 1e-5)
     assert dual.theory == pytest.approx((1 + kappa / n) * math.log((n + kappa) / 1e-5))
     assert dual.usual < dual.theory
-    assert Sdca().expected_passes(problem, known_facts(streams=2), 1e-5).usual is None
+    assert expected_passes(Sdca(), problem, known_facts(streams=2), 1e-5).usual is None
     hinge = problem._replace(loss=LOSSES["hinge"](), intercept=0.0)
     square, spread = stats.max_square * stats.max_weight, stats.sigma_square
     for b in (1, 10):
-        found = Pegasos(batch_size=b).expected_passes(hinge, stats, 1e-3).theory
+        found = expected_passes(Pegasos(batch_size=b), hinge, stats, 1e-3).theory
         beta = 1.0 + (b - 1) * min(1.0, spread / square)
         assert found == pytest.approx(30.0 * square * beta / (hinge.lam * 1e-3 * n))
-    fast = Agd().expected_passes(problem, stats, 1e-5)
+    fast = expected_passes(Agd(), problem, stats, 1e-5)
     left = 2.0 * (1.0 - kappa_f**-0.5) ** fast.theory * math.log(2.0)
     assert left == pytest.approx(1e-5, rel=1e-6)
     assert fast.usual < fast.theory < steps
     for m in (1, 100, n):
         solver = Asdca(batch_size=m)
         found, theta = (
-            solver.expected_passes(problem, stats, 1e-5),
+            expected_passes(solver, problem, stats, 1e-5),
             solver.foreseen_theta(problem, stats),
         )
         left = (1.0 - min(theta * m / n, 1.0 - 1e-12)) ** (found.theory * n / m) * n / m
         assert left * math.log(2.0) == pytest.approx(1e-5, rel=1e-6)
         assert found.usual == pytest.approx(1.0 + 5.0 / theta)
-    assert Asdca(theta=0.1).expected_passes(problem, stats, 1e-5).theory is None
+    assert expected_passes(Asdca(theta=0.1), problem, stats, 1e-5).theory is None
     sorted_rows = stats._replace(shuffled=False)
-    assert Asdca(batch_size=9).expected_passes(problem, sorted_rows, 1e-5).usual is None
-    assert Lbfgs().expected_passes(problem, stats, 1e-5).usual < steps
+    assert expected_passes(Asdca(batch_size=9), problem, sorted_rows, 1e-5).usual is None
+    assert expected_passes(Lbfgs(), problem, stats, 1e-5).usual < steps
 
 
 def test_the_cap_is_told_of_before_training(tmp_path, fewpass):

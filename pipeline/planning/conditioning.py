@@ -1,4 +1,4 @@
-"""Expected passes of a method: by theory, and as measured.
+"""The conditioning of a problem, from what ingest measured, and S2GD's passes by it.
 
 In n steps of size h, the slow directions of the objective move by h n.  For S2GD the relevant
 number is
@@ -10,13 +10,7 @@ took
 
     passes = 2 + D + 2.4 sqrt(K) D          (3 + 2 D + 0.3 K D^2 without subspace)
 
-Dual coordinate ascent, with the same K for the mean L, took 1 + D + 1.5 K D, with a proximal centre
-1 + D + 0.7 (sqrt(min(K, 16)) + K / 4096) D (0.45 and 400 for few columns), in accelerated
-mini-batches 1 + D / theta,
-L-BFGS 4 + 0.5 kappa_f^(1/3) D and accelerated gradient descent 1 + 1.1 kappa_f^(1/2) D, with
-kappa_f = L_f / mu, L_f the smoothness of the objective as a whole.
-Each method computes its own (`expected_passes`) from the functions here.  docs/evidence.jsonl has
-the measurements, and the errors on single problems.
+expected_passes.py has the other methods.
 """
 
 from __future__ import annotations
@@ -35,11 +29,9 @@ PLAIN_PER_DIGIT, PLAIN_CURVED = 2.0, 0.3  # subspace = 0
 
 
 class Conditioning(NamedTuple):
-    """The conditioning of a problem."""
+    """The conditioning of a problem; smoothness is with constant column and regularisation."""
 
-    largest: (
-        float  # largest smoothness of a row's loss, constant column and regularisation included
-    )
+    largest: float  # largest smoothness of a row's loss
     mean: float  # mean smoothness of the rows
     mu: float  # strong convexity: lam
 

@@ -58,7 +58,6 @@ from fewpass.solvers.dual.asdca_theta import (
 )
 from fewpass.solvers.dual.best_weights import BestWeights, DualMethod, no_weights
 from fewpass.solvers.dual.duality import (
-    GAP,
     LARGEST,
     Centre,
     DualPoint,
@@ -67,7 +66,13 @@ from fewpass.solvers.dual.duality import (
     require_pair,
 )
 from fewpass.solvers.dual.sdca_state import UNBOUNDED
-from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, best_share, proven_of_given
+from fewpass.solvers.dual.warm_start import (
+    SLOPES_AS_DUALS,
+    DualsPart,
+    best_share,
+    proven_of_given,
+    started_at,
+)
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
@@ -79,7 +84,6 @@ from fewpass.solvers.protocol import (
     Diverged,
     ProblemStats,
     Reduce,
-    Walk,
     Weights,
 )
 
@@ -130,11 +134,6 @@ class Asdca(DualMethod):
     allows, knowing the longest row only (exact) or how alike rows are, too (sigma); or a number."""
 
     @property
-    def certify_pass(self) -> Reduce:
-        """The duality gap of the newest x."""
-        return Reduce(GAP, newest_point, prove_newest)
-
-    @property
     def warm_start_pass(self) -> Reduce:
         """The dual variables that a given x stands for."""
         return Reduce(SLOPES_AS_DUALS, given_weights, begin_at_duals)
@@ -150,34 +149,31 @@ class Asdca(DualMethod):
         )  # fmt: skip
 
     def start_at(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        weights: Weights,
-        rows_before: int,  # noqa: ARG002
+        self, problem: Problem, stats: ProblemStats, weights: Weights, _rows_before: int
     ) -> AsdcaState:
         """Return given weights; the warm start's pass finds dual variables for them."""
-        state: AsdcaState = self.init(problem, stats)
-        state.W[:-1, X_START] = weights.coef
-        centre = state.centre._replace(offset=weights.intercept)
-        return state._replace(centre=centre)
-
-    def program(self, epoch: int) -> tuple[Walk, ...]:
-        """One walk an epoch; the first may take the rows as they lie."""
-        return (
-            Walk(
-                name=f"walk-{self.kind}",
-                step=self.step_rows,
-                join=self.end_pass,
-                order="stored" if epoch == 0 else "random",
-                metrics=running_gap,
-                row_state="update",
-            ),
-        )
+        started: AsdcaState = started_at(self.init(problem, stats), weights)
+        return started
 
     def uncertified(self, state: AsdcaState) -> Weights:
         """Return the running x."""
         return state.centre.weights(state.W[:, RUNNING] + state.s * state.W[:, LAG])
+
+    def newest(self, state: AsdcaState) -> DualPoint:
+        """Read out the x that a pass begins with, and how its dual variables are kept."""
+        return DualPoint(*given_weights(state), np.array([state.share]))
+
+    def proved(
+        self, problem: Problem, stats: ProblemStats, state: AsdcaState, total: GapPart, _sweep: int
+    ) -> AsdcaState:
+        """Record what a reduction proved of the newest x."""
+        return prove(state, certificate_of(problem, stats, state, X_START, total), X_START)
+
+    def metrics(self, state: AsdcaState) -> dict[str, float]:
+        """Return losses of rows before their steps, the gap as this pass has seen it, and theta."""
+        gap = float(state.sums[GAP_U]) / max(1, state.rows)
+        theta, doubled = state.momentum.theta, state.momentum.doubled
+        return {**state.monitor.metrics(), "gap": gap, "theta": theta, "doubled": doubled}
 
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: AsdcaState, block: Block
@@ -225,10 +221,7 @@ class Asdca(DualMethod):
     def end_pass(
         self, problem: Problem, stats: ProblemStats, states: list[AsdcaState]
     ) -> AsdcaState:
-        """Certify the weights that the pass began with, and begin the next one.
-
-        In the middle of a pass the state is handed back, to be looked at only.
-        """
+        """Certify both weights that the pass began with, and begin the next one."""
         (state,) = states
         if state.rows < stats.n:
             return state
@@ -300,19 +293,6 @@ def begin_at_duals(
     )  # fmt: skip
 
 
-def newest_point(state: AsdcaState) -> DualPoint:
-    """Read out the x that a pass begins with, and how its dual variables are kept."""
-    return DualPoint(*given_weights(state), np.array([state.share]))
-
-
-def prove_newest(
-    problem: Problem, stats: ProblemStats, state: AsdcaState, total: GapPart, _sweep: int
-) -> AsdcaState:
-    """Take note of what a reduction proved of the newest x."""
-    certificate = certificate_of(problem, stats, state, X_START, total)
-    return prove(state, certificate, X_START)
-
-
 def sums_at_x(state: AsdcaState) -> GapPart:
     """Return what the pass has summed at the x that it began with."""
     return GapPart(float(state.sums[LOSS_X]), float(state.sums[GAP_X]), state.rows)
@@ -355,10 +335,3 @@ def potential(problem: Problem, stats: ProblemStats, state: AsdcaState, offset: 
         P += 0.5 * problem.lam * ((b - offset) / unit) ** 2 - 0.5 * problem.lam_b * (b - level) ** 2
         D += s_b * (0.5 * s_b / problem.lam_b + level) - problem.lam * v * (0.5 * v + offset / unit)
     return state.momentum.batch * P - stats.n * D
-
-
-def running_gap(state: AsdcaState) -> dict[str, float]:
-    """Return the losses of rows before their steps, the gap as this pass has seen it, and theta."""
-    gap = float(state.sums[GAP_U]) / max(1, state.rows)
-    theta, doubled = state.momentum.theta, state.momentum.doubled
-    return {**state.monitor.metrics(), "gap": gap, "theta": theta, "doubled": doubled}

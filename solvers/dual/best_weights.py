@@ -1,4 +1,4 @@
-"""The best weights that dual methods have proven something of."""
+"""Methods whose passes certify weights, and the best weights that they have certified."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.duality import lowered_gap
-from fewpass.solvers.protocol import Certificate, Method, State, Weights
+from fewpass.solvers.dual.duality import GAP, lowered_gap
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import (
+    Block,
+    Certificate,
+    Method,
+    Part,
+    ProblemStats,
+    Reduce,
+    State,
+    Sum,
+    Walk,
+    Weights,
+)
 
 
 class BestWeights(NamedTuple):
@@ -55,10 +67,58 @@ def no_weights(d: int, K: int = 1) -> BestWeights:
 
 
 class DualMethod(Method):
-    """A method whose passes certify weights; its states have the `best` of them."""
+    """A method whose passes certify the weights that they begin with; states have the `best`.
+
+    Between two passes a reduction certifies the newest ones.
+    """
 
     #: What a pass proves are sums of numbers: weights are added up where a warm start begins.
     spare_copies: ClassVar[int] = 2
+    gap: ClassVar[Sum] = GAP
+    """What certifies the newest weights, summed over all rows."""
+
+    @property
+    def certify_pass(self) -> Reduce:
+        """The duality gap of the newest weights."""
+        return Reduce(self.gap, self.newest, self.proved)
+
+    def program(self, epoch: int) -> tuple[Walk, ...]:
+        """One walk an epoch; the first may take the rows as they lie."""
+        return (
+            Walk(
+                name=f"walk-{self.kind}",
+                step=self.step_rows,
+                join=self.end_pass,
+                order="stored" if epoch == 0 else "random",
+                metrics=self.metrics,
+                row_state="update",
+            ),
+        )
+
+    @abstractmethod
+    def newest(self, state: State) -> Any:
+        """Read out the weights that a pass begins with, as `gap` takes them."""
+
+    @abstractmethod
+    def proved(
+        self, problem: Problem, stats: ProblemStats, state: State, total: Part, _sweep: int
+    ) -> State:
+        """Keep the newest weights if they are better, by what the sums of `gap` prove of them."""
+
+    @abstractmethod
+    def step_rows(self, problem: Problem, stats: ProblemStats, state: State, block: Block) -> State:
+        """Visit the rows of one block."""
+
+    @abstractmethod
+    def end_pass(self, problem: Problem, stats: ProblemStats, states: list[Any]) -> State:
+        """Put the streams together, certify the weights that the pass began with, begin the next.
+
+        In the middle of a pass the result has the weights so far, to be looked at only.
+        """
+
+    @abstractmethod
+    def metrics(self, state: State) -> dict[str, float]:
+        """Return the logged figures of the running pass."""
 
     def weights(self, state: State) -> Weights:
         """Return the best certified weights; before there are any, `uncertified`."""

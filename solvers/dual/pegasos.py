@@ -60,8 +60,7 @@ from fewpass.solvers.protocol import (
     Certificate,
     Goal,
     ProblemStats,
-    Reduce,
-    Walk,
+    Sum,
     Weights,
     add_parts,
 )
@@ -114,14 +113,10 @@ class Pegasos(DualMethod):
     needs: ClassVar[Needs] = Needs(only_loss=Hinge, numbers_per_row=1)
     states: ClassVar[tuple[type, ...]] = (PegasosState,)
     is_sublinear: ClassVar[bool] = True
+    gap: ClassVar[Sum] = GAP_AT_TWO_POINTS
     kind: Literal["pegasos"] = "pegasos"
     batch_size: BatchSize = 1
     """Rows that share a step."""
-
-    @property
-    def certify_pass(self) -> Reduce:
-        """The duality gaps of the newest iterate and of the newest mean."""
-        return Reduce(GAP_AT_TWO_POINTS, newest_points, prove_newest)
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> PegasosState:
         """Return zero weights."""
@@ -131,19 +126,6 @@ class Pegasos(DualMethod):
             b_dual=0.0, shares=np.ones(1), sums=no_sums(), rows=0, passes=0, monitor=LossSum(),
             row_version=-1,
         )  # fmt: skip
-
-    def program(self, epoch: int) -> tuple[Walk, ...]:
-        """One walk an epoch; the first may take the rows as they lie."""
-        return (
-            Walk(
-                name=f"walk-{self.kind}",
-                step=self.step_rows,
-                join=end_pass,
-                order="stored" if epoch == 0 else "random",
-                metrics=progress,
-                row_state="update",
-            ),
-        )
 
     def uncertified(self, state: PegasosState) -> Weights:
         """Return the newest mean."""
@@ -182,6 +164,49 @@ class Pegasos(DualMethod):
             monitor=state.monitor.add(rows, loss),
         )  # fmt: skip
 
+    def newest(self, state: PegasosState) -> TwoPoints:
+        """Read out the two points that a pass begins with."""
+        return newest_points(state)
+
+    def proved(
+        self, problem: Problem, _stats: ProblemStats, state: PegasosState, total: PairSums,
+        _sweep: int,
+    ) -> PegasosState:  # fmt: skip
+        """Record what a reduction proved of the points between two passes."""
+        return prove(problem, state, total)
+
+    def metrics(self, state: PegasosState) -> dict[str, float]:
+        """Return the losses of rows before their steps, and the mean's brackets as seen so far."""
+        gap = float(state.sums.gaps[MEAN]) / max(1, state.sums.rows)
+        return {**state.monitor.metrics(), "gap": gap}
+
+    def end_pass(
+        self, problem: Problem, stats: ProblemStats, states: list[PegasosState]
+    ) -> PegasosState:
+        """Put the streams together, keep what the pass proved, and begin the next one."""
+        state = states[0] if len(states) == 1 else mean_of_streams(states)
+        if state.sums.rows < stats.n:
+            return state
+        state = raise_bound(problem, stats, state)
+        if state.passes > 0:
+            state = prove(problem, state, PairSums(*state.sums[:3]))
+        passes = state.passes + 1
+        doubled = passes & (passes - 1) == 0
+        if doubled:
+            state = begin_tail(state)
+            state = state._replace(tail=state.tail._replace(began=passes, violated=0.0))
+            state.W[:, FROM] = state.W[:, ADDED]
+        state.W[:, LAST] = state.W[:, ADDED] / (problem.lam * state.rows)
+        state.W[:, MEAN] = tail_mean(state)
+        column = constant_column(problem, stats)
+        state = state._replace(
+            b_dual=state.centre.unit * float(state.W[-1, LAST]) / column.left,
+            shares=np.full(1, 1.0 / passes),
+            sums=no_sums(),
+            passes=passes,
+        )
+        return move_centre(state, column) if doubled else state
+
 
 def no_sums() -> PegasosSums:
     """Return the sums at the beginning of a pass."""
@@ -202,35 +227,6 @@ def begin_tail(state: PegasosState) -> PegasosState:
     W[:, BEFORE] = tail.c * W[:, ADDED] - W[:, LATER]
     W[:, LATER] = 0.0
     return state._replace(tail=tail._replace(c=0.0, rows_before=tail.rows, rows=0))
-
-
-def end_pass(problem: Problem, stats: ProblemStats, states: list[PegasosState]) -> PegasosState:
-    """Put the streams together; keep what the pass proved, and let the next prove the newest.
-
-    In the middle of a pass the result has the weights so far, to be looked at only.
-    """
-    state = states[0] if len(states) == 1 else mean_of_streams(states)
-    if state.sums.rows < stats.n:
-        return state
-    state = raise_bound(problem, stats, state)
-    if state.passes > 0:
-        state = prove(problem, stats, state, PairSums(*state.sums[:3]))
-    passes = state.passes + 1
-    doubled = passes & (passes - 1) == 0
-    if doubled:
-        state = begin_tail(state)
-        state = state._replace(tail=state.tail._replace(began=passes, violated=0.0))
-        state.W[:, FROM] = state.W[:, ADDED]
-    state.W[:, LAST] = state.W[:, ADDED] / (problem.lam * state.rows)
-    state.W[:, MEAN] = tail_mean(state)
-    column = constant_column(problem, stats)
-    state = state._replace(
-        b_dual=state.centre.unit * float(state.W[-1, LAST]) / column.left,
-        shares=np.full(1, 1.0 / passes),
-        sums=no_sums(),
-        passes=passes,
-    )
-    return move_centre(state, column) if doubled else state
 
 
 def raise_bound(problem: Problem, stats: ProblemStats, state: PegasosState) -> PegasosState:
@@ -280,16 +276,7 @@ def newest_points(state: PegasosState) -> TwoPoints:
     return TwoPoints(state.W[:, :ADDED].copy(order="K"), state.centre, state.shares)
 
 
-def prove_newest(
-    problem: Problem, stats: ProblemStats, state: PegasosState, total: PairSums, _sweep: int
-) -> PegasosState:
-    """Take note of what a reduction proved of the points between two passes."""
-    return prove(problem, stats, state, total)
-
-
-def prove(
-    problem: Problem, _stats: ProblemStats, state: PegasosState, total: PairSums
-) -> PegasosState:
+def prove(problem: Problem, state: PegasosState, total: PairSums) -> PegasosState:
     """Keep the better of LAST and MEAN if it is better than what there is.
 
     The largest dual objective so far counts, of whichever passes' violations.
@@ -302,12 +289,6 @@ def prove(
     if old is not None:
         new = new._replace(gap=lowered_gap(new, old))
     return state._replace(best=best.replaced(Weights(at.coef, at.intercept), new))
-
-
-def progress(state: PegasosState) -> dict[str, float]:
-    """Return the losses of rows before their steps, and the mean's brackets as seen so far."""
-    gap = float(state.sums.gaps[MEAN]) / max(1, state.sums.rows)
-    return {**state.monitor.metrics(), "gap": gap}
 
 
 @kernel

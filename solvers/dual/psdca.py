@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
 from fewpass.solvers.dual.column_pulls import LONG, MANY, after_a_pass, pulls
-from fewpass.solvers.dual.duality import GAP, GapPart, constant_column
-from fewpass.solvers.dual.merging import Lag, merged_at_end
+from fewpass.solvers.dual.duality import GapPart, constant_column
+from fewpass.solvers.dual.merging import Lag
 from fewpass.solvers.dual.proximal import (
     Growth,
     at_pass_start,
@@ -53,11 +53,8 @@ from fewpass.solvers.dual.sdca_state import (
     Rounds,
     SdcaState,
     Ways,
-    begin_pass,
-    end_adding,
-    keep_better,
-    newest_point,
     read_column,
+    visits_of,
 )
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, begin_at_duals
 from fewpass.solvers.estimates.smoothness import columns_are_few
@@ -111,11 +108,6 @@ class Psdca(Sdca):
         """Batches, rows visited again, and columns pulled apart."""
         plain = {"batch": ("serial",), "shrink_rounds": (0,), "columns": ("auto", "alike")}
         return next((name for name in plain if getattr(self, name) not in plain[name]), None)
-
-    @property
-    def certify_pass(self) -> Reduce:
-        """The duality gap of the newest weights."""
-        return Reduce(GAP, newest_point, prove_newest_x)
 
     @property
     def warm_start_pass(self) -> Reduce:
@@ -208,33 +200,26 @@ class Psdca(Sdca):
 
     def metrics(self, state: SdcaState) -> dict[str, float]:
         """Return the losses of rows before their steps, and how much the centre weighs."""
-        sums = state.sums
-        visits = state.visits + sums.rows + sums.extra_visits
-        return {**state.monitor.metrics(), "r": state.pull.r, "visits": visits}
+        return {**state.monitor.metrics(), "r": state.pull.r, "visits": visits_of(state)}
 
-    def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
-        """Add up what the streams found, certify x, and move the centre.
+    def proven(
+        self, problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
+    ) -> Certificate:
+        """Return what sums over all rows prove of x, the weights that the pass before ended at."""
+        return proven_at_x(problem, stats, state, total)
 
-        In the middle of a pass the result has the weights so far, to be looked at only.
-        """
-        state = states[0]
-        if len(states) > 1:
-            state = merged_at_end(problem, stats, states, self.lag(problem, stats, state))
-        pull, sums = state.pull, state.sums
-        if sums.rows < stats.n:
-            return state
-        state.fresh[:] /= pull.charged if pull.per_column else 1.0  # next to the steps' scale
-        state = end_adding(self.stepped(problem, stats), state)
-        total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
-        certificate, first = proven_at_x(problem, stats, state, total), state.passes == 0
-        state = state if first else keep_better(state, certificate)
-        most = self.grow_to if problem.penalty.is_smooth else 1
-        zeros = zeros_for_certain(problem, stats, pull, certificate)
-        pull = next_pull(pull, certificate, Growth(self.grow_above, most), first=first)
-        pull = after_a_pass(state.pull, pull) if len(pull.h) else pull
+    def moved(
+        self, problem: Problem, stats: ProblemStats, state: SdcaState, certificate: Certificate,
+        total: GapPart,
+    ) -> SdcaState:  # fmt: skip
+        """Make the weights that the pass ended at x, and move the centre."""
+        before, most = state.pull, self.grow_to if problem.penalty.is_smooth else 1
+        zeros = zeros_for_certain(problem, stats, before, certificate)
+        growth = Growth(self.grow_above, most)
+        pull = next_pull(before, certificate, growth, first=state.passes == 0)
+        pull = after_a_pass(before, pull) if len(pull.h) else pull
         worth = worth_of(pull, total)
-        moved = move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
-        return begin_pass(moved, len(states))
+        return move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
 
 
 def rows_of_a_round(n: int) -> int:
@@ -257,13 +242,6 @@ def refuse_unfit_rounds(problem: Problem, stats: ProblemStats) -> None:
             f"Rounds are one stream, which threads share, and streams is {stats.streams}. Leave "
             "streams out, or solver.batch."
         )
-
-
-def prove_newest_x(
-    problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart, _sweep: int
-) -> SdcaState:
-    """Take note of what a reduction proved of x between two passes."""
-    return keep_better(state, proven_at_x(problem, stats, state, total))
 
 
 def begin_centred(

@@ -30,9 +30,9 @@ from pydantic import NonNegativeInt
 
 from fewpass.solvers.dual.best_weights import DualMethod, no_weights
 from fewpass.solvers.dual.duality import (
-    GAP,
     STREAM_NUMBERS,
     Centre,
+    DualPoint,
     GapPart,
     constant_column,
     per_row,
@@ -66,16 +66,15 @@ from fewpass.solvers.dual.sdca_state import (
     go_interleaved,
     keep_better,
     newest_point,
-    prove_newest,
     proven_at_start,
     read_column,
-    running_gap,
     running_weights,
+    visits_of,
     weights_of_steps,
 )
 from fewpass.solvers.dual.sdca_steps import visit_rows
 from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows, visit_once_more
-from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
+from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals, started_at
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Hinge, Problem
@@ -83,6 +82,7 @@ from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
     BatchSize,
     Block,
+    Certificate,
     Interleaved,
     JoinByPairs,
     ProblemStats,
@@ -116,11 +116,6 @@ class Sdca(DualMethod):
     def rows_at_once(self) -> int:
         """Rows that are predicted by the same weights, in batches."""
         return self.batch_size
-
-    @property
-    def certify_pass(self) -> Reduce:
-        """The duality gap of the newest weights."""
-        return Reduce(GAP, newest_point, prove_newest)
 
     @property
     def warm_start_pass(self) -> Reduce:
@@ -165,43 +160,47 @@ class Sdca(DualMethod):
         return Pull(shrinks=shrinks, rounds=Rounds(V))
 
     def start_at(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        weights: Weights,
-        rows_before: int,  # noqa: ARG002
+        self, problem: Problem, stats: ProblemStats, weights: Weights, _rows_before: int
     ) -> SdcaState:
         """Return given weights; the warm start's pass finds dual variables for them."""
-        state: SdcaState = self.init(problem, stats)
-        state.W[:-1, START] = weights.coef
-        centre = state.centre._replace(offset=weights.intercept)
-        return state._replace(centre=centre)
+        started: SdcaState = started_at(self.init(problem, stats), weights)
+        return started
 
     def adopted(self, state: SdcaState, *, midway: bool) -> SdcaState:
         """Have the first whole pass prove that the dual variables read go with the weights."""
         return state._replace(unproven=state.unproven | (2 if midway else 1))
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
-        """One walk an epoch; the first may take the rows as they lie."""
+        """One walk an epoch, whose streams meet on the way; plain steps go side by side."""
+        (walk,) = super().program(epoch)
+        together = Interleaved(go_interleaved, self.step_interleaved)
         return (
-            Walk(
-                name=f"walk-{self.kind}",
-                step=self.step_rows,
-                telling=self.step_rows,
-                join=self.end_pass,
-                merge=JoinByPairs(moves_of, self.merge, copy_to_go_on),
-                order="stored" if epoch == 0 else "random",
-                metrics=self.metrics,
-                row_state="update",
-                interleaved=Interleaved(go_interleaved, self.step_interleaved)
-                if self._is_plain()
-                else None,
+            walk._replace(
+                telling=self.step_rows, merge=JoinByPairs(moves_of, self.merge, copy_to_go_on),
+                interleaved=together if self._is_plain() else None,
             ),
-        )
+        )  # fmt: skip
 
     def metrics(self, state: SdcaState) -> dict[str, float]:
-        """Return the logged figures of the running pass."""
-        return running_gap(state)
+        """Return the losses of rows before their steps, and the gap as this pass has seen it."""
+        gap = state.sums.gap_running / max(1, state.sums.rows)
+        return {**state.monitor.metrics(), "gap": gap, "visits": visits_of(state)}
+
+    def newest(self, state: SdcaState) -> DualPoint:
+        """Read out the weights that a pass begins with, and how their dual variables are kept."""
+        return newest_point(state)
+
+    def proved(
+        self, problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart, _sweep: int
+    ) -> SdcaState:
+        """Record what a reduction proved of the newest weights."""
+        return keep_better(state, self.proven(problem, stats, state, total))
+
+    def proven(
+        self, problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
+    ) -> Certificate:
+        """Return what sums over all rows prove of START, which is w(a)."""
+        return proven_at_start(problem, stats, state, total)
 
     def uncertified(self, state: SdcaState) -> Weights:
         """Return the running weights; of a penalty that shrinks them those of the last pass."""
@@ -331,22 +330,26 @@ class Sdca(DualMethod):
         return AT_ONCE
 
     def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
-        """Add up what the streams found, and begin the next pass from there.
-
-        In the middle of a pass the result has the weights so far, to be looked at only.
-        """
+        """Add up what the streams found, certify START, and begin the next pass from there."""
         state = states[0]
         if len(states) > 1:
             state = merged_at_end(problem, stats, states, self.lag(problem, stats, state))
         sums = state.sums
         if sums.rows < stats.n:
             return state
-        state = end_adding(problem, state)
+        state = end_adding(self.stepped(problem, stats), state)
+        total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
+        certificate = self.proven(problem, stats, state, total)
         if state.passes > 0:
-            total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
-            state = keep_better(state, proven_at_start(problem, stats, state, total))
+            state = keep_better(state, certificate)
+        return begin_pass(self.moved(problem, stats, state, certificate, total), len(states))
+
+    def moved(
+        self, problem: Problem, stats: ProblemStats, state: SdcaState,
+        certificate: Certificate, total: GapPart,  # noqa: ARG002
+    ) -> SdcaState:  # fmt: skip
+        """Return the state at the weights that the pass ended at, which the next one certifies."""
         state.W[:, START] = weights_of_steps(problem, state)
         b = read_column(state, START).intercept
         offset = constant_column(problem, stats).offset(b)
-        state = state._replace(centre=state.centre._replace(offset=offset))
-        return begin_pass(state, len(states))
+        return state._replace(centre=state.centre._replace(offset=offset))

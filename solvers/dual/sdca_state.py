@@ -191,6 +191,7 @@ def end_adding(problem: Problem, state: SdcaState) -> SdcaState:
     if state.adding:
         r, shift = state.pull.charged, state.pull.shift
         w, loss = r * (state.W[:, RUNNING] - shift), state.sums.loss_start / state.sums.rows
+        state.fresh[:] /= r if state.pull.per_column else 1.0  # next to the steps' scale
         require_pair(problem, w, r * state.fresh, loss)
         if state.refreshing:
             state.W[:, RUNNING] = state.fresh + shift
@@ -254,13 +255,6 @@ def newest_point(state: SdcaState) -> DualPoint:
     return DualPoint(*read_column(state, START), state.pull.theta * state.shares)
 
 
-def prove_newest(
-    problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart, _sweep: int
-) -> SdcaState:
-    """Take note of what a reduction proved of the weights between two passes."""
-    return keep_better(state, proven_at_start(problem, stats, state, total))
-
-
 def proven_at_start(
     problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
 ) -> Certificate:
@@ -315,9 +309,6 @@ def first_shares(stats: ProblemStats) -> NDArray[np.float64]:
     return np.ones(1 if stats.streams == 1 else 1 + stats.merges)
 
 
-def running_gap(state: SdcaState) -> dict[str, float]:
-    """Return the losses of rows before their steps, and the gap as this pass has seen it."""
-    sums = state.sums
-    gap = sums.gap_running / max(1, sums.rows)
-    visits = state.visits + sums.rows + sums.extra_visits
-    return {**state.monitor.metrics(), "gap": gap, "visits": visits}
+def visits_of(state: SdcaState) -> int:
+    """Return the visits of rows so far."""
+    return state.visits + state.sums.rows + state.sums.extra_visits

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.dual.dual_scale import dual_scale
 from fewpass.solvers.dual.duality import Centre, constant_column, per_row
-from fewpass.solvers.dual.sdca_state import SdcaState, note_begin, weights_of_steps
+from fewpass.solvers.dual.sdca_state import START, SdcaState, note_begin, weights_of_steps
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState
+from fewpass.solvers.kernels.simd.wide_rows import padded_scores
 from fewpass.solvers.losses import Problem, conjugate, direction, slope, value
-from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Sum, Weights
+from fewpass.solvers.protocol import Block, Certificate, ProblemStats, State, Sum, Weights
 from fewpass.solvers.scaled_gap import searched
 
 
@@ -61,6 +62,14 @@ def add_duals(problem: Problem, at: Weights, block: Block, part: DualsPart) -> D
 
 #: Slopes at some weights, kept as dual variables.
 SLOPES_AS_DUALS = Sum("reduce-duals", no_duals, add_duals, row_state="write")
+
+
+def started_at(state: State, weights: Weights) -> State:
+    """Return a first state at given weights, of one score or of K; its duals are not yet known."""
+    of_scores, K = state.W.ndim > 2, np.size(weights.intercept)
+    state.W[(slice(None, -1), START, *([slice(K)] if of_scores else []))] = weights.coef.T
+    offset = padded_scores(weights.intercept, K) if of_scores else weights.intercept
+    return state._replace(centre=state.centre._replace(offset=offset))
 
 
 def begin_at_duals(

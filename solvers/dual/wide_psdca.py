@@ -20,7 +20,7 @@ from pydantic import PositiveInt
 from fewpass.solvers.dual.best_weights import no_weights
 from fewpass.solvers.dual.duality import Centre, constant_column, per_row
 from fewpass.solvers.dual.merging import counted_by, note_rows
-from fewpass.solvers.dual.psdca import Psdca, prove_newest_x
+from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca_state import (
     START,
     PassSums,
@@ -29,17 +29,16 @@ from fewpass.solvers.dual.sdca_state import (
     count_rows,
     first_merges,
     first_shares,
-    newest_point,
     read_column,
 )
 from fewpass.solvers.dual.wide_gap import WIDE_GAP, WIDE_SLOPES_AS_DUALS, begin_at_wide_duals
 from fewpass.solvers.dual.wide_steps import visit_wide_rows
-from fewpass.solvers.kernels.simd.wide_rows import padded, padded_scores, wide_zeros
+from fewpass.solvers.kernels.simd.wide_rows import padded, wide_zeros
 from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import PADDED, level_of_scores
 from fewpass.solvers.needs import Needs
-from fewpass.solvers.protocol import Block, ProblemStats, Reduce, Weights
+from fewpass.solvers.protocol import Block, ProblemStats, Reduce, Sum
 
 MOST_R = 16.0  # to begin with
 
@@ -48,13 +47,9 @@ class WidePsdca(Psdca):
     """Dual coordinate ascent with a proximal centre, for several scores."""
 
     needs: ClassVar[Needs] = Needs(numbers_per_row=1, several_scores=True)
+    gap: ClassVar[Sum] = WIDE_GAP
     width: PositiveInt
     """K, the number of scores."""
-
-    @property
-    def certify_pass(self) -> Reduce:
-        """The duality gap of the newest weights."""
-        return Reduce(WIDE_GAP, newest_point, prove_newest_x)
 
     @property
     def warm_start_pass(self) -> Reduce:
@@ -78,19 +73,6 @@ class WidePsdca(Psdca):
             sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
             pull=pull, merges=first_merges(stats, wide_zeros(size, wide)),
         )  # fmt: skip
-
-    def start_at(
-        self,
-        problem: Problem,
-        stats: ProblemStats,
-        weights: Weights,
-        rows_before: int,  # noqa: ARG002
-    ) -> SdcaState:
-        """Return given weights; the warm start's pass finds dual variables for them."""
-        state: SdcaState = self.init(problem, stats)
-        state.W[:-1, START, : self.width] = weights.coef.T
-        offset = padded_scores(weights.intercept, self.width)
-        return state._replace(centre=state.centre._replace(offset=offset))
 
     def _is_plain(self) -> bool:
         """Say that models are stepped one by one: a row's classes are side by side already."""

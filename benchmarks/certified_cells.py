@@ -31,11 +31,11 @@ from benchmarks.data_sets import public_data
 from benchmarks.multinomial import rows_of
 from fewpass import TableEncoder
 from fewpass.pipeline.planning.largest_lam import best_intercept
-from fewpass.solvers.able_methods import able_methods
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.losses import Problem, slope
 from fewpass.solvers.losses.constant_prediction import best_constants
 from fewpass.solvers.multi_model import appraisal
+from fewpass.solvers.needs import able_methods
 from fewpass.solvers.penalties import strength
 from fewpass.solvers.registry import (
     L1_RATIOS,

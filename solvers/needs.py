@@ -8,13 +8,19 @@ from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.penalties import Penalty, strength
 from fewpass.solvers.registry import (
     DUAL,
+    L1_RATIOS,
     LOSS_OF_LABELS,
+    LOSSES,
+    METHODS,
+    PENALTIES,
     SECOND_ORDER,
     SIZES,
     SMALLER_DUAL,
     SQUARES,
     WIDE_METHODS,
+    loss_class,
     method_class,
+    penalty_class,
 )
 
 
@@ -149,3 +155,21 @@ def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:
         f"{kind} does not take {article} {penalty.name} penalty; {' and '.join(able)} "
         f"{'do' if len(able) > 1 else 'does'}. Use `solver={able[0]}`, or `penalty={SQUARES}`."
     )
+
+
+def able_methods(loss: str, penalty: str) -> tuple[str, ...]:
+    """Return the methods that take a loss with a penalty, all by name."""
+    ratio = L1_RATIOS.get(penalty, 0.0)
+    problem = Problem(loss_class(loss)(), penalty_class(penalty).of(1.0, ratio), 1.0, 0.01)
+    width = problem.loss.width
+    words = METHODS if width == 1 else WIDE_METHODS
+    return tuple(word for word in words if takes(method_class(word, width).needs, problem))
+
+
+def table_of_methods() -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Return penalty, losses and methods, for every combination; equal losses in one row."""
+    rows: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for penalty in PENALTIES:
+        for loss in LOSSES:
+            rows.setdefault((penalty, able_methods(loss, penalty)), []).append(loss)
+    return [(penalty, tuple(losses), able) for (penalty, able), losses in rows.items()]

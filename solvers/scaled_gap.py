@@ -11,6 +11,17 @@ and every bracket is 0 or more.  An l1 penalty is finite only for small theta, w
 the pass is over.  But B is convex, B(0) is the mean loss and B(1) = 0: so the pass sums B at four
 knots near the theta of the pass before, and the straight line between two of them is above B.
 docs/methods.md, section 8.2.
+
+Dual ascent knows its dual point when a pass begins, and so takes its theta before (`dual_scale`):
+
+    D(theta a) = U(theta) - R*(theta s) - (theta s_b)^2 / (2 lam_b) - b_0 theta s_b
+    U(theta)   = -(1/n) sum_i weight_i phi*(-theta a_i)  >=  theta U(1)
+
+Without squares in R theta is the largest with a finite R*.  With squares it is the one that makes
+D largest with theta U(1) in place of U, for the U that the pass before has seen.
+
+Source: Fercoq, Gramfort and Salmon 2015, "Mind the duality gap: safer rules for the Lasso", for
+theta without squares; docs/methods.md, section 7.11.
 """
 
 from __future__ import annotations
@@ -127,3 +138,20 @@ def searched(f: Callable[[float], float], most: float) -> float:
             b = low + GOLDEN * (high - low)
             f_b = f(b)
     return a if f_a <= f_b else b
+
+
+def dual_scale(problem: Problem, s: NDArray[np.float64], s_b: float, worth: float) -> float:
+    """Return theta for a dual point with these sums (d,), and with about this U(1)."""
+    penalty = problem.penalty
+    if penalty.is_smooth:
+        return 1.0
+    most = penalty.most_scale(s)
+    if problem.lam == 0.0:
+        return most
+    worth -= problem.level * s_b
+
+    def loss(theta: float) -> float:
+        by_intercept = (theta * s_b) ** 2 / (2.0 * problem.lam_b) if problem.intercept else 0.0
+        return penalty.conjugate(theta * s) + by_intercept - theta * worth
+
+    return searched(loss, most) if loss(most) > loss(0.99 * most) else most

@@ -36,7 +36,7 @@ def methods(name: Method | None = None, /, *, output: Output = OUTPUT) -> int:
 
     terminal = Terminal(output)
     if name is None or name == "auto":
-        from fewpass.solvers.able_methods import table_of_methods
+        from fewpass.solvers.needs import table_of_methods
 
         facts, able = {kind: first_line(kind) for kind in METHODS}, table_of_methods()
         combined = [dict(zip(("penalty", "losses", "methods"), row, strict=True)) for row in able]

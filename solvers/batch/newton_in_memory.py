@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.batch.cholesky import solved
-from fewpass.solvers.batch.curvature_sums import CurvedPart, add_squares, whole_curvature
+from fewpass.solvers.batch.newton import CurvedPart, add_squares, whole_curvature
 from fewpass.solvers.batch.normal_equations import least_squares, moments_of
 from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
 from fewpass.solvers.gradient import (

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.batch.column_model import minimised
-from fewpass.solvers.batch.curvature_sums import thinning
 from fewpass.solvers.batch.group_model import minimised_by_groups
+from fewpass.solvers.batch.newton import thinning
 from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, set_point
 from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE, Bounds
 from fewpass.solvers.kernels.shapes import Matrix

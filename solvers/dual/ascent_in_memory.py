@@ -9,7 +9,7 @@ The steps are SDCA's (sdca.py), the rows of every round in a new random order
 - Between two rounds over all rows are rounds over active ones: a row is shrunk where it
   does not move, and under smooth losses where its bracket is a small part of what is left.
 - Two passes' visits later all dual variables go on in the direction that they went, as far as D
-  rises by it (long_step.py).
+  rises by it.
 - Nothing returns to Python before there is a gap to certify.
 
 The intercept is a constant column with a centre that follows after every round (duality.py), a

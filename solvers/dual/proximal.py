@@ -18,7 +18,7 @@ With an l1 penalty the steps move u = s + kap z, and the weights are w = shrunk(
 taking l1 from every |u_j|; the state has u / reg in w's place.  r multiplies a base, which is at
 least such that the conditioning of a pass's steps is `MOST_STEEP`, for an l1 penalty alone charges
 no squares; q = lam / reg above, and r does not grow.  What is certified is a share theta of a
-(dual_scale.py), whatever z and reg are.
+(scaled_gap.py), whatever z and reg are.
 
 On many columns and a few very long rows the centre may pull some columns more than others
 (column_pulls.py): with h_j the larger the larger the values of column j are, reg is
@@ -35,13 +35,13 @@ beta.  That one pass is made per centre, and how r grows, is ours.  docs/methods
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fewpass.solvers.dual.dual_scale import dual_scale
 from fewpass.solvers.dual.duality import GapPart, constant_column, gap_certificate
-from fewpass.solvers.dual.moved_centre import Charges, move, squared_distance, steps_alone
 from fewpass.solvers.dual.rounds import owed_after
 from fewpass.solvers.dual.sdca_state import (
     RUNNING,
@@ -55,12 +55,13 @@ from fewpass.solvers.dual.sdca_state import (
 from fewpass.solvers.estimates.smoothness import columns_are_few
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
-from fewpass.solvers.scaled_gap import proven_zeros
+from fewpass.solvers.scaled_gap import dual_scale, proven_zeros
 
 FEATURES, CONSTANT = slice(None, -1), -1  # of arrays whose last column is the constant one
 MOST_R = 1e12  # so that a number of this type has it exactly
 MOST_STEEP = 0.5  # K = curvature mean ||x||^2 / (base n), where the penalty is not smooth
 FIRST_R = 16.0  # largest r of the first pass
+AT_ONCE = 1 << 13  # numbers of each array: 64 KB, and too few for threads of a BLAS
 BEARABLE = 0.125  # K, to which r brings losses of unbounded curvature from the first pass on
 
 
@@ -194,3 +195,68 @@ def worth_of(pull: Pull, total: GapPart) -> float:
     """Return U(theta) / theta of a pass's dual variables, from its sums: at least about U(1)."""
     U = (total.loss - total.gap) / total.rows + pull.pairing
     return U / pull.theta if pull.theta > 0.0 else 0.0
+
+
+# Between two passes arrays are changed part by part, and each part stays in a core's cache: of a
+# million columns, or of a hundred classes, whole arrays are tens of megabytes, and what is done to
+# them one after the other costs as much as a pass over the rows.
+
+
+class Charges(NamedTuple):
+    """What squares cost next to the scale of the steps: of all columns, or one by one."""
+
+    before: Any
+    now: Any  # reg
+    own: float  # the penalty's: the rest of reg, kap, is the centre's
+
+    def of(self, part: slice | int) -> Charges:
+        """Return those of some columns."""
+        before, now = (one[part] if np.ndim(one) else one for one in (self.before, self.now))
+        return Charges(before, now, self.own)
+
+
+def parts_of(w: NDArray[np.float64]) -> Iterator[slice]:
+    """Yield slices of the columns of w, (d + 1,) or (d + 1, wide)."""
+    columns = max(1, AT_ONCE * len(w) // max(1, w.size))
+    for first in range(0, len(w), columns):
+        yield slice(first, min(first + columns, len(w)))
+
+
+def move(
+    w: NDArray[np.float64], x: NDArray[np.float64], z: NDArray[np.float64],
+    reached: NDArray[np.float64], beta: float, charges: Charges,
+) -> None:  # fmt: skip
+    """Make x what a pass reached, z ahead of it by beta (x' - x), and w go with z, in place.
+
+    Where reg is not what it was, s = reg w - kap z stays.  The last column is the constant one,
+    whose entry of z stays 0.
+    """
+    for part in parts_of(w):
+        before, reg, own = charges.of(part)
+        ahead = reached[part] - x[part]
+        ahead *= beta
+        ahead += reached[part]
+        if part.stop == len(w):
+            ahead[-1] = 0.0
+        x[part] = reached[part]
+        if np.any(before != reg):
+            w[part] = (before * w[part] + (reg - before) * z[part]) / reg
+        if np.any(reg != own):
+            w[part] += (reg - own) / reg * (ahead - z[part])
+        z[part] = ahead
+
+
+def squared_distance(
+    x: NDArray[np.float64], w: NDArray[np.float64], z: NDArray[np.float64], charges: Charges
+) -> float:
+    """Return ||x - v||^2, v being what the steps alone added up."""
+    total = 0.0
+    for part in parts_of(w):
+        away = (x[part] - steps_alone(w[part], z[part], charges.of(part))).ravel()
+        total += float(away @ away)
+    return total
+
+
+def steps_alone(w: Any, z: Any, charges: Charges) -> Any:
+    """Return v = reg w - kap z."""
+    return charges.now * w - (charges.now - charges.own) * z

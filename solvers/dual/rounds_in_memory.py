@@ -2,7 +2,21 @@
 
 Rounds over active rows end when their brackets are a tenth of what they were in the first one, or a
 third of the gap that is aimed at, or after as many visits as a few passes make: twice as many after
-every round over all rows, as those that should be active are not known well before.
+after every round over all rows, as those that should be active are not known well before.
+
+Near the optimum the rounds of coordinate ascent are slow along a few directions, and what they
+moved since some rounds before points there.  A long step goes further in that direction, as far as
+D rises.  With v the move of the dual variables and u that of the weights, the quadratic that D is
+along v, under the hinge, is largest at
+
+    t  =  [ (1/n) sum_i weight_i d(-phi*(-a_i))/dv  -  lam w . u ] / (lam ||u||^2)
+
+Rows that would leave the domain of their dual variable stay, and if D does not rise by what the
+others do, which its change tells without a reading, the step is taken back.
+
+Source: docs/methods.md, section 7.13; the idea of the long step is the extrapolation of Bertrand
+and Massias 2021, "Anderson acceleration of coordinate descent", with one direction in place of
+several.
 """
 
 from __future__ import annotations
@@ -14,12 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import Column
-from fewpass.solvers.dual.long_step import step_far
 from fewpass.solvers.dual.sdca_steps import best_step
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, Vector
-from fewpass.solvers.losses import Problem, bracket, conjugate, value
+from fewpass.solvers.losses import Problem, bracket, conjugate, direction, value
 
 LEFT = 0.1  # share of the active rows' brackets that ends their rounds
 ENOUGH = 0.3  # of the gap that is aimed at, likewise; what a round over all is to leave
@@ -29,6 +42,8 @@ EVERY = 2.0  # passes' visits, likewise, between two long steps
 MOSTLY = 0.8  # of the rows active: then all rows are visited
 LEAST_LEFT = 0.5  # share of the gap that a round over all rows is believed to leave, at least
 CHECKED = 12  # rounds over all rows, after which it is asked whether they are slow
+FARTHEST, SHORT = 50.0, 0.1  # of a long step, in last moves: no longer; shorter brings too little
+NEAR = 1e-3  # of the move: for the slope of the conjugates
 
 
 class Ascent(NamedTuple):
@@ -220,3 +235,64 @@ def mix(order: Order, m: int, random: NDArray[np.uint64]) -> None:
         j = np.int64(((s >> np.uint64(32)) * np.uint64(k + 1)) >> np.uint64(32))
         order[k], order[j] = order[j], order[k]
     random[0] = s
+
+
+@kernel
+def step_far(at: Ascent, given: GivenRows, m: int) -> None:
+    """Go on where the first m rows went since `duals_before`, all others standing still."""
+    t = min(FARTHEST, best_length(at, given, m))
+    if not t > SHORT:
+        return
+    lam = given.aim.lam
+    for j in range(at.w.shape[0]):
+        at.w_before[j] = at.w[j]
+    gain, rise = go_on(at, given, m, t), 0.0
+    for j in range(at.w.shape[0]):
+        rise += (at.w[j] - at.w_before[j]) * (at.w[j] + at.w_before[j])
+    if not gain > 0.5 * lam * given.y.shape[0] * rise:
+        for j in range(at.w.shape[0]):
+            at.w[j] = at.w_before[j]
+        for r in range(m):
+            at.duals[at.order[r], 0] = at.duals_before[at.order[r]]
+
+
+@part_of_kernels
+def best_length(at: Ascent, given: GivenRows, m: int) -> float:
+    """Return t; 0 where nothing moved."""
+    loss, y, weight, slope = given.problem.loss, given.y, given.weight, 0.0
+    shift, square, along = given.problem.intercept * at.offset[0], 0.0, 0.0
+    for j in range(at.w.shape[0]):
+        u = at.w[j] - at.w_before[j]
+        square += u * u
+        along += u * at.w[j]
+    for r in range(m):
+        i = at.order[r]
+        a, v = at.duals[i, 0], at.duals[i, 0] - at.duals_before[i]
+        change = conjugate(loss, a - NEAR * v, y[i]) - conjugate(loss, a, y[i])
+        slope += weight[i] * (change / NEAR - shift * direction(loss, y[i]) * v)
+    lam = given.aim.lam
+    return (slope / y.shape[0] - lam * along) / (lam * square) if square > 0.0 else 0.0
+
+
+@part_of_kernels
+def go_on(at: Ascent, given: GivenRows, m: int, t: float) -> float:
+    """Move rows t times as far again as they went; return what D gains without its squares, n fold.
+
+    Notes where they were.
+    """
+    loss, y, rows, d = given.problem.loss, given.y, given.rows, at.w.shape[0] - 1
+    shift, gain = given.problem.intercept * at.offset[0], 0.0
+    scale = 1.0 / (given.aim.lam * y.shape[0])
+    for r in range(m):
+        i = at.order[r]
+        a, s = at.duals[i, 0], direction(loss, y[i])
+        v, c = t * (a - at.duals_before[i]), given.weight[i]
+        at.duals_before[i] = a
+        dual = conjugate(loss, a + v, y[i])
+        if v != 0.0 and dual < math.inf:
+            at.duals[i, 0] = a + v
+            gain += c * (conjugate(loss, a, y[i]) - dual - v * s * shift)
+            step = scale * c * s * v
+            add_vector(rows, i, step, at.w)
+            at.w[d] += step * given.column.value
+    return gain

@@ -48,7 +48,6 @@ from fewpass.solvers.dual.merging import (
     note_rows,
 )
 from fewpass.solvers.dual.sdca_batches import Batch, curvatures, visit_batches
-from fewpass.solvers.dual.sdca_interleaved import rows_of_model, walk_interleaved
 from fewpass.solvers.dual.sdca_state import (
     RUNNING,
     START,
@@ -72,7 +71,7 @@ from fewpass.solvers.dual.sdca_state import (
     visits_of,
     weights_of_steps,
 )
-from fewpass.solvers.dual.sdca_steps import visit_rows
+from fewpass.solvers.dual.sdca_steps import rows_of_model, visit_rows, walk_interleaved
 from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows, visit_once_more
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals, started_at
 from fewpass.solvers.kernels.rows import side_by_side

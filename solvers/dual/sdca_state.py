@@ -100,7 +100,7 @@ class Pull(NamedTuple):
     s: NDArray[np.float64] = EMPTY  # (d,) theta s where the pass began; (0,) for smooth penalties
     r: int = 1  # reg / lam, or reg / base where the penalty is not smooth (proximal.py)
     own: float = 1.0  # lam / base
-    theta: float = 1.0  # the share of the dual variables that is certified (dual_scale.py)
+    theta: float = 1.0  # the share of the dual variables that is certified (scaled_gap.py)
     pairing: float = 0.0  # theta (s . x + s_b b) where the pass began
     zeros: int = 0  # columns that are proven to be 0 at the optimum
     shrinks: bool = False  # whether the penalty shrinks RUNNING to weights

@@ -1,14 +1,19 @@
-"""The steps of SDCA over rows for one model; sdca_interleaved.py has them for several side by side.
+"""The steps of SDCA over rows: for one model, and for several side by side, in lanes.
 
 `row_sums` and `best_step` are the algorithm (sdca.py), for numbers and for lanes.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import (
     ALONG_ROW,
+    STREAM_NUMBERS,
     Gains,
     dual_variable,
     move_weights,
@@ -17,8 +22,10 @@ from fewpass.solvers.dual.duality import (
     store_step,
 )
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels, reading_part
-from fewpass.solvers.kernels.rows import Rows, prefetch_row
+from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import (
+    LaneVector,
+    Matrix,
     Number,
     Order,
     PerColumn,
@@ -29,9 +36,26 @@ from fewpass.solvers.kernels.shapes import (
     Vector,
     WholeNumbers,
 )
+from fewpass.solvers.kernels.simd.interleaved import (
+    AllGroups,
+    EndToEnd,
+    add_lanes,
+    lanes_for,
+    out_of_lanes,
+    targets_of,
+)
+from fewpass.solvers.kernels.simd.interleaved import in_lanes as to_lanes
+from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, maximum, store
 from fewpass.solvers.loss_monitor import end_of
 from fewpass.solvers.losses import Loss, Problem, bracket, conjugate, direction, dual_step, value
-from fewpass.solvers.penalties import predict_both, scaled_dual
+from fewpass.solvers.penalties import (
+    Penalty,
+    in_lanes,
+    predict_both,
+    predict_both_lanes,
+    scaled_dual,
+)
+from fewpass.solvers.protocol import Block
 
 
 class Counted(NamedTuple):
@@ -128,3 +152,136 @@ def best_step(
     delta = dual_step(loss, a, p, y, stretch * scale * c * square)
     unit = scale * c * direction(loss, y)
     return delta, stretch * unit * delta, unit * (a + delta)
+
+
+# -- several models side by side ------------------------------------------------------------------
+
+NUMBERS = 9  # of each model, next to those of its penalty
+SUMS, MOVED = 5, 7  # sums of each, and which number the last of them begins at
+ModelShares = Matrix  # (K, m): the Shares of every model
+Places = WholeNumbers  # (K,): which of all models each one is, by its numbers per row
+
+
+@kernel
+def visit_interleaved(
+    sums: EndToEnd, W: AllGroups, how: LaneWidth, loss: Loss, charged: Penalty, numbers: EndToEnd,
+    labels: EndToEnd, shares: ModelShares, places: Places, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, row_state: RowState, ends: WholeNumbers, curve: Matrix,
+) -> None:  # fmt: skip
+    """visit_rows for K models in lanes, W (groups, d + 1, ..) as in interleaved.py.
+
+    For every group of lanes `sums` has 5 numbers of each, added to in place: what visit_rows
+    returns; `numbers` 9: the constant column's value, what it adds to predictions next to its
+    weight, scale, theta, and those of `Counted`, then those of each model's penalty, which is of
+    the kind of `charged`; `labels` 1, as in protocol.py: Interleaved.  Numbers per row are as many
+    of each model, those of model k the places[k]-th.  After `ends` rows, which rise, `curve` gets
+    the losses of each lane.
+    """
+    L, models = how.width, shares.shape[0]
+    V, last = W.reshape(-1), order.shape[0] - 1
+    groups, length, width = W.shape
+    size, streams = numbers_per_row(shares), shares.shape[1] > 1
+    lanes, noted, end = np.empty(3 * L), 0, end_of(ends, 0)
+    for r in range(order.shape[0]):
+        i, next_row, c = order[r], order[min(r + 1, last)], weight[order[r]]
+        prefetch_row(rows, y, weight, order, r)
+        prefetch_resident(row_state, order, r)
+        square = norm2(rows, i)
+        for g in range(groups):
+            place, first = g * length * width, L * g
+            five = SUMS * L * g  # where this group's sums stand
+            at = (NUMBERS + len(charged)) * L * g  # type: ignore[arg-type]
+            column, shift = load(numbers, at, how), load(numbers, at + L, how)
+            scale, theta = load(numbers, at + 2 * L, how), load(numbers, at + 3 * L, how)
+            stretch, ratio = load(numbers, at + 4 * L, how), load(numbers, at + 5 * L, how)
+            owed = load(numbers, at + 6 * L, how)
+            in_round = numbers[at + 8 * L]
+            penalty = in_lanes(charged, numbers, at + NUMBERS * L, how)
+            target = targets_of(load(labels, L * g, how), y[i])
+            for lane in range(L):
+                k = min(first + lane, models - 1)
+                own = rows_of_model(row_state, places[k], size)
+                lanes[lane] = dual_variable(own, i, shares[k])
+                lanes[2 * L + lane] = along_row(own, i)
+            a, along, at = (
+                load(lanes, 0, how),
+                load(lanes, 2 * L, how),
+                place + (length - 1) * width,
+            )
+            p_start, p = predict_both_lanes(penalty, rows, i, V, width, place, how)
+            p_start = p_start + (column * load(V, at, how) + shift)
+            constant, counts = column * load(V, at + L, how) + shift, square + column * column
+            if streams:
+                constant = constant + along * (ratio * load(sums, five + 4 * L, how) - owed)
+                counts = maximum(counts + ratio * along * along, 0.0)
+            p = p + constant
+            row = row_sums(loss, scaled_dual(penalty, a, theta), target, c, p_start, p)
+            add_to(sums, five, row[0], how)
+            add_to(sums, five + L, row[1], how)
+            add_to(sums, five + 2 * L, row[2], how)
+            add_to(sums, five + 3 * L, row[3], how)
+            delta, step, _ = best_step(loss, a, target, c, p, counts, scale, stretch)
+            add_to(sums, five + 4 * L, along * step, how)
+            store(lanes, L, delta)
+            for k in range(first, min(first + L, models)):
+                own = rows_of_model(row_state, places[k], size)
+                store_step(own, i, lanes[k - first], lanes[L + k - first], in_round)
+            if any_lane(abs(step) > 0.0):
+                upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
+                add_lanes(rows, i, step, V, width, place + L, upcoming, how)
+                add_to(V, at + L, step * column, how)
+        if r + 1 == end:
+            for k in range(groups * L):
+                curve[noted, k] = sums[k // L * SUMS * L + 2 * L + k % L]
+            noted, end = noted + 1, end_of(ends, noted + 1)
+
+
+@part_of_kernels
+def numbers_per_row(shares: ModelShares) -> int:
+    """Return how many numbers are kept of a row for every model."""
+    return 1 if shares.shape[1] == 1 else STREAM_NUMBERS
+
+
+@part_of_kernels
+def rows_of_model(row_state: RowState, place: int, size: int) -> RowState:
+    """See the numbers per row of a model."""
+    return row_state[:, place * size : (place + 1) * size]
+
+
+@part_of_kernels
+def add_to(V: EndToEnd, place: int, v: LaneVector, how: LaneWidth) -> None:
+    """V[place : place + width] += v."""
+    store(V, place, load(V, place, how) + v)
+
+
+def walk_interleaved(
+    loss: Loss,
+    penalties: Sequence[Penalty],
+    numbers: Sequence[Sequence[float]],
+    shares: NDArray[np.float64],
+    labels: list[int],
+    places: tuple[int, ...],
+    W: NDArray[np.float64],
+    block: Block,
+    row_state: NDArray[np.float64],
+    ends: WholeNumbers,
+    tell: Callable[[int, float], None],
+) -> list[list[float]]:
+    """Visit the rows of a block with several models; W and the numbers per row change.
+
+    `tell` hears the losses of all models after `ends` of its rows.  Returns what visit_rows
+    returns, model after model.
+    """
+    how = lanes_for(len(labels))
+    sums = to_lanes([(0.0,) * 4 + (own[MOVED],) for own in numbers], how)
+    charged: list[Any] = list(penalties)  # tuples of numbers
+    each = [(*own, *penalty) for own, penalty in zip(numbers, charged, strict=True)]
+    given = (to_lanes(each, how), to_lanes([(k,) for k in labels], how), shares)
+    curve = np.zeros((len(ends), len(given[1])))
+    visit_interleaved(
+        sums, W, how, loss, penalties[0], *given, np.array(places), block.rows, block.y,
+        block.weight, block.order, row_state, ends, curve,
+    )  # fmt: skip
+    for end, lost in zip(ends.tolist(), curve[:, : len(labels)].sum(axis=1).tolist(), strict=True):
+        tell(end, lost)
+    return out_of_lanes(sums, len(labels), how)

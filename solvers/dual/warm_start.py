@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.dual_scale import dual_scale
 from fewpass.solvers.dual.duality import Centre, constant_column, per_row
 from fewpass.solvers.dual.sdca_state import START, SdcaState, note_begin, weights_of_steps
 from fewpass.solvers.kernels.dispatch import kernel
@@ -29,7 +28,7 @@ from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState
 from fewpass.solvers.kernels.simd.wide_rows import padded_scores
 from fewpass.solvers.losses import Problem, conjugate, direction, slope, value
 from fewpass.solvers.protocol import Block, Certificate, ProblemStats, State, Sum, Weights
-from fewpass.solvers.scaled_gap import searched
+from fewpass.solvers.scaled_gap import dual_scale, searched
 
 
 class DualsPart(NamedTuple):

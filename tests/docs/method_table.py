@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fewpass.solvers.able_methods import table_of_methods
+from fewpass.solvers.needs import table_of_methods
 from testing.made_parts import with_part
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/methods.md"

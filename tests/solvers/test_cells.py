@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fewpass.solvers.able_methods import able_methods
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.multi_model import appraisal
+from fewpass.solvers.needs import able_methods
 from fewpass.solvers.registry import (
     L1_RATIOS,
     LOSSES,

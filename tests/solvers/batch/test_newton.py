@@ -5,8 +5,7 @@ import pytest
 
 from fewpass.solvers.batch import newton
 from fewpass.solvers.batch.cholesky import solved
-from fewpass.solvers.batch.curvature_sums import add_squares, thinning
-from fewpass.solvers.batch.newton import Newton
+from fewpass.solvers.batch.newton import Newton, add_squares, thinning
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem, curvature_at, slope, value

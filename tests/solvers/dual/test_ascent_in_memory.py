@@ -9,7 +9,7 @@ from fewpass.pipeline.training import in_memory
 from fewpass.solvers.certified_minimum import Sizes
 from fewpass.solvers.dual import rounds_in_memory
 from fewpass.solvers.dual.ascent_in_memory import _beginning, _given, ascend
-from fewpass.solvers.dual.long_step import step_far
+from fewpass.solvers.dual.rounds_in_memory import step_far
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import conjugate
 from testing import oracles

@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix
 
 from fewpass.pipeline.runs.packing import named_fields
 from fewpass.solvers.dual.sdca import Sdca
-from fewpass.solvers.dual.sdca_interleaved import visit_interleaved as sdca_interleaved
+from fewpass.solvers.dual.sdca_steps import visit_interleaved as sdca_interleaved
 from fewpass.solvers.each_model import filled, walk_each
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.kernels.simd.interleaved import LINE, lanes_for, lanes_taken, pack, unpacked
@@ -88,7 +88,7 @@ def test_plain_python_agrees(monkeypatch, solver):
     (fast, _), _ = ends(solver, views, "logistic")
     monkeypatch.setattr("fewpass.solvers.sgd.steps.step_rows", step_rows.py_func)
     monkeypatch.setattr(
-        "fewpass.solvers.dual.sdca_interleaved.visit_interleaved", sdca_interleaved.py_func
+        "fewpass.solvers.dual.sdca_steps.visit_interleaved", sdca_interleaved.py_func
     )
     (slow, _), _ = ends(solver, views, "logistic")
     for a, b in zip(fast.models, slow.models, strict=True):

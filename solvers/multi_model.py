@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,11 +27,9 @@ from fewpass.solvers.gradient import GRADIENT, certificate
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.kernels.simd.interleaved import lanes_planned
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
     Certificate,
     ChosenLearner,
-    Goal,
     ProblemStats,
     Reduce,
     Solver,
@@ -49,25 +48,13 @@ from fewpass.solvers.wide_gradient import WIDE_GRADIENT, wide_certificate
 class MultiModel(Models, Solver):
     """One model per task, as a Solver."""
 
-    @property
-    def kind(self) -> str:
-        return self.solver.kind
-
-    @property
-    def needs(self) -> Needs:
-        return self.solver.needs
-
-    @property
-    def for_one_score(self) -> str | None:
-        return self.solver.for_one_score
-
-    @property
-    def states(self) -> tuple[type, ...]:
-        return self.solver.states
-
-    @property
-    def goal(self) -> Goal:
-        return self.solver.goal
+    kind = property(attrgetter("solver.kind"))
+    needs = property(attrgetter("solver.needs"))
+    for_one_score = property(attrgetter("solver.for_one_score"))
+    states = property(attrgetter("solver.states"))
+    goal = property(attrgetter("solver.goal"))
+    spare_copies = property(attrgetter("solver.spare_copies"))
+    warm_epoch = property(attrgetter("solver.warm_epoch"))
 
     @property
     def certify_pass(self) -> Reduce | None:
@@ -79,14 +66,6 @@ class MultiModel(Models, Solver):
 
     def _of_each(self, reduce: Reduce | None) -> Reduce | None:
         return reduce and reduce_each(self, reduce)
-
-    @property
-    def spare_copies(self) -> int:
-        return self.solver.spare_copies
-
-    @property
-    def warm_epoch(self) -> int:
-        return self.solver.warm_epoch
 
     def row_state_size(self, stats: ProblemStats) -> int:
         return len(self.tasks) * self.solver.row_state_size(stats)

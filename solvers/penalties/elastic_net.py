@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,46 +16,24 @@ from fewpass.solvers.penalties.penalty import Penalty, Vector
 ROUNDED = 1e-13  # by which a scaled |s_j| may be above l1
 
 
-class SizesAndSquares(NamedTuple):
-    """The numbers of the elastic net."""
-
-    l1: float
-    l2: float = 0.0
-
-
-class ElasticNet(Penalty, SizesAndSquares):
-    """l1 sum |w_j| + (l2/2) ||w||^2.
-
-    Sources: Tibshirani 1996, "Regression Shrinkage and Selection via the Lasso"; Zou and Hastie
-    2005, "Regularization and Variable Selection via the Elastic Net".
-    """
+class ChargedSizes(Penalty):
+    """Base class of l1 sum root_g norm_g + (l2/2) ||w||^2: over columns, or groups of them."""
 
     __slots__ = ()
 
     is_smooth = False
-    is_l1 = True
-
-    @property
-    def name(self) -> str:
-        """l1 where squares are not charged, else elasticnet."""
-        return "elasticnet" if self.l2 > 0.0 else "l1"
+    l1: float
+    l2: float
 
     @classmethod
-    def of(cls, lam: float, l1_ratio: float) -> ElasticNet:
-        """l1 = l1_ratio lam, l2 = (1 - l1_ratio) lam, as in glmnet and scikit-learn."""
-        return cls(l1_ratio * lam, (1.0 - l1_ratio) * lam)
+    def of(cls, lam: float, l1_ratio: float) -> Self:
+        """l1 = l1_ratio lam, l2 = (1 - l1_ratio) lam, as in glmnet, grpreg and scikit-learn."""
+        return cls(l1_ratio * lam, (1.0 - l1_ratio) * lam)  # type: ignore[call-arg]
 
-    def at(self, lam: float) -> ElasticNet:
-        """Return the penalty of the same ratio and another `lam`."""
-        return ElasticNet(self.l1 / self.total * lam, self.l2 / self.total * lam)
-
-    def over(self, reg: float) -> ElasticNet:
-        """Return the penalty of l1 / reg and l2 / reg."""
-        return ElasticNet(self.l1 / reg, self.l2 / reg)
-
-    def with_strength(self, least: float) -> ElasticNet:
-        """Return the penalty of this l2, or of a larger one."""
-        return ElasticNet(self.l1, max(self.l2, least))
+    def at(self, lam: float) -> Self:
+        """Return the penalty of the same ratio, and groups, and another `lam`."""
+        share = self.l1 / self.total * lam, self.l2 / self.total * lam
+        return self._replace(l1=share[0], l2=share[1])  # type: ignore[attr-defined, no-any-return]
 
     @property
     def total(self) -> float:
@@ -66,6 +44,72 @@ class ElasticNet(Penalty, SizesAndSquares):
         """Return l2."""
         return self.l2
 
+    @property
+    def roots(self) -> Any:
+        """What a column's size, or a group's, is multiplied by."""
+        return 1.0
+
+    def norms(self, w: Vector) -> Vector:
+        """Return the size of every column, or the norm of every group."""
+        return np.abs(w)
+
+    def value(self, w: Vector) -> float:
+        """l1 size(w) + (l2/2) ||w||^2."""
+        return self.l1 * self.size(w) + 0.5 * self.l2 * float(w @ w)
+
+    def conjugate(self, s: Vector) -> float:
+        """Sum of (norm_g - l1 root_g)_+^2 / (2 l2); without l2 0, or infinite if one is above."""
+        over = np.maximum(self.norms(s) - self.l1 * self.roots, 0.0)
+        if self.l2 > 0.0:
+            return float(over @ over) / (2.0 * self.l2)
+        return 0.0 if float((over / self.roots).max(initial=0.0)) <= ROUNDED * self.l1 else math.inf
+
+    def brackets_along(self, w: Vector, s: Vector) -> Callable[[float], float]:
+        """Return a line in theta where there is no l2: no clipping before `most_scale`."""
+        if self.l2 > 0.0:
+            return super().brackets_along(w, s)
+        charged, product = self.value(w), float(s @ w)
+        return lambda theta: charged - theta * product
+
+    def most_scale(self, s: Vector) -> float:
+        """Return l1 / max norm_g / root_g, less by rounding, if below 1 and there is no l2."""
+        most = float((self.norms(s) / self.roots).max(initial=0.0))
+        if self.l2 > 0.0 or most <= self.l1:
+            return 1.0
+        return self.l1 / most / (1.0 + ROUNDED)
+
+
+class SizesAndSquares(NamedTuple):
+    """The numbers of the elastic net."""
+
+    l1: float
+    l2: float = 0.0
+
+
+class ElasticNet(ChargedSizes, SizesAndSquares):
+    """l1 sum |w_j| + (l2/2) ||w||^2.
+
+    Sources: Tibshirani 1996, "Regression Shrinkage and Selection via the Lasso"; Zou and Hastie
+    2005, "Regularization and Variable Selection via the Elastic Net".
+    """
+
+    __slots__ = ()
+
+    is_l1 = True
+
+    @property
+    def name(self) -> str:
+        """l1 where squares are not charged, else elasticnet."""
+        return "elasticnet" if self.l2 > 0.0 else "l1"
+
+    def over(self, reg: float) -> ElasticNet:
+        """Return the penalty of l1 / reg and l2 / reg."""
+        return ElasticNet(self.l1 / reg, self.l2 / reg)
+
+    def with_strength(self, least: float) -> ElasticNet:
+        """Return the penalty of this l2, or of a larger one."""
+        return ElasticNet(self.l1, max(self.l2, least))
+
     def shrunk(self, u: Number) -> Number:
         """Return u, nearer to 0 by l1, but not beyond it."""
         return maximum(u - self.l1, 0.0) + minimum(u + self.l1, 0.0)
@@ -73,17 +117,6 @@ class ElasticNet(Penalty, SizesAndSquares):
     def in_lanes(self, V: Vector, place: int, how: LaneWidth) -> ElasticNet:
         """Return l1 and l2 of every model, which follow one another in V."""
         return ElasticNet(load(V, place, how), load(V, place + how.width, how))
-
-    def value(self, w: Vector) -> float:
-        """l1 sum |w_j| + (l2/2) ||w||^2."""
-        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
-
-    def conjugate(self, s: Vector) -> float:
-        """Sum of (|s_j| - l1)_+^2 / (2 l2); without l2 0 if no |s_j| is above l1, else infinite."""
-        over = np.maximum(np.abs(s) - self.l1, 0.0)
-        if self.l2 > 0.0:
-            return float(over @ over) / (2.0 * self.l2)
-        return 0.0 if float(over.max(initial=0.0)) <= ROUNDED * self.l1 else math.inf
 
     def brackets(self, w: Vector, s: Vector) -> float:
         """(l2/2) ||w - soft(s)/l2||^2, and what |w_j| l1 is above w_j s_j, s_j within l1."""
@@ -95,20 +128,6 @@ class ElasticNet(Penalty, SizesAndSquares):
             return by_size
         difference = w - (s - near) / self.l2
         return by_size + 0.5 * self.l2 * float(difference @ difference)
-
-    def brackets_along(self, w: Vector, s: Vector) -> Callable[[float], float]:
-        """Return a line in theta where there is no l2: no clipping before `most_scale`."""
-        if self.l2 > 0.0:
-            return super().brackets_along(w, s)
-        charged, product = self.value(w), float(s @ w)
-        return lambda theta: charged - theta * product
-
-    def most_scale(self, s: Vector) -> float:
-        """Return l1 / max |s_j|, less by rounding, if that is below 1 and there is no l2."""
-        most = float(np.abs(s).max(initial=0.0))
-        if self.l2 > 0.0 or most <= self.l1:
-            return 1.0
-        return self.l1 / most / (1.0 + ROUNDED)
 
     def distance(self, w: Vector, g: Vector) -> Vector:
         """Return l1 sign(w_j) + l2 w_j + g_j, and where w_j is 0 what l1 leaves of g_j."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.penalties.elastic_net import ROUNDED, ElasticNet
-from fewpass.solvers.penalties.penalty import Penalty, Vector
+from fewpass.solvers.penalties.elastic_net import ChargedSizes, ElasticNet
+from fewpass.solvers.penalties.penalty import Vector
 
 NO_GROUPS = np.empty(0, np.int32)
 
@@ -23,7 +22,7 @@ class NormsAndSquares(NamedTuple):
     groups: NDArray[np.int32] = NO_GROUPS  # (d,); (0,): not known yet
 
 
-class GroupLasso(Penalty, NormsAndSquares):
+class GroupLasso(ChargedSizes, NormsAndSquares):
     """l1 sum_g sqrt(d_g) ||w_g|| + (l2/2) ||w||^2, with d_g the number of columns of group g.
 
     Source: Yuan and Lin 2006, "Model Selection and Estimation in Regression with Grouped
@@ -32,7 +31,6 @@ class GroupLasso(Penalty, NormsAndSquares):
 
     __slots__ = ()
 
-    is_smooth = False
     by_column = False
 
     def __eq__(self, other: object) -> bool:
@@ -49,27 +47,9 @@ class GroupLasso(Penalty, NormsAndSquares):
         """group_lasso."""
         return "group_lasso"
 
-    @classmethod
-    def of(cls, lam: float, l1_ratio: float) -> GroupLasso:
-        """l1 = l1_ratio lam, l2 = (1 - l1_ratio) lam, as in grpreg; the groups come later."""
-        return cls(l1_ratio * lam, (1.0 - l1_ratio) * lam)
-
     def with_groups(self, groups: NDArray[np.int32]) -> GroupLasso:
         """Return the same with the group of every column, (d,)."""
         return self._replace(groups=groups)
-
-    def at(self, lam: float) -> GroupLasso:
-        """Return the penalty of the same ratio and groups, and another `lam`."""
-        return self._replace(l1=self.l1 / self.total * lam, l2=self.l2 / self.total * lam)
-
-    @property
-    def total(self) -> float:
-        """l1 + l2."""
-        return self.l1 + self.l2
-
-    def strength(self) -> float:
-        """Return l2."""
-        return self.l2
 
     @property
     def in_kernels(self) -> ElasticNet:
@@ -121,17 +101,6 @@ class GroupLasso(Penalty, NormsAndSquares):
         _, groups = np.unique(self.groups[columns], return_inverse=True)
         return self._replace(groups=groups.astype(np.int32))
 
-    def value(self, w: Vector) -> float:
-        """l1 sum_g sqrt(d_g) ||w_g|| + (l2/2) ||w||^2."""
-        return self.l1 * self.size(w) + 0.5 * self.l2 * float(w @ w)
-
-    def conjugate(self, s: Vector) -> float:
-        """Sum of (||s_g|| - l1 sqrt(d_g))_+^2 / (2 l2); without l2 0, or infinite if one is."""
-        over = np.maximum(self.norms(s) - self.l1 * self.roots, 0.0)
-        if self.l2 > 0.0:
-            return float(over @ over) / (2.0 * self.l2)
-        return 0.0 if float((over / self.roots).max(initial=0.0)) <= ROUNDED * self.l1 else math.inf
-
     def brackets(self, w: Vector, s: Vector) -> float:
         """Each group's, with s_g cut to norm l1 sqrt(d_g) as the near part of s."""
         if self.l2 == 0.0 and math.isinf(self.conjugate(s)):
@@ -145,20 +114,6 @@ class GroupLasso(Penalty, NormsAndSquares):
             return by_size
         difference = w - (s - near) / self.l2
         return by_size + 0.5 * self.l2 * float(difference @ difference)
-
-    def brackets_along(self, w: Vector, s: Vector) -> Callable[[float], float]:
-        """Return a line in theta where there is no l2: no clipping before `most_scale`."""
-        if self.l2 > 0.0:
-            return super().brackets_along(w, s)
-        charged, product = self.value(w), float(s @ w)
-        return lambda theta: charged - theta * product
-
-    def most_scale(self, s: Vector) -> float:
-        """Return l1 / max ||s_g|| / sqrt(d_g), less by rounding, if below 1 and there is no l2."""
-        most = float((self.norms(s) / self.roots).max(initial=0.0))
-        if self.l2 > 0.0 or most <= self.l1:
-            return 1.0
-        return self.l1 / most / (1.0 + ROUNDED)
 
     def distance(self, w: Vector, g: Vector) -> Vector:
         """Return l1 sqrt(d_g) w_g / ||w_g|| + l2 w_g + g_g; of a w_g of 0 what l1 leaves of g_g."""

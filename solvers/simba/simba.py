@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat
 
 from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel
-from fewpass.solvers.kernels.shapes import Matrix, PerColumn, PerRow
+from fewpass.solvers.kernels.shapes import Matrix, PerRow
 from fewpass.solvers.losses import Hinge
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import Goal, Settings, Steps
@@ -156,7 +156,7 @@ def dense_steps(
     log_q, z, w_sum, p_sum = state.log_q, state.z, state.w_sum, state.p_sum
     b_sum, t, accesses = state.b_sum, state.t, state.accesses
     n, d = X.shape
-    p, xi = np.empty(n), np.empty(n)
+    p, xi, squares = np.empty(n), np.empty(n), np.empty(d)
     for s in range(u.shape[0]):
         t += 1
         now = t if adaptive else of.iterations
@@ -171,12 +171,13 @@ def dense_steps(
 
         square = 0.0
         for j in range(d):
-            square += z[j] * z[j]
+            squares[j] = z[j] * z[j]
+            square += squares[j]
         size = 1.0 / max(c, math.sqrt(square))  # w = size z
         for j in range(d):
             w_sum[j] += size * z[j]
 
-        j = draw_square(z, u[s, 1] * square) if square > 0.0 else -1
+        j = draw(squares, u[s, 1] * square) if square > 0.0 else -1
         ratio = of.unit * size * square / z[j] if j >= 0 else 0.0  # ||w||^2 / (R w_j)
         for r in range(n):
             x = y[r] * ratio * columns[j, r] if j >= 0 else 0.0
@@ -214,19 +215,6 @@ def draw(p: PerRow, target: float) -> int:
         if p[i] > 0.0:
             last = i
             target -= p[i]
-            if target < 0.0:
-                break
-    return last
-
-
-@called_by_kernels
-def draw_square(z: PerColumn, target: float) -> int:
-    """Do the same with z_j^2 for weights."""
-    last = -1
-    for j in range(z.shape[0]):
-        if z[j] != 0.0:
-            last = j
-            target -= z[j] * z[j]
             if target < 0.0:
                 break
     return last

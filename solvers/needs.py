@@ -70,7 +70,7 @@ def refuse_loss(kind: str, needs: Needs, problem: Problem) -> None:
         )
     if needs.loss == "smooth" and not problem.loss.is_smooth:
         raise ValueError(
-            "The hinge has a kink, and this method needs a smooth loss. Use the smoothed hinge "
+            f"The hinge has a kink, and {kind} needs a smooth loss. Use the smoothed hinge "
             "(`loss=smoothed_hinge` `smoothing=0.1`): its optimum is one of the hinge to half "
             "of the smoothing."
         )

@@ -55,7 +55,7 @@ def conditioning(problem: Problem, stats: ProblemStats) -> Conditioning | None:
     if math.isinf(problem.loss.curvature) or problem.lam == 0.0:
         return None
     largest = smoothness(problem, stats, stats.max_square * stats.max_weight)
-    if problem.lam == 0.0 or math.isinf(largest / problem.lam):  # rows too long, or lam too small
+    if math.isinf(largest / problem.lam):  # rows too long, or lam too small
         return None
     mean = smoothness(problem, stats, stats.mean_square)
     return Conditioning(largest, mean, mu=problem.lam)

@@ -24,12 +24,11 @@ from fewpass.solvers.batch.working_set import (
     cut_to_set,
     has_every_column,
     l1_of,
-    newest_of,
     next_set,
     point_of,
     refuse_crowded,
 )
-from fewpass.solvers.batch.working_set_sums import SET_SUMS, SetPart, SetPoint, add_sums, no_sums
+from fewpass.solvers.batch.working_set_sums import SET_SUMS, SetPart, add_sums, no_sums
 from fewpass.solvers.gradient import Bounds
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
@@ -133,7 +132,7 @@ class WorkingSetNewton(Method):
     kind: Literal["newton"] = "newton"
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
-        sums = Reduce(SET_SUMS, self.point, self.absorb)
+        sums = Reduce(SET_SUMS, point_of, self.absorb)
         return (WALK_OF_FIRST_ROWS, sums) if epoch == 0 else (sums,)
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> SetState:
@@ -161,14 +160,6 @@ class WorkingSetNewton(Method):
         if state.evaluations == 0:
             return None
         return state.bounds.certificate._replace(zeros=state.zeros)
-
-    def newest(self, state: SetState) -> Weights:
-        """Return the weights of the next pass."""
-        return newest_of(state)
-
-    def point(self, state: SetState) -> SetPoint:
-        """Return where the next pass sums."""
-        return point_of(state)
 
     def weights(self, state: SetState) -> Weights:
         """Return the newest accepted point."""

@@ -51,7 +51,6 @@ from fewpass.solvers.dual.sdca_batches import Batch, curvatures, visit_batches
 from fewpass.solvers.dual.sdca_state import (
     RUNNING,
     START,
-    PassSums,
     Pull,
     Rounds,
     SdcaState,
@@ -75,7 +74,7 @@ from fewpass.solvers.dual.sdca_steps import rows_of_model, visit_rows, walk_inte
 from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows, visit_once_more
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals, started_at
 from fewpass.solvers.kernels.rows import side_by_side
-from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
+from fewpass.solvers.loss_monitor import ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Hinge, Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
@@ -143,9 +142,7 @@ class Sdca(DualMethod):
             centre=Centre(
                 constant_column(self.stepped(problem, stats), stats).unit, problem.level
             ),
-            shares=first_shares(stats), beta=0.0,
-            sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
-            pull=self._first_pull(problem, stats),
+            shares=first_shares(stats), pull=self._first_pull(problem, stats),
             merges=first_merges(stats, np.zeros(stats.d + 1)),
         )  # fmt: skip
 

@@ -150,16 +150,16 @@ class SdcaState(NamedTuple):
     best: BestWeights
     centre: Centre
     shares: NDArray[np.float64]  # (1,), or (1 + m,) of the numbers kept per row (duality.py)
-    beta: float  # curvature of a batch's first steps; 0 before the first batch
-    sums: PassSums
-    monitor: LossSum  # at RUNNING, over all passes
-    passes: int  # done
-    visits: int  # of rows, in the passes done
-    unproven: int  # bit 0: this pass adds up w(a) to prove that the numbers read go with W; bit 1:
-    # the next one does, as this one began elsewhere
-    row_version: int
-    pull: Pull = Pull()
-    merges: Merges = Merges()
+    pull: Pull
+    merges: Merges
+    beta: float = 0.0  # curvature of a batch's first steps; 0 before the first batch
+    sums: PassSums = PassSums()
+    monitor: LossSum = LossSum()  # at RUNNING, over all passes
+    passes: int = 0  # done
+    visits: int = 0  # of rows, in the passes done
+    unproven: int = 0  # bit 0: this pass adds up w(a) to prove that the numbers read go with W; bit
+    # 1: the next one does, as this one began elsewhere
+    row_version: int = -1
 
     @property
     def refreshing(self) -> bool:
@@ -171,15 +171,10 @@ class SdcaState(NamedTuple):
         """Whether this pass adds up w(a), to begin with it or to prove the running weights."""
         return self.refreshing or self.unproven & 1 == 1
 
-    @property
-    def goes_interleaved(self) -> bool:
-        """Whether its steps need no vector but W, and can be taken together with other models'."""
-        return not self.adding and not self.pull.per_column
-
 
 def go_interleaved(states: list[SdcaState]) -> bool:
-    """Say whether models can go interleaved."""
-    return all(state.goes_interleaved for state in states)
+    """Say whether models' steps need no vector but W, and can be taken together."""
+    return not any(state.adding or state.pull.per_column for state in states)
 
 
 def end_adding(problem: Problem, state: SdcaState) -> SdcaState:

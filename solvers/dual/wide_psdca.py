@@ -28,7 +28,6 @@ from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca_state import (
     RUNNING,
     START,
-    PassSums,
     Pull,
     SdcaState,
     count_rows,
@@ -40,7 +39,7 @@ from fewpass.solvers.dual.sdca_state import (
 from fewpass.solvers.dual.warm_start import best_share
 from fewpass.solvers.dual.wide_steps import sum_wide_brackets, visit_wide_rows, write_wide_duals
 from fewpass.solvers.kernels.simd.wide_rows import padded, wide_zeros
-from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
+from fewpass.solvers.loss_monitor import ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import PADDED, level_of_scores
 from fewpass.solvers.needs import Needs
@@ -177,9 +176,8 @@ class WidePsdca(Psdca):
             W=wide_zeros(size, 2, wide), fresh=wide_zeros(size, wide),
             best=no_weights(stats.d, self.width),
             centre=Centre(constant_column(problem, stats).unit, level_of_scores(problem)),
-            shares=first_shares(stats), beta=0.0,
-            sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
-            pull=pull, merges=first_merges(stats, wide_zeros(size, wide)),
+            shares=first_shares(stats), pull=pull,
+            merges=first_merges(stats, wide_zeros(size, wide)),
         )  # fmt: skip
 
     def _is_plain(self) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.lanes import clip, maximum, where
-from fewpass.solvers.losses.loss import ROUNDED, Loss
+from fewpass.solvers.losses.loss import ROUNDED, LossOfNumbers
 
 
 class Zone(NamedTuple):
@@ -16,7 +16,7 @@ class Zone(NamedTuple):
     epsilon: float = 0.1  # errors up to here cost nothing
 
 
-class EpsilonInsensitive(Loss, Zone):
+class EpsilonInsensitive(LossOfNumbers, Zone):
     """max(0, |p - y| - epsilon): support vector regression.
 
     Source: Vapnik 1995, "The Nature of Statistical Learning Theory".
@@ -27,7 +27,6 @@ class EpsilonInsensitive(Loss, Zone):
     name = "epsilon_insensitive"
     liblinear = "L2R_L1LOSS_SVR_DUAL"
     curvature = math.inf
-    takes_numbers = True
     is_smooth = False
 
     def value(self, p: Number, y: Number) -> Number:
@@ -51,6 +50,3 @@ class EpsilonInsensitive(Loss, Zone):
         flat = where(beyond > 0.0, 1.0, where(beyond < 0.0, -1.0, 0.0))
         wish = beyond / where(q > 0.0, q, 1.0)
         return clip(where(q > 0.0, wish, flat), -1.0, 1.0) - a
-
-    def direction(self, y: Number) -> Number:
-        return 1.0

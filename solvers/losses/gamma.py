@@ -71,6 +71,3 @@ class Gamma(LogLink):
         """Move a to e^t - 1, t + q e^t = log y - p + q (1 + a)."""
         m = maximum(1.0 + a, 0.0)
         return exp_capped(log_of_root(q, log_below(y) - p + q * m)) - (1.0 + a)
-
-    def direction(self, y: Number) -> Number:
-        return 1.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.lanes import clip, maximum, where
-from fewpass.solvers.losses.loss import ROUNDED, Loss, Smoothing
+from fewpass.solvers.losses.loss import ROUNDED, LossOfNumbers, Smoothing
 
 
-class Huber(Loss, Smoothing):
+class Huber(LossOfNumbers, Smoothing):
     """The squared loss near the target, linear beyond `smoothing`: robust against outliers.
 
     Source: Huber 1964, "Robust Estimation of a Location Parameter".
@@ -18,7 +18,6 @@ class Huber(Loss, Smoothing):
     name = "huber"
     liblinear = "L2R_L2LOSS_SVR"
     curvature = 1.0
-    takes_numbers = True
 
     def value(self, p: Number, y: Number) -> Number:
         """r^2 / 2 for |r| = |p - y| <= smoothing, linear beyond."""
@@ -43,6 +42,3 @@ class Huber(Loss, Smoothing):
     def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
         """Move a by (y - p - a)/(1 + q), within [-smoothing, smoothing]."""
         return clip(a + (y - p - a) / (1.0 + q), -self.smoothing, self.smoothing) - a
-
-    def direction(self, y: Number) -> Number:
-        return 1.0

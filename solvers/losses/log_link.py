@@ -19,7 +19,7 @@ from fewpass.solvers.kernels.dispatch import part_of_kernels
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.exp_log import exp_below, log_below
 from fewpass.solvers.kernels.simd.lanes import any_lane, fma, maximum, minimum, where
-from fewpass.solvers.losses.loss import Link, Loss, NoParameters, slope
+from fewpass.solvers.losses.loss import Link, LossOfNumbers, NoParameters, slope
 
 HIGHEST = 700.0  # exp of more is not far from infinity
 LAST_STEP = 1e-6  # of Halley's, relative: what is left is its cube
@@ -103,13 +103,12 @@ def log_of_root(q: Number, r: Number) -> Number:
     return where(q > 0.0, u - log_q, r)
 
 
-class LogLink(Loss, NoParameters):
+class LogLink(LossOfNumbers, NoParameters):
     """Base class of losses whose prediction is the logarithm of a mean."""
 
     __slots__ = ()
 
     curvature = math.inf
-    takes_numbers = True
     is_steep = True
 
     @property

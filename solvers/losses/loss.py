@@ -222,6 +222,18 @@ def normalised(p: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
 
 
+class LossOfNumbers(Loss):
+    """Base class of losses whose targets are numbers."""
+
+    __slots__ = ()
+
+    takes_numbers: ClassVar[bool] = True
+
+    def direction(self, y: Number) -> Number:
+        """Return 1."""
+        return 1.0
+
+
 class NoParameters(NamedTuple):
     """The parameters of a loss that has none."""
 

@@ -69,6 +69,3 @@ class Poisson(LogLink):
         """Move a to y - e^t, t + q e^t = p + q (y - a)."""
         m = maximum(y - a, 0.0)
         return m - exp_capped(log_of_root(q, p + q * m)) + (y - a - m)
-
-    def direction(self, y: Number) -> Number:
-        return 1.0

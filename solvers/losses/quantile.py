@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.lanes import clip, maximum, where
-from fewpass.solvers.losses.loss import ROUNDED, Loss
+from fewpass.solvers.losses.loss import ROUNDED, LossOfNumbers
 
 
 class QuantileLevel(NamedTuple):
@@ -16,7 +16,7 @@ class QuantileLevel(NamedTuple):
     quantile: float = 0.5  # share of the targets that lie below their predictions
 
 
-class Quantile(Loss, QuantileLevel):
+class Quantile(LossOfNumbers, QuantileLevel):
     """tau (y - p) where the prediction is too low, (1 - tau) (p - y) where it is too high.
 
     Source: Koenker and Bassett 1978, "Regression Quantiles".
@@ -26,7 +26,6 @@ class Quantile(Loss, QuantileLevel):
 
     name = "quantile"
     curvature = math.inf
-    takes_numbers = True
     is_smooth = False
 
     def value(self, p: Number, y: Number) -> Number:
@@ -50,6 +49,3 @@ class Quantile(Loss, QuantileLevel):
         flat = where(r > 0.0, high, where(r < 0.0, low, a))
         wish = a + r / where(q > 0.0, q, 1.0)
         return clip(where(q > 0.0, wish, flat), low, high) - a
-
-    def direction(self, y: Number) -> Number:
-        return 1.0

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.losses.loss import Loss, NoParameters
+from fewpass.solvers.losses.loss import LossOfNumbers, NoParameters
 
 
-class Squared(Loss, NoParameters):
+class Squared(LossOfNumbers, NoParameters):
     """(p - y)^2 / 2: ridge regression."""
 
     __slots__ = ()
@@ -17,7 +17,6 @@ class Squared(Loss, NoParameters):
     name = "squared"
     liblinear = "L2R_L2LOSS_SVR"
     curvature = 1.0
-    takes_numbers = True
     is_quadratic = True
 
     def best_constant(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -43,6 +42,3 @@ class Squared(Loss, NoParameters):
     def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
         """Return (y - p - a)/(1 + q)."""
         return (y - p - a) / (1.0 + q)
-
-    def direction(self, y: Number) -> Number:
-        return 1.0

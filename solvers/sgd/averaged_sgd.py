@@ -27,6 +27,7 @@ details.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -154,22 +155,15 @@ class Sgd(Method):
         report: ReportLosses = ignore_losses,
     ) -> SgdState:  # fmt: skip
         """Visit the rows of a block."""
-        problem, state, length = self.prepared(problem, stats, state, block)
-        ends = ends_of(stats.stream_rows, len(block.order), report)
-        schedule, least, start = self.schedule(problem), loss_of_zero(problem, stats), 0
-        if state.t0 == SOUGHT:
-            latest = max(SOONEST, stats.stream_rows // 2)
-            state, start = seek_start(state, schedule, problem, least, latest, block, ends, report)
-        model = SgdModel(problem, schedule, state)
-        (state,) = visit_rows([model], [state.W], least, start, block, ends, report)
-        return scale_intercept(state, length)
+        given = [problem], stats, [state], [state.W], block, [-1], (0,), report
+        return self.step_interleaved(*given)[0]
 
     def step_interleaved(
         self,
         problems: list[Problem],
         stats: ProblemStats,
         models: list[SgdState],
-        W: NDArray[np.float64],
+        W: Sequence[NDArray[np.float64]] | NDArray[np.float64],
         block: Block,
         labels: list[int],
         _places: tuple[int, ...],
@@ -184,9 +178,13 @@ class Sgd(Method):
             SgdModel(problem, self.schedule(problem), state, label)
             for (problem, state, _), label in zip(ready, labels, strict=True)
         ]
-        least = loss_of_zero(problems[0], stats)
+        least, start = loss_of_zero(problems[0], stats), 0
         ends = ends_of(stats.stream_rows, len(block.order), report)
-        stepped = visit_rows(own, W, least, 0, block, ends, report)
+        if models[0].t0 == SOUGHT:  # one model
+            latest = max(SOONEST, stats.stream_rows // 2)
+            sought, start = seek_start(own[0], least, latest, block, ends, report)
+            own = [own[0]._replace(state=sought)]
+        stepped = visit_rows(own, W, least, start, block, ends, report)
         each = zip(stepped, ready, strict=True)
         return [scale_intercept(state, length) for state, (_, _, length) in each]
 

@@ -25,6 +25,7 @@ from fewpass.solvers.sgd.averaged_state import SOUGHT, Schedule, SgdState, step_
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,
+    SgdModel,
     StepScalars,
     after_steps,
     flush,
@@ -41,14 +42,14 @@ SOONEST = 100  # rows before the earliest start
 
 
 def seek_start(
-    state: SgdState, schedule: Schedule, problem: Problem, least: float, latest: int,
-    block: Block, ends: WholeNumbers, report: ReportLosses,
+    model: SgdModel, least: float, latest: int, block: Block, ends: WholeNumbers,
+    report: ReportLosses,
 ) -> tuple[SgdState, int]:  # fmt: skip
     """Step until averaging starts or the rows end.  Returns (state, rows visited).
 
     `report` is called with the losses after `ends` rows, until the search ends.
     """
-    rows, y, weight, order = block[:4]
+    (problem, schedule, state, _), (rows, y, weight, order) = model, block[:4]
     visited = 0
     for end in ends if len(ends) else [len(order)]:
         at, bar_loss, t, t0, more = step_and_compare(

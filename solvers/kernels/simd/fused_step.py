@@ -78,10 +78,6 @@ def _(rows: SparseRows, W: SideBySide) -> AtHand:
 
 
 @fetch.register(SparseRows)
-def _(rows: SparseRows, V: AtHand, W: SideBySide) -> None:
-    pass
-
-
 @put_back.register(SparseRows)
 def _(rows: SparseRows, V: AtHand, W: SideBySide) -> None:
     pass

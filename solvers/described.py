@@ -9,13 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    GetJsonSchemaHandler,
-    ValidationError,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 

@@ -36,12 +36,7 @@ from fewpass.solvers.intercept import column_length, with_column
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_both, dot_both, paired_zeros, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide
-from fewpass.solvers.loss_monitor import (
-    LISTEN_EVERY,
-    LossMonitor,
-    listen,
-    smoothing,
-)
+from fewpass.solvers.loss_monitor import LISTEN_EVERY, LossMonitor, listen, smoothing
 from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.penalties import strength

@@ -25,11 +25,7 @@ from fewpass.solvers.protocol import (
     Sweep,
     Weights,
 )
-from fewpass.solvers.wide_gradient import (
-    WideGradientPart,
-    whole_wide_gradient,
-    wide_certificate,
-)
+from fewpass.solvers.wide_gradient import WideGradientPart, whole_wide_gradient, wide_certificate
 
 
 class Trial(NamedTuple):

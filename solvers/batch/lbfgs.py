@@ -116,12 +116,7 @@ class Lbfgs(BatchMethod):
         return wolfe(state, trial) == "accept"
 
     def go_on(
-        self,
-        _problem: Problem,
-        _stats: ProblemStats,
-        state: LbfgsState,
-        trial: Trial,
-        _total: Part,
+        self, _problem: Problem, _stats: ProblemStats, state: LbfgsState, trial: Trial, _total: Part
     ) -> LbfgsState:
         """Store the pair, and begin the next search."""
         state = state._replace(bounds=state.bounds.moved(trial.certificate))

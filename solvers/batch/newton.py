@@ -35,14 +35,7 @@ from fewpass.solvers.kernels.simd.row_blocks import add_four_squares
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem, curvature_at
 from fewpass.solvers.needs import Needs, refuse_unfit
-from fewpass.solvers.protocol import (
-    Block,
-    Part,
-    ProblemStats,
-    Sum,
-    Weights,
-    constant_weights,
-)
+from fewpass.solvers.protocol import Block, Part, ProblemStats, Sum, Weights, constant_weights
 from fewpass.solvers.registry import WHOLE_GRADIENTS
 
 ENOUGH = 400  # rows per column for H

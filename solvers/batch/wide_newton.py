@@ -27,13 +27,7 @@ from fewpass.solvers.kernels.simd.wide_rows import EndToEnd, PerClass, add_score
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import LossOfScores, curvature_of_scores
 from fewpass.solvers.needs import Needs
-from fewpass.solvers.protocol import (
-    Block,
-    ProblemStats,
-    Sum,
-    Weights,
-    array_bytes,
-)
+from fewpass.solvers.protocol import Block, ProblemStats, Sum, Weights, array_bytes
 from fewpass.solvers.registry import DUAL, MOST_NEWTON_WEIGHTS
 from fewpass.solvers.wide_gradient import (
     WideGradientPart,

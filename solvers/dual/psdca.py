@@ -61,13 +61,7 @@ from fewpass.solvers.estimates.smoothness import columns_are_few
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
-from fewpass.solvers.protocol import (
-    BatchSize,
-    Block,
-    Certificate,
-    ProblemStats,
-    Reduce,
-)
+from fewpass.solvers.protocol import BatchSize, Block, Certificate, ProblemStats, Reduce
 
 MINI_BATCH = 16  # rows
 ROUND, MOST_ROUND = 128, 512  # rows of a round: in between a thousand rounds a pass, ...

@@ -32,14 +32,7 @@ import numpy as np
 from fewpass.solvers.dual.duality import dual_variable, move_weights, store_step
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.dispatch import kernel
-from fewpass.solvers.kernels.rows import (
-    Rows,
-    add_vector,
-    clear,
-    dot_vector,
-    norm2,
-    prefetch_row,
-)
+from fewpass.solvers.kernels.rows import Rows, add_vector, clear, dot_vector, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     Order,
     PerColumn,

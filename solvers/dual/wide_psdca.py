@@ -51,14 +51,7 @@ def add_wide_gap(problem: Problem, at: DualPoint, block: Block, part: GapPart) -
     """Add one block's loss and brackets, dual variables read from its row state."""
     base = base_of(at.intercept, problem.intercept)
     V = in_columns(at.coef).ravel()
-    loss, gap = sum_wide_brackets(
-        problem.loss,
-        V,
-        base,
-        at.shares,
-        *block[:4],
-        per_row(block),
-    )
+    loss, gap = sum_wide_brackets(problem.loss, V, base, at.shares, *block[:4], per_row(block))
     return GapPart(part.loss + loss, part.gap + gap, part.rows + block.order.shape[0])
 
 

@@ -107,13 +107,7 @@ def norm2_scaled(rows: Rows, i: int, v: PerColumn) -> float:
 
 
 @by_type
-def prefetch_row(
-    rows: Rows,
-    y: PerRow,
-    weight: PerRow,
-    order: Order,
-    r: int,
-) -> None:
+def prefetch_row(rows: Rows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
     """Prefetch the data of the rows to be visited after order[r]."""
 
 

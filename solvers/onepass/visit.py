@@ -17,9 +17,7 @@ from fewpass.solvers.kernels.rows import (
 )
 from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerRow, SideBySide, Vector
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store, where
-from fewpass.solvers.loss_monitor import (
-    MOST_LOSS,
-)
+from fewpass.solvers.loss_monitor import MOST_LOSS
 from fewpass.solvers.losses import Problem, counted_slope, value
 from fewpass.solvers.onepass.adagrad import (
     RECORD,

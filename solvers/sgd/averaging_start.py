@@ -14,11 +14,7 @@ from __future__ import annotations
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_both, dot_both
 from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide, WholeNumbers
-from fewpass.solvers.loss_monitor import (
-    EMA_RATE,
-    ReportLosses,
-    smoothing,
-)
+from fewpass.solvers.loss_monitor import EMA_RATE, ReportLosses, smoothing
 from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.averaged_state import SOUGHT, Schedule, SgdState, step_size

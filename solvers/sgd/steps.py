@@ -31,14 +31,7 @@ from fewpass.solvers.kernels.simd.fused_step import (
     skipping_pays,
 )
 from fewpass.solvers.kernels.simd.interleaved import in_lanes, lanes_for, out_of_lanes, targets_of
-from fewpass.solvers.kernels.simd.lanes import (
-    LaneWidth,
-    any_lane,
-    fma,
-    load,
-    store,
-    where,
-)
+from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, fma, load, store, where
 from fewpass.solvers.loss_monitor import (
     LISTEN_EVERY,
     LossMonitor,

@@ -18,12 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import (
-    FUSED,
-    by_type,
-    kernel,
-    part_of_kernels,
-)
+from fewpass.solvers.kernels.dispatch import FUSED, by_type, kernel, part_of_kernels
 from fewpass.solvers.kernels.prefetch import LINE, prefetch_line
 from fewpass.solvers.kernels.rows import Rows, SparseRows, end_cell, first_cell
 from fewpass.solvers.kernels.shapes import Index, LaneVector, Matrix, SideBySide, Vector
@@ -94,9 +89,7 @@ def unpacked(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
     return [*first, *each[:last].reshape(-1, *each.shape[2:])][:models]
 
 
-def groups(
-    weights: Sequence[NDArray[np.float64]],
-) -> Iterator[tuple[NDArray[np.float64], ...]]:
+def groups(weights: Sequence[NDArray[np.float64]]) -> Iterator[tuple[NDArray[np.float64], ...]]:
     """Yield groups of models, the last group padded with the last model."""
     width, last = lanes_for(len(weights)).width, len(weights) - 1
     for first in range(0, len(weights), width):

@@ -43,13 +43,7 @@ TILE = 16  # rows between a call of add_eight and that for the same eight of the
 
 
 @by_type
-def prefetch_eight(
-    rows: Rows,
-    y: PerRow,
-    weight: PerRow,
-    order: Order,
-    r: int,
-) -> None:
+def prefetch_eight(rows: Rows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
     """Prefetch eight rows, where add_eight does not."""
 
 

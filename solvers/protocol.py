@@ -64,50 +64,6 @@ class Mispaired(ArithmeticError):  # noqa: N818  likewise
     """Weights and numbers per row that do not belong together, though each may be intact."""
 
 
-__all__ = [
-    "ENDLESS",
-    "ENOUGH_MERGES",
-    "MOST_MERGES",
-    "BatchSize",
-    "Block",
-    "Certificate",
-    "ChosenLearner",
-    "ColumnMoments",
-    "Diverged",
-    "Goal",
-    "Interleaved",
-    "JoinByPairs",
-    "Method",
-    "Mispaired",
-    "Outgrown",
-    "Part",
-    "ProblemStats",
-    "Reduce",
-    "Rivalry",
-    "RowStateUse",
-    "Settings",
-    "Solver",
-    "State",
-    "Steps",
-    "Sum",
-    "Sweep",
-    "Walk",
-    "Weights",
-    "add_parts",
-    "add_to_part",
-    "array_bytes",
-    "as_sides",
-    "constant_weights",
-    "copy_state",
-    "never",
-    "no_recovery",
-    "row_versions",
-    "rows_visited",
-    "same",
-    "with_row_version",
-]
-
-
 class Weights(NamedTuple):
     """The linear function x -> coef . x + intercept, or one per class."""
 

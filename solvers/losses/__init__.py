@@ -27,26 +27,3 @@ from fewpass.solvers.registry import loss_class
 _EVERY: dict[str, type[Loss]] = {word: loss_class(word) for word in _WORDS}
 #: Every loss of one score by name.
 LOSSES: dict[str, type[Loss]] = {word: kind for word, kind in _EVERY.items() if not kind.is_wide}
-
-__all__ = [
-    "LOSSES",
-    "Hinge",
-    "Logistic",
-    "Loss",
-    "Problem",
-    "SmoothedHinge",
-    "SoftmaxLoss",
-    "Squared",
-    "SquaredHinge",
-    "bracket",
-    "conjugate",
-    "counted_slope",
-    "curvature_at",
-    "direction",
-    "dual_step",
-    "from_level",
-    "sgd_slope",
-    "slope",
-    "steps_exactly",
-    "value",
-]

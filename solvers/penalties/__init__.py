@@ -13,17 +13,3 @@ from fewpass.solvers.penalties.penalty import (
     strength,
 )
 from fewpass.solvers.penalties.predictions import shrunk
-
-__all__ = [
-    "L2",
-    "ElasticNet",
-    "GroupLasso",
-    "Penalty",
-    "in_lanes",
-    "predict",
-    "predict_both",
-    "predict_both_lanes",
-    "scaled_dual",
-    "shrunk",
-    "strength",
-]

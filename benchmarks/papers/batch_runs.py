@@ -24,6 +24,7 @@ from fewpass.solvers.dual.pegasos import ADDED, Pegasos, begin_tail, tail_mean
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_batches import curvatures, visit_batches
 from fewpass.solvers.dual.sdca_state import RUNNING
+from fewpass.solvers.dual.sdca_steps import StepInputs
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.losses import Hinge, Problem
 from fewpass.solvers.penalties import L2
@@ -98,9 +99,9 @@ class Ascent:
         """Step these rows, batch by batch."""
         problem, n, block = self.case.problem, self.case.n, self.block(order)
         self.beta, *_ = visit_batches(
-            self.W, self.W[:, RUNNING:], self.fresh, problem, 0.0, 0.0, 1.0 / (problem.lam * n),
-            1.0, 0.0, np.ones(1), *block[:4], self.row_state, 1.0, self.b, self.known,
-            self.beta, self.scratch,
+            self.W, self.W[:, RUNNING:], self.fresh,
+            StepInputs(problem, 0.0, 0.0, 1.0 / (problem.lam * n)), np.ones(1), *block[:4],
+            self.row_state, self.b, self.known, self.beta, self.scratch,
         )  # fmt: skip
 
     @property

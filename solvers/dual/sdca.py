@@ -70,8 +70,8 @@ from fewpass.solvers.dual.sdca_state import (
     visits_of,
     weights_of_steps,
 )
-from fewpass.solvers.dual.sdca_steps import rows_of_model, visit_rows, walk_interleaved
-from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows, visit_once_more
+from fewpass.solvers.dual.sdca_steps import StepInputs, rows_of_model, visit_rows, walk_interleaved
+from fewpass.solvers.dual.shrinking import visit_moving_rows, visit_once_more
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals, started_at
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import ReportLosses, ends_of, ignore_losses
@@ -216,26 +216,22 @@ class Sdca(DualMethod):
             return self._step_batches(step, stats, state, block, column)
         own_rows = per_row(block)
         state = note_rows(state, stats, block, column, own_rows)
-        own, g, rows = charged_in_steps(step, state), state.pull.gains, block.order.shape[0]
+        given, rows = self._given(step, stats, state, column), block.order.shape[0]
         before = state.shares[0] * own_rows[:, 0]
         ends = ends_of(stats.stream_rows, rows, tell)
         curve = np.zeros(len(ends))
-        inputs = (
-            state.W, state.W[:, RUNNING:], state.fresh, own, column, state.centre.offset,
-            self._scale(problem, stats, state), counted_by(state, stats), float(state.adding),
-            state.shares, *block[:4], own_rows, state.pull.theta,
-        )  # fmt: skip
-        sums, moved = visit_rows(*inputs, g, ends, curve)
+        moving = state.W[:, RUNNING:], state.fresh, given
+        sums, moved = visit_rows(state.W, *moving, state.shares, *block[:4], own_rows, ends, curve)
         for end, lost in zip(ends.tolist(), curve.tolist(), strict=True):
             tell(end, state.monitor.add(end, lost))
         state = count_rows(state, rows, *sums)
-        key, how = [stats.seed, state.passes, state.sums.rows], StepInputs(*inputs[1:9], g)
+        key = [stats.seed, state.passes, state.sums.rows]
         most = self.shrink_rounds if state.passes else 0  # from zero nearly all rows move at first
         more = state.sums.extra_visits
 
         def visit(order: NDArray[np.int64]) -> float:
             nonlocal moved
-            brackets, moved = visit_once_more(*how, moved, *block[:3], order, own_rows)
+            brackets, moved = visit_once_more(*moving, moved, *block[:3], order, own_rows)
             return brackets
 
         if most:
@@ -249,12 +245,20 @@ class Sdca(DualMethod):
         """Visit the rows of one block in mini-batches."""
         b, scratch = self.rows_at_once, np.zeros(stats.d + 1)
         beta, *sums = visit_batches(
-            state.W, state.W[:, RUNNING:], state.fresh, charged_in_steps(step, state), column,
-            state.centre.offset, self._scale(step, stats, state), float(state.adding), state.shares,
-            *block[:4], per_row(block), state.pull.theta, b,
+            state.W, state.W[:, RUNNING:], state.fresh, self._given(step, stats, state, column),
+            state.shares, *block[:4], per_row(block), b,
             curvatures(block, stats.d, column, self.batch, b), state.beta, scratch,
         )  # fmt: skip
         return count_rows(state._replace(beta=beta), block.order.shape[0], *sums)
+
+    def _given(
+        self, step: Problem, stats: ProblemStats, state: SdcaState, column: float
+    ) -> StepInputs:
+        return StepInputs(
+            charged_in_steps(step, state), column, state.centre.offset,
+            self._scale(step, stats, state), counted_by(state, stats), float(state.adding),
+            state.pull.theta, state.pull.gains,
+        )  # fmt: skip
 
     def _scale(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> float:
         return 1.0 / (state.pull.scale * self.stepped(problem, stats).lam * stats.n)

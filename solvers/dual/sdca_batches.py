@@ -30,6 +30,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fewpass.solvers.dual.duality import dual_variable, move_weights, store_step
+from fewpass.solvers.dual.sdca_steps import StepInputs
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, clear, dot_vector, norm2, prefetch_row
@@ -42,7 +43,7 @@ from fewpass.solvers.kernels.shapes import (
     SideBySide,
     Vector,
 )
-from fewpass.solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
+from fewpass.solvers.losses import Loss, conjugate, direction, dual_step, value
 from fewpass.solvers.penalties import predict_both, scaled_dual
 from fewpass.solvers.protocol import Block
 
@@ -86,15 +87,15 @@ def longest_row(rows: Rows, weight: PerRow, order: Order, column: float) -> floa
 
 @kernel
 def visit_batches(
-    W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
-    offset: float, scale: float, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, row_state: RowState, theta: float, batch: int,
+    W: SideBySide, running: SideBySide, anew: PerColumn, given: StepInputs, shares: Shares,
+    rows: Rows, y: PerRow, weight: PerRow, order: Order, row_state: RowState, batch: int,
     curvatures: Curvatures, beta: float, scratch: PerColumn,
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
     """Step batches of rows in turn; `scratch` (d + 1,) is zero and is left so.
 
     Returns beta and the four sums of `visit_rows`.
     """
+    problem, column, offset, scale, _, refresh, theta, _ = given
     loss, penalty = problem.loss, problem.penalty
     d, shift = W.shape[0] - 1, problem.intercept * offset
     a, p, square = np.empty(batch), np.empty(batch), np.empty(batch)

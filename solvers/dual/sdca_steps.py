@@ -69,24 +69,37 @@ class Counted(NamedTuple):
 
 
 ALONE = Counted(1.0, 0.0, 0.0, 0.0, 0.0)  # one stream
+
+
+class StepInputs(NamedTuple):
+    """What the steps of a block's rows have in common."""
+
+    problem: Problem  # its penalty is that of RUNNING, which it shrinks
+    column: float
+    offset: float  # of the intercept
+    scale: float  # column j is charged 1 / (g_j scale n), and w(a) goes by the scale alone
+    counted: Counted = ALONE
+    refresh: float = 0.0  # 1 where w(a) is added up
+    theta: float = 1.0  # brackets are those of theta a
+    g: Gains = None
+
+
 #: Loss and bracket at START, the same at RUNNING before each step, summed over rows.
 RowSums = tuple[float, float, float, float]
 
 
 @kernel
 def visit_rows(
-    W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
-    offset: float, scale: float, counted: Counted, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, row_state: RowState, theta: float, g: Gains,
-    ends: WholeNumbers, curve: Vector,
+    W: SideBySide, running: SideBySide, anew: PerColumn, given: StepInputs, shares: Shares,
+    rows: Rows, y: PerRow, weight: PerRow, order: Order, row_state: RowState, ends: WholeNumbers,
+    curve: Vector,
 ) -> tuple[RowSums, float]:  # fmt: skip
     """Take the best step for each row in turn; `running` sees W's column RUNNING.
 
-    `refresh` is 1 where w(a) is added up in `anew`, else 0.  Column j is charged 1 / (g_j scale n),
-    or all of them 1 / (scale n) if g is None; `anew` goes by the scale alone.  The problem's
-    penalty is that of RUNNING, which it shrinks, and brackets are those of theta a.  After `ends`
-    rows, which rise, `curve` gets their losses at RUNNING.  Returns their sums, and `moved`.
+    `anew` takes w(a) if it is added up.  After `ends` rows, which rise, `curve` gets their losses
+    at RUNNING.  Returns their sums, and `moved`.
     """
+    problem, column, offset, scale, counted, refresh, theta, g = given
     loss, penalty = problem.loss, problem.penalty
     d, shift = W.shape[0] - 1, problem.intercept * offset
     loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0

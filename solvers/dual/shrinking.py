@@ -19,24 +19,22 @@ SVM", section 3.2, for windows; docs/methods.md, section 7.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import (
     MOVE,
-    Gains,
     move_weights,
     per_row,
     prefetch_resident,
     square_of,
 )
-from fewpass.solvers.dual.sdca_steps import Counted, along_row, counted_square
+from fewpass.solvers.dual.sdca_steps import StepInputs, along_row, counted_square
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, SideBySide
-from fewpass.solvers.losses import Problem, conjugate, direction, dual_step, value
+from fewpass.solvers.losses import conjugate, direction, dual_step, value
 from fewpass.solvers.penalties import predict
 from fewpass.solvers.protocol import Block
 
@@ -45,20 +43,6 @@ FELL_TO = 0.3  # of the brackets' sum in the first round
 MOST_AGAIN = 4  # visits in all rounds, per row of the window, in the first passes
 DOUBLED = 8  # passes, after which it is twice as many
 MOST_DOUBLED = 10  # times
-
-
-class StepInputs(NamedTuple):
-    """Inputs of the steps except the rows, as for the first visit."""
-
-    running: NDArray[np.float64]  # (d + 1, 1) weights
-    anew: NDArray[np.float64]  # (d + 1,) the fresh sum
-    problem: Problem
-    column: float
-    offset: float
-    scale: float
-    counted: Counted
-    refresh: float  # 1 where the fresh sum is added up, else 0
-    g: Gains = None  # see sdca_steps.py
 
 
 def visit_moving_rows(
@@ -93,8 +77,7 @@ def most_again(passes: int) -> int:
 
 @kernel
 def visit_once_more(
-    running: SideBySide, anew: PerColumn, problem: Problem, column: float, offset: float,
-    scale: float, counted: Counted, refresh: float, g: Gains, moved: float, rows: Rows, y: PerRow,
+    running: SideBySide, anew: PerColumn, given: StepInputs, moved: float, rows: Rows, y: PerRow,
     weight: PerRow, order: Order, row_state: RowState,
 ) -> tuple[float, float]:  # fmt: skip
     """Take the best step for each row in turn, once more in the same pass.
@@ -102,6 +85,7 @@ def visit_once_more(
     What a dual variable was and its move add up to it; the move takes the step.  Returns the sum of
     the weighted brackets before the steps, and what `moved` is after them.
     """
+    problem, column, offset, scale, counted, refresh, _, g = given
     loss, d, last = problem.loss, anew.shape[0] - 1, min(MOVE, row_state.shape[1] - 1)
     total, shift = 0.0, problem.intercept * offset
     for r in range(order.shape[0]):

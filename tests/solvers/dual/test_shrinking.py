@@ -9,9 +9,8 @@ from sklearn.preprocessing import normalize
 
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import REFRESHED, RUNNING, START
-from fewpass.solvers.dual.sdca_steps import ALONE
+from fewpass.solvers.dual.sdca_steps import StepInputs
 from fewpass.solvers.dual.shrinking import (
-    StepInputs,
     most_again,
     visit_moving_rows,
     visit_once_more,
@@ -67,9 +66,8 @@ def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
         run.solver.step_rows(problem, of.stats, state, block)
         before, fresh = kept.copy(), state.fresh.copy()
         some = block._replace(order=np.arange(0, 50, 3))
-        how = StepInputs(
-            state.W[:, RUNNING:], state.fresh, problem, 0.0, 0.0, 1.0 / (0.05 * 50), ALONE, 1.0
-        )
+        given = StepInputs(problem, 0.0, 0.0, 1.0 / (0.05 * 50), refresh=1.0)
+        how = state.W[:, RUNNING:], state.fresh, given
         ends.append(
             (visit(*how, 0.0, *some[:4], kept), kept.copy(), state.W.copy(), state.fresh.copy())
         )

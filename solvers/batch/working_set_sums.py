@@ -21,7 +21,6 @@ from fewpass.solvers.kernels.shapes import (
     LowerTriangle,
     Number,
     Order,
-    PerColumn,
     PerRow,
     Vector,
     WholeNumbers,
@@ -124,9 +123,7 @@ def add_sums(
     curvatures = np.empty(rows)
     cut = cut_rows_of(block.rows, block.order, at.place, ends_of(at))
     loss, g_b = add_losses(
-        part.G, at.coef, at.intercept, at.before, at.intercept_before, problem, *block[:4],
-        knots(at.theta), part.brackets, part.shorter, curvatures, tiles, inside, cut, part.H,
-        part.squares, at.thinned,
+        at, part, problem, *block[:4], knots(at.theta), curvatures, tiles, inside, cut
     )  # fmt: skip
     for k, so_far in enumerate(inside.tolist()):
         stop = (k + 1) * tiles * TILE
@@ -156,16 +153,22 @@ SET_SUMS = Sum("reduce-curvature", no_sums, add_sums, telling=add_sums)
 
 @kernel
 def add_losses(
-    G: PerColumn, w: PerColumn, b: float, before: PerColumn, b_before: float, problem: Problem,
-    rows: Rows, y: PerRow, weight: PerRow, order: Order, thetas: Vector, brackets: Vector,
-    shorter: Vector, curvatures: PerRow, tiles: int, inside: Vector, cut: CutRows,
-    H: LowerTriangle, squares: Vector, every: int,
+    at: SetPoint, part: SetPart, problem: Problem, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, thetas: Vector, curvatures: PerRow, tiles: int, inside: Vector, cut: CutRows,
 ) -> tuple[float, float]:  # fmt: skip
-    """Add to G, brackets and shorter; return the sums of losses and slopes.
+    """Add to G, brackets and shorter of a part; return the sums of losses and slopes.
 
     `curvatures` (m,) receives the weighted curvature of every row visited, in their order.  Of
-    sparse rows every `every`-th is added to H and squares, too.
+    sparse rows those of H are added to it and to squares, too.
     """
+    w, b, before, b_before, every = (
+        at.coef,
+        at.intercept,
+        at.before,
+        at.intercept_before,
+        at.thinned,
+    )
+    G, brackets, shorter, H, squares = part.G, part.brackets, part.shorter, part.H, part.squares
     n, count, how = order.shape[0], 0, Eight()
     whole, steps = n - n % TILE, SHORTER[: shorter.shape[0]]
     p, q, target, c = np.empty(TILE), np.zeros(TILE), np.empty(TILE), np.empty(TILE)
@@ -202,8 +205,7 @@ def add_losses(
     add_lanes(shorter, at_steps)
     read_tile(rows, order, whole, n - whole, w, before, cut, p, q)
     few, slopes = add_last(
-        G, p, b, q, b_before, problem, rows, y, weight, order, whole, thetas, brackets, steps,
-        shorter, curvatures,
+        at, part, p, q, problem, rows, y, weight, order, whole, thetas, curvatures
     )  # fmt: skip
     add_tile_squares(
         rows, order, whole, n - whole, every, cut, weight, curvatures, problem.intercept, H, squares
@@ -220,11 +222,12 @@ def add_lanes(sums: Vector, lanes: Vector) -> None:
 
 @called_by_kernels
 def add_last(
-    G: PerColumn, p: Vector, b: float, q: Vector, b_before: float, problem: Problem,
-    rows: Rows, y: PerRow, weight: PerRow, order: Order, first: int, thetas: Vector,
-    brackets: Vector, steps: Vector, shorter: Vector, curvatures: PerRow,
+    at: SetPoint, part: SetPart, p: Vector, q: Vector, problem: Problem, rows: Rows, y: PerRow,
+    weight: PerRow, order: Order, first: int, thetas: Vector, curvatures: PerRow,
 ) -> tuple[float, float]:  # fmt: skip
     """Do the same for the rows from order[first] on, one by one."""
+    b, b_before, brackets, shorter = at.intercept, at.intercept_before, part.brackets, part.shorter
+    steps = SHORTER[: shorter.shape[0]]
     losses, slopes = 0.0, 0.0
     for r in range(first, order.shape[0]):
         i = order[r]
@@ -239,7 +242,7 @@ def add_last(
             there = q[r - first] + problem.intercept * b_before
             for j in range(steps.shape[0]):
                 shorter[j] += own * value(problem.loss, there + steps[j] * (here - there), t)
-        add_vector(rows, i, own * change, G)
+        add_vector(rows, i, own * change, part.G)
     return losses, slopes
 
 

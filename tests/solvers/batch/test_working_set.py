@@ -137,17 +137,14 @@ def test_plain_python_agrees_with_the_kernels(kind):
     at = set_point(Weights(w, 0.1), Weights(before, 0.0), np.array([0, 2]), 0.5, 1)
 
     def sums(losses, squares):
-        G, brackets, shorter, curved = np.zeros(5), np.zeros(4), np.zeros(11), np.zeros(21)
-        H, own = np.zeros((3, 3)), np.zeros(2)
-        given = (problem, *of[:3], order)
+        part, curved = no_sums(at), np.zeros(21)
         cut = cut_rows_of(of.rows, order, at.place, ends_of(at))
-        both = losses(
-            G, w, 0.1, before, 0.0, *given, knots(0.5), brackets, shorter, curved, 1, np.empty(1),
-            cut, H, own, 1,
-        )  # fmt: skip
+        given = (at, part, problem, *of[:3], order, knots(0.5), curved, 1, np.empty(1), cut)
+        both = losses(*given)
         if kind is DenseRows:
-            squares(H, own, at.chosen, 1.0, *of[:3], order, curved, order)
-        return [np.array(both), G, brackets, shorter, curved, np.tril(H), own]
+            squares(part.H, part.squares, at.chosen, 1.0, *of[:3], order, curved, order)
+        arrays = [one for one in part if isinstance(one, np.ndarray)]
+        return [np.array(both), curved, *map(np.tril, arrays)]
 
     for one, other in zip(
         sums(add_losses, add_set_squares),

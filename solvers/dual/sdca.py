@@ -220,8 +220,10 @@ class Sdca(DualMethod):
         before = state.shares[0] * own_rows[:, 0]
         ends = ends_of(stats.stream_rows, rows, tell)
         curve = np.zeros(len(ends))
-        moving = state.W[:, RUNNING:], state.fresh, given
-        sums, moved = visit_rows(state.W, *moving, state.shares, *block[:4], own_rows, ends, curve)
+        running, fresh = state.W[:, RUNNING:], state.fresh
+        sums, moved = visit_rows(
+            state.W, running, fresh, given, state.shares, *block[:4], own_rows, ends, curve
+        )
         for end, lost in zip(ends.tolist(), curve.tolist(), strict=True):
             tell(end, state.monitor.add(end, lost))
         state = count_rows(state, rows, *sums)
@@ -231,7 +233,9 @@ class Sdca(DualMethod):
 
         def visit(order: NDArray[np.int64]) -> float:
             nonlocal moved
-            brackets, moved = visit_once_more(*moving, moved, *block[:3], order, own_rows)
+            brackets, moved = visit_once_more(
+                running, fresh, given, moved, *block[:3], order, own_rows
+            )
             return brackets
 
         if most:

@@ -66,15 +66,16 @@ def expected_passes(
 ) -> ExpectedPasses:
     """Return the expected passes until the certificate's `relative` is `tol`.
 
-    Of a method without a known rule, or without a certificate, only the reductions are known.
+    Of a method without a rule, or without a certificate, only the reductions are known.
     """
-    rule = RULES.get(solver.kind)
-    found = rule(solver, problem, stats, tol) if rule and tol < 1.0 else ExpectedPasses()
-    if found.reductions is not None:
-        return found
+    names = (kind.__name__ for kind in type(solver).__mro__)
+    rule = next((RULES[name] for name in names if name in RULES), None)
+    ahead = rule(solver, problem, stats, tol) if rule and tol < 1.0 else ExpectedPasses()
+    if ahead.reductions is not None:
+        return ahead
     sweeps = solver.program(1)
     reductions = sum(isinstance(sweep, Reduce) for sweep in sweeps)
-    return found._replace(reductions=reductions / len(sweeps))
+    return ahead._replace(reductions=reductions / len(sweeps))
 
 
 def of_gd(_solver: Any, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
@@ -106,16 +107,21 @@ def of_lbfgs(_solver: Any, problem: Problem, stats: ProblemStats, tol: float) ->
 
 
 def of_newton(_solver: Any, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-    """One pass per trial, digits doubling at the end; with l1 some until the set is right."""
-    exact, start = NEWTON_EXACT, NEWTON_START
+    """One pass per trial, digits doubling at the end."""
     if problem.loss.width > 1:
         return ExpectedPasses(usual=NEWTON_OF_SCORES)
-    if not problem.penalty.is_smooth:
-        exact, start = NEWTON_EXACT_L1, NEWTON_START_L1
-    elif not problem.loss.is_steep and conditioning(problem, stats) is None:
+    if not problem.loss.is_steep and conditioning(problem, stats) is None:
         return ExpectedPasses()
-    growing = start + NEWTON_PER_DIGIT * digits(tol)
-    return ExpectedPasses(usual=exact if problem.loss.is_quadratic else growing)
+    growing = NEWTON_START + NEWTON_PER_DIGIT * digits(tol)
+    return ExpectedPasses(usual=NEWTON_EXACT if problem.loss.is_quadratic else growing)
+
+
+def of_working_set(
+    _solver: Any, problem: Problem, _stats: ProblemStats, tol: float
+) -> ExpectedPasses:
+    """The same, and some until the working set is right."""
+    growing = NEWTON_START_L1 + NEWTON_PER_DIGIT * digits(tol)
+    return ExpectedPasses(usual=NEWTON_EXACT_L1 if problem.loss.is_quadratic else growing)
 
 
 def of_sdca(solver: Any, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
@@ -183,20 +189,20 @@ def of_pegasos(solver: Any, problem: Problem, stats: ProblemStats, tol: float) -
 
 def of_s2gd(solver: Any, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
     """Semi-stochastic epochs; in theory (Theorem 6) with one gradient per inner step."""
-    found, share = conditioning(problem, stats), share_of_start(problem, stats, tol)
-    if found is None:
+    condition, share = conditioning(problem, stats), share_of_start(problem, stats, tol)
+    if condition is None:
         return ExpectedPasses()
     (h, inner), theory = solver.pace(problem, stats), None
-    if found.mu < found.largest and share < 1.0:  # f - f* <= f(0) at the start
-        of = Curvature(found.largest, found.mu)
+    if condition.mu < condition.largest and share < 1.0:  # f - f* <= f(0) at the start
+        of = Curvature(condition.largest, condition.mu)
         theory = plan_epochs(of, stats.n, share, solver.law, gradients=1).work / stats.n
-    usual = usual_passes(slowness(h, found.mu, stats.n), tol, inner, solver.subspace > 0)
+    usual = usual_passes(slowness(h, condition.mu, stats.n), tol, inner, solver.subspace > 0)
     return ExpectedPasses(theory, usual, 1.0 / (1.0 + inner))
 
 
-#: Of the methods with a known rule, by name.
+#: Of methods by the name of their class, or of one that it derives from.
 RULES: dict[str, Callable[[Any, Problem, ProblemStats, float], ExpectedPasses]] = {
-    "gd": of_gd, "agd": of_agd, "lbfgs": of_lbfgs, "newton": of_newton,
-    "sdca": of_sdca, "psdca": of_psdca, "asdca": of_asdca, "pegasos": of_pegasos,
-    "s2gd": of_s2gd, "s2gd+": of_s2gd, "svrg": of_s2gd,
+    "Gd": of_gd, "Agd": of_agd, "Lbfgs": of_lbfgs,
+    "Newton": of_newton, "WorkingSetNewton": of_working_set,
+    "Sdca": of_sdca, "Psdca": of_psdca, "Asdca": of_asdca, "Pegasos": of_pegasos, "S2gd": of_s2gd,
 }  # fmt: skip

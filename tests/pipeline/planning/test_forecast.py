@@ -23,7 +23,7 @@ from fewpass.pipeline.planning.conditioning import (
     usual_passes,
     zero_loss,
 )
-from fewpass.pipeline.planning.expected_passes import expected_passes
+from fewpass.pipeline.planning.expected_passes import RULES, expected_passes
 from fewpass.pipeline.planning.forecast import forecast, shares_of
 from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.rows.source_order import share_between
@@ -39,6 +39,7 @@ from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import ProblemStats
+from fewpass.solvers.registry import KINKED_METHODS, METHODS, WIDE_METHODS
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
 from fewpass.solvers.s2gd.theory import Curvature, plan_epochs
 from fewpass.solvers.sgd.averaged_sgd import Asgd
@@ -386,12 +387,14 @@ def test_targets_that_look_like_counts_are_named(tmp_path, y, loss, said):
 
 
 def test_passes_that_add_up_gradients_need_none_to_certify_beside():
-    class OfNoRule(Gd):
-        kind: str = "another"
-
     problem, stats = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6), known_facts()
-    for solver, share in ((OfNoRule(), 1.0), (Lbfgs(), 1.0), (Asgd(), 0.0), (Sdca(), 0.0)):
+    for solver, share in ((Gd(), 1.0), (Lbfgs(), 1.0), (Asgd(), 0.0), (Sdca(), 0.0)):
         assert expected_passes(solver, problem, stats, 1e-3).reductions == share
+
+
+def test_a_rule_is_that_of_a_class():
+    registered = (*METHODS.values(), *WIDE_METHODS.values(), *KINKED_METHODS.values())
+    assert {*RULES} <= {place.partition(":")[2] for place in registered}
 
 
 def test_each_method_has_its_theory():

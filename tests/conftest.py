@@ -34,6 +34,7 @@ PROJECT = Path(__file__).parents[1]
 ONE_SERVER = (
     "test_notifications.py",
     "test_operations_page.py",
+    "test_pages.py",
     "test_prefect_flows.py",
     "test_raw_tables.py",
     "test_refresh_page.py",

@@ -98,7 +98,6 @@ def last_line(said):
     [
         ("walk", NO_DASK, "span", signal.SIGTERM, 143),
         ("walk", ["--workers", "2"], "span", signal.SIGINT, 130),
-        ("reduce", NO_DASK, "start", signal.SIGTERM, 143),
         ("reduce", ["--scheduler", "local"], "reduce", signal.SIGINT, 130),
         ("reduce", ["--workers", "2"], "reduce", signal.SIGTERM, 143),
         ("duals", [], "span", signal.SIGINT, 130),

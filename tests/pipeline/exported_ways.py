@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from itertools import compress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,9 +94,7 @@ def _words(rows: Sequence[Row], columns: tuple[str, ...]) -> list[str]:
 
 def by_onnx(model: Trained, rows: Sequence[Row]) -> list[Answer]:
     """Numbers as float64 and words as text, each a column (n, 1)."""
-    plain = of_run(str(model.run))
-    reads = {one.columns[0]: one.read for one in plain.recipe.described() if len(one.columns) == 1}
-    session = InferenceSession(as_onnx(plain))
+    reads, session = _session(model.run)
     answers: list[Answer] = []
     for row in rows:
         feeds = {name: _tensor(row[name], reads[name]) for name in model.columns}
@@ -104,6 +104,14 @@ def by_onnx(model: Trained, rows: Sequence[Row]) -> list[Answer]:
         (scores,) = session.run(["scores"], feeds)
         answers.append(float(scores[0]))
     return answers
+
+
+@cache
+def _session(run: Path) -> tuple[dict[str, Any], InferenceSession]:
+    plain = of_run(str(run))
+    described = plain.recipe.described()
+    reads = {one.columns[0]: one.read for one in described if len(one.columns) == 1}
+    return reads, InferenceSession(as_onnx(plain))
 
 
 def _tensor(cell: Any, read: Any) -> Any:
@@ -126,13 +134,16 @@ _OF_MLFLOW = ("x", "city", "day")
 
 
 def _by_mlflow(model: Trained, rows: Sequence[Row]) -> Any:
+    return _loaded_by_mlflow(model.run).predict(pd.DataFrame(list(rows), dtype=object))["score"]
+
+
+@cache
+def _loaded_by_mlflow(run: Path) -> Any:
     from mlflow import pyfunc  # two seconds
 
-    place = model.folder / f"{model.run.name}.mlflow"
-    if not place.exists():
-        fewpass.mlflow.save_model(str(model.run), place)
-    frame = pd.DataFrame(list(rows), dtype=object)
-    return pyfunc.load_model(str(place)).predict(frame)["score"]
+    place = run.with_suffix(".mlflow")
+    fewpass.mlflow.save_model(str(run), place)
+    return pyfunc.load_model(str(place))
 
 
 #: Frames through the signature of the stored model.

@@ -114,7 +114,7 @@ def test_the_best_constant_is_that_of_all_rows(targets, plan, rng):
         [t.label for t in planned.tasks], planned.stats.constants, strict=True
     ):
         seen = as_sides(planned.rule.read(y), label)
-        spread = np.linspace(-8.0, 8.0, 20001)[:, None]
+        spread = np.linspace(-8.0, 8.0, 2001)[:, None]
         if plan.get("intercept") == "none":
             spread = np.zeros((1, 1))
         least = (value(planned.problem.loss, spread, seen) @ weights / weights.sum()).min()

@@ -231,20 +231,25 @@ fewpass.predict(run, source, output, table=table or None, keep=["id"])
 """
 
 
-@pytest.mark.parametrize(("at", "is_new"), [("scored", True), ("commit", True), ("commit", False)])
-def test_killed_anywhere_it_leaves_no_row_and_repeated_it_leaves_all_once(
-    shop, place, tmp_path, at, is_new
-):
-    if not is_new:
-        place.predict(shop / "other", shop / "new.parquet")
+def killed(shop, place, at):
     words = (shop / "run", shop / "new.parquet", place.url, place.table or "", at)
-    before = set(os.listdir(tmp_path))  # noqa: PTH208 - names alone
-    killed = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", KILLED, *map(str, words)], capture_output=True, timeout=120
     )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    if at == "scored":
-        assert set(os.listdir(tmp_path)) == before  # noqa: PTH208
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+
+def test_killed_before_a_row_is_written_it_leaves_nothing(shop, tmp_path):
+    path = str(tmp_path / "out.sqlite")
+    killed(shop, Place(path, "scores", asked_of(sqlite3, path)), "scored")
+    assert not os.listdir(tmp_path)  # noqa: PTH208 - names alone
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_killed_at_its_last_word_it_leaves_no_row_and_repeated_it_leaves_all_once(shop, place, is_new):
+    if not is_new:
+        place.predict(shop / "other", shop / "new.parquet")
+    killed(shop, place, "commit")
     if not is_new:
         assert place.count() == N
         assert place.count(f"model = '{fewpass.load(shop / 'run').version}'") == 0

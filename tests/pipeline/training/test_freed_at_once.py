@@ -68,10 +68,14 @@ def train(folder, executor, kind, streams, end):
     assert end != "failed"
 
 
+def with_all_below(kind):
+    return {kind}.union(*map(with_all_below, kind.__subclasses__()))
+
+
 def alive():
     """What has states, or rows, by its type: a weak proxy of another test, asked for its class, may have nothing left."""
-    kinds = (PoolTask, Driver, Sweeps, WalkDriver, Job)
-    return [each for each in gc.get_objects() if issubclass(type(each), kinds)]
+    kinds = set().union(*map(with_all_below, (PoolTask, Driver, Sweeps, WalkDriver, Job)))
+    return [each for each in gc.get_objects() if type(each) in kinds]  # of a million objects
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -93,7 +93,6 @@ def quiet_runs(tmp_path_factory):
 @pytest.mark.parametrize(
     "execution",
     [
-        Execution(threads=1),
         Execution(threads=4),
         Execution(scheduler="local", threads=2),
         Execution(workers=3, threads=1),  # more than the streams of most plans here

@@ -10,7 +10,6 @@ import pytest
 from tests.faults.catalogue import CATALOGUE, EVERYTHING, sample
 from tests.faults.promises import PROMISES
 
-
 #: Methods whose runs are written as those of another here, in walks or in sums; that each goes on from
 #: everywhere with the same bits is tests/pipeline/training/test_methods.py.
 LIKE_OTHERS = ("sgd", "pegasos", "asdca", "sag", "agd", "gd", "lbfgs")

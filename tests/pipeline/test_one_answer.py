@@ -100,7 +100,9 @@ def test_a_number_or_a_date_given_as_a_missing_word_is_missing_however_it_comes(
     columns = ("x", "count", "money", "preis", "took", "code", "day", "us", "compact", "at", "ts")
     cases = [Case(column, cell) for column in columns for cell in _NEAR]
     # Other frames and files are made Arrow of before a cell is looked at.
-    own = {name: WAYS[name] for name in ("predict_one", "a list of rows", "Arrow", "CSV", "model.json")}
+    own = {
+        name: WAYS[name] for name in ("predict_one", "a list of rows", "Arrow", "CSV", "model.json")
+    }
     wrong = differences(model, cases, own | of_sql | {"ONNX": by_onnx})
     assert not wrong, "\n".join(told for _, told in wrong)
     (gone,) = {*answers(model, WAYS["predict_one"], [Case(c, None) for c in columns])}

@@ -246,7 +246,9 @@ def test_killed_before_a_row_is_written_it_leaves_nothing(shop, tmp_path):
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_killed_at_its_last_word_it_leaves_no_row_and_repeated_it_leaves_all_once(shop, place, is_new):
+def test_killed_at_its_last_word_it_leaves_no_row_and_repeated_it_leaves_all_once(
+    shop, place, is_new
+):
     if not is_new:
         place.predict(shop / "other", shop / "new.parquet")
     killed(shop, place, "commit")

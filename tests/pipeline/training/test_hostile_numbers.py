@@ -104,7 +104,7 @@ LONG = (np.array([[1e19]], np.float32), np.ones(1), None)
     lam=st.sampled_from(["1/n", "1/n", 1e-6, 1e-100, 1e100]),
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy: what comes of it is checked
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 def test_a_true_certificate_or_a_refusal(tmp_path_factory, rows, case, lam):
     folder = tmp_path_factory.mktemp("hostile")
     (X, y, weight), (method, loss) = rows, case

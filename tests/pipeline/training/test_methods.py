@@ -52,6 +52,13 @@ FORMS = {
         {"penalty": "l1", "lam": ".1max", "streams": 2, "plan_memory": NEWTONS},
     ],
 }  # fmt: skip
+#: Of several classes: a model of each, side by side, and one of all.
+OF_CLASSES = [
+    {"solver": {"kind": "s2gd+"}, "passes": 6, "classes": "ovr"},
+    {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
+    {"solver": {"kind": "psdca"}, "passes": 6, "lam": "3e-3", "penalty": "l1", "classes": "ovr"},
+    {"solver": {"kind": "psdca"}, "streams": 2, "passes": 4, "lam": "0.1/n", "memory": "96.4MB"},
+]
 #: What belongs to the plan; the rest belongs to the method.
 OF_PLAN = ("loss", "intercept", "streams", "passes", "certify", "lam", "penalty", "tol")
 EVERY = [(word, k) for word, forms in FORMS.items() for k in range(len(forms))]
@@ -86,6 +93,12 @@ def quiet_runs(tmp_path_factory):
         for layout in ("dense", "sparse")
     }
     plans = [plan_for(sets[layout_of(FORMS[word][k])], word, FORMS[word][k]) for word, k in EVERY]
+    several = make(
+        tmp_path_factory.mktemp("classes") / "set", n=1500, chunk_rows=50, layout="sparse",
+        weighted=True, classes=4,
+    )  # fmt: skip
+    settings = {"dataset": several.folder.url, "memory": "96.15MB", "lam": "1/n"}
+    plans += [TrainingPlan(**settings | form) for form in OF_CLASSES]
     folder = tmp_path_factory.mktemp("quiet")
     return [(plan, trained(plan, folder / str(k)).result) for k, plan in enumerate(plans)]
 
@@ -101,7 +114,8 @@ def quiet_runs(tmp_path_factory):
 )
 def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
     # A process loads the kernels of every method anew: a third of the plans, of either layout.
-    plans = quiet_runs[::3] if execution.workers else quiet_runs
+    few = [*quiet_runs[: len(EVERY) : 3], *quiet_runs[len(EVERY) :]]
+    plans = few if execution.workers else quiet_runs
     with open_executor(execution) as executor:
         for k, (plan, quiet) in enumerate(plans):
             there = trained(plan, tmp_path / f"run{k}", executor).result

@@ -6,14 +6,12 @@ from scipy.special import logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.scoring.probabilities import caution
 from fewpass.pipeline.scoring.reliability import reliability
-from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -108,14 +106,6 @@ def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
     assert quiet.loss == "softmax"
     assert quiet.certificate >= 0.0
     assert_cuts_change_nothing(plan, tmp_path, quiet, 3)
-
-
-def test_bits_do_not_depend_on_the_workers(tmp_path, dataset):
-    plan = plan_for(dataset, **METHODS["psdca in streams"], memory=SEVERAL_WINDOWS)
-    _, quiet = trained_model(plan, tmp_path / "quiet")
-    with open_executor(Execution(workers=2, threads=1)) as executor:
-        _, there = trained_model(plan, tmp_path / "there", executor)
-    assert there.weights_sha256 == quiet.weights_sha256
 
 
 @pytest.mark.parametrize("method", ["psdca", "asgd"])

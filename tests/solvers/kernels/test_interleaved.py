@@ -64,7 +64,7 @@ def test_any_number_of_lam(solver, models):
 
 @pytest.mark.parametrize(
     ("solver", "loss"),
-    [(Asgd(), "squared_hinge"), (Sgd(), "huber"), (Sdca(), "huber"), (ONEPASS, "huber")],
+    [(Asgd(), "squared_hinge"), (Sgd(), "huber"), (Sdca(), "huber")],
     ids=lambda value: getattr(value, "kind", value),
 )
 def test_numbers_for_targets_and_steps_that_are_exact(solver, loss):

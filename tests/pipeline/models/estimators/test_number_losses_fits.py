@@ -69,8 +69,9 @@ def test_support_vector_regression():
     assert mine.objective_ <= objective + mine.certificate_
 
 
-@pytest.mark.parametrize("loss", ["quantile", "epsilon_insensitive"])
-@pytest.mark.parametrize("solver", ["asgd", "onepass"])
+@pytest.mark.parametrize(
+    ("loss", "solver"), [("quantile", "asgd"), ("epsilon_insensitive", "onepass")]
+)
 def test_one_pass_comes_near(loss, solver):
     X, score, rng = rows(4000)
     y = score + rng.standard_t(3.0, len(score))

@@ -18,7 +18,7 @@ from fewpass.storage.folder import Folder
 from testing.object_store import object_store
 from testing.refreshing import plan_of, refresh, write_rows
 
-AT_ONCE, ROUNDS = 4, 3
+AT_ONCE, ROUNDS = 3, 2
 
 #: Says that it is ready, waits for a line, refreshes and says what became of it; and again.
 REFRESHES = """

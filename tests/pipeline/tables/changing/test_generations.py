@@ -111,7 +111,7 @@ ONES = [("disk", kind) for kind in KINDS] + [("memory", "sparse"), ("s3", "table
 def test_each_generation_is_whole_and_nothing_else_is_there(tmp_path, place, kind):
     files, settings = sources(tmp_path, kind), KINDS[kind][1]
     one = Watched(place)
-    chunk_bytes = 4096 if "s3" in one.url else 1024  # each object of a chunk is a request
+    chunk_bytes = 8192 if "s3" in one.url else 1024  # each object of a chunk is a request
     fewpass.ingest(files[0], one.url, chunk_bytes=chunk_bytes, threads=1, **settings, **one.how)
     one.check(1)
     for file in files[1:3]:

@@ -134,8 +134,9 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("kind", ROWS)
-@pytest.mark.parametrize("memory", [SHORT, "1GB"])
+@pytest.mark.parametrize(
+    ("kind", "memory"), [*((kind, SHORT) for kind in ROWS), ("sparse", "1GB"), ("weights", "1GB")]
+)
 def test_models_are_those_of_the_rows_as_one_set(tmp_path, kind, memory):
     made, loss = ROWS[kind]
     sets = [one.folder.url for one in pair(tmp_path, **made)]

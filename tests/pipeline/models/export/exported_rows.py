@@ -75,7 +75,7 @@ DATES = {
 }  # fmt: skip
 
 
-def dates_as_written(n=300):
+def dates_as_written(n=100):
     """Rows of dates, a column for every way to write them."""
     hours = np.random.default_rng(4).integers(0, 24 * 700, n)
     moments = [dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=int(k)) for k in hours]

@@ -151,7 +151,7 @@ def test_the_program_that_scores_a_document_needs_python_alone():
 @pytest.mark.parametrize("name", MODELS)
 def test_every_kind_of_column_and_of_model(way, carried, name):
     rows, recipe = carried(way[1])
-    assert_same(way[0], model_of(recipe, name), rows.slice(0, 300))
+    assert_same(way[0], model_of(recipe, name), rows.slice(0, 100))
 
 
 def test_rows_that_the_sample_does_not_have(way, carried):

@@ -57,13 +57,13 @@ def refuse_each(store, plan, runs, options, stride):
 
 
 def test_a_store_that_refuses_the_kth_request(tmp_path, monkeypatch):
-    """For every k; what was refused is asked for again by the next run."""
-    local = make(tmp_path / "set", n=450, chunk_rows=90, d=5)
+    """For every third k; what was refused is asked for again by the next run."""
+    local = make(tmp_path / "set", n=900, chunk_rows=90, d=5)
     fsspec.filesystem("memory").put(local.folder.url, "/faults/set", recursive=True)
     plan = TrainingPlan(dataset="memory://faults/set", **OFTEN)
     methods = ("cat_file", "pipe_file", "info", "find", "rm_file", "rm")
     store = Store(monkeypatch, MemoryFileSystem, methods)
-    assert refuse_each(store, plan, "memory://faults", {}, 1) > 20
+    assert refuse_each(store, plan, "memory://faults", {}, 3) > 13
 
 
 def test_s3_that_refuses_the_kth_request(tmp_path, monkeypatch):

@@ -16,7 +16,6 @@ from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE
 from fewpass.solvers.intercept import column_length, with_column
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import EXPLODED
-from fewpass.solvers.losses import LOSSES
 from fewpass.solvers.protocol import Diverged, Reduce, Weights, copy_state
 from fewpass.solvers.s2gd.s2gd import S2gd
 from fewpass.solvers.sag import DRAWS, RENEW_EVERY, Sag, SagPlus, SagScalars, visit_rows
@@ -32,7 +31,7 @@ from testing.oracles import (
 )
 from tests.conftest import CONVERGED, ROUNDING
 
-SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
+SMOOTH = [loss for loss, _ in oracles.SMOOTH_PAIRS]
 KINDS = [DenseRows, SparseRows]
 ALL = [Gd(), Agd(), Sag(), SagPlus(), Lbfgs(), Newton()]
 

@@ -53,7 +53,7 @@ from testing.synthetic import text_rows
 from tests.conftest import CONVERGED, ROUNDING, STOCHASTIC
 from tests.solvers.dual.test_sdca import KNOWN, rows
 
-SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
+SMOOTH = [loss for loss, _ in oracles.SMOOTH_PAIRS]
 
 
 # -- against the formulas --------------------------------------------------------------------------

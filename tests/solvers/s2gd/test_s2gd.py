@@ -36,7 +36,7 @@ from testing.oracles import (
 from testing.synthetic import least_squares, sparse_logistic
 from tests.conftest import ROUNDING
 
-SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
+SMOOTH = [loss for loss, _ in oracles.SMOOTH_PAIRS]
 KINDS = [DenseRows, SparseRows]
 FOLDED = 1e-11  # z and B G may be 1/FOLD_BELOW times larger than y
 

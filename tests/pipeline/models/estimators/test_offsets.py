@@ -75,7 +75,7 @@ def test_counts_per_exposure_are_scikit_learns_weighted_rates():
     np.testing.assert_allclose(mine.coef_, theirs.coef_, atol=1e-6)
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber", "quantile", "epsilon_insensitive"])
+@pytest.mark.parametrize("loss", ["squared", "quantile"])
 def test_offsets_of_residuals_are_taken_off_the_targets(loss):
     X, offset, y = counts()
     with_offset = LinearRegressor(loss=loss, lam=0.1, tol=1e-6).fit(X, y, offset=offset)

@@ -5,7 +5,6 @@ import time
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -13,7 +12,6 @@ import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.serving.loaded_model import LoadedModel
 from tests.pipeline.models.export.exported_rows import (
-    expected_of,
     model_of,
     recipe_of,
     table,
@@ -29,15 +27,6 @@ def rows():
 @pytest.fixture(scope="module")
 def recipe(rows):
     return with_curves(recipe_of(rows))
-
-
-def test_frames_of_pandas_and_polars(rows, recipe):
-    simple = rows.drop_columns(["embedding", "tags", "map"])
-    model = model_of(recipe_of(simple), "two classes")
-    loaded = LoadedModel(model, "run", "1")
-    wanted = expected_of(model, simple)["probabilities"]
-    for frame in (simple.to_pandas(), pl.from_arrow(simple)):
-        np.testing.assert_allclose(loaded.predict_proba(frame), wanted, atol=1e-10)
 
 
 def test_classes_are_told_and_probabilities_only_where_there_are_some(rows, recipe):

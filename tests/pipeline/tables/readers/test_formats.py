@@ -307,16 +307,6 @@ def test_packed_text_has_the_same_rows(tmp_path, form, packing):
     form.assert_read([*twice, paths[1]], cut=1111)
 
 
-@OF_TEXT
-@pytest.mark.parametrize("packing", PACKINGS)
-def test_packed_text_that_is_cut_short_is_refused(tmp_path, form, packing):
-    pack = PACKINGS[packing]
-    (path,) = rewritten(form.written(tmp_path), lambda raw: pack(raw)[:-20], packing)
-    refused = rf"{re.escape(str(path))}: the file (ends before|holds damaged)"
-    with pytest.raises(BadInput, match=refused):
-        all_rows(form.opened([path]))
-
-
 CHARSETS = {
     "utf-8-sig": None, "utf-16": None, "utf-16-be": "utf-16-be", "cp1252": None,
     "shift_jis": "shift_jis",

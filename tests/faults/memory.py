@@ -30,7 +30,8 @@ from pathlib import Path
 from fewpass.flows.cli import main
 from fewpass.pipeline.memory import peak_memory_bytes
 status = main(sys.argv[2:])
-Path(sys.argv[1]).write_text(str(peak_memory_bytes()))
+compiled = "numba.np.arraymath" in sys.modules  # which kernels on disk are loaded without
+Path(sys.argv[1]).write_text(f"{peak_memory_bytes()} {compiled:d}")
 sys.exit(status)
 """
 
@@ -43,6 +44,7 @@ class Taken(NamedTuple):
     seconds: float
     said: str
     stopped: str = ""  # why it was ended
+    compiled: bool = False  # kernels, which takes memory too
 
 
 def memory_shapes(sandbox: Sandbox, command: str) -> Iterator[Case]:
@@ -67,8 +69,8 @@ def tried(sandbox: Sandbox, command: str, name: str) -> Verdict:
     first = _run(at, words)
     if first.status == 2 and "memory" in first.said:  # the columns alone have no room
         return Verdict("refused", figure=0)
-    _require_done(first)  # kernels are compiled
-    libraries = _require_done(_run(at, words)).peak
+    _require_done(first)
+    libraries = (_require_done(_run(at, words)) if first.compiled else first).peak
     _write_elsewhere(name, at / "large" / shape.name)
     found = _run(at, _words(command, at / "large" / shape.name, shape, at))
     shutil.rmtree(at)
@@ -142,9 +144,10 @@ def _run(at: Path, words: list[str]) -> Taken:
         if stopped:
             child.kill()
         status = child.wait()
-    peak = max(peak, int(told.read_text()) if told.exists() else 0)
+    own, compiled = map(int, told.read_text().split()) if told.exists() else (0, 0)
     said = " ".join(log.read_text().split())
-    return Taken(status, peak, time.monotonic() - began, said[-600:], stopped)
+    seconds = time.monotonic() - began
+    return Taken(status, max(peak, own), seconds, said[-600:], stopped, bool(compiled))
 
 
 def _peak_of(pid: int) -> int:

@@ -287,6 +287,7 @@ def test_new_files_alone_are_predicted_each_once(shop, tmp_path, kind, folder_of
         "files": folder_of_files,
     }[kind]
     inbox = tmp_path / "in"
+    inbox.mkdir()
 
     def again(run="run"):
         found = place.predict(shop / run, f"{inbox}/*.parquet", only_new=True)

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -39,8 +40,10 @@ class InputFile(NamedTuple):
 
 
 def are_there(inputs: Sequence[str]) -> bool:
-    """Say whether there are files by now, of inputs that come one by one."""
-    return bool(input_files(inputs, None, only_new=True))
+    """Say whether there are files by now, of inputs that come one by one; nor need a folder be."""
+    with suppress(FileNotFoundError):
+        return bool(input_files(inputs, None, only_new=True))
+    return False
 
 
 def input_files(inputs: Sequence[str], output: str | None, *, only_new: bool) -> list[InputFile]:

@@ -23,7 +23,7 @@ from fewpass.pipeline.scoring import predicted_parts, scoring_budget
 from fewpass.pipeline.scoring.comparing_files import compare_rows
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 from fewpass.pipeline.scoring.folder_record import KEY
-from fewpass.pipeline.scoring.input_files import input_files
+from fewpass.pipeline.scoring.input_files import are_there, input_files
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -59,6 +59,7 @@ def test_of_new_files_there_may_be_none_yet_but_their_folder_is_there(tmp_path):
     assert input_files([f"{tmp_path}/*.csv"], "out/", only_new=True) == []
     with pytest.raises(FileNotFoundError, match="no file fits this pattern"):
         input_files([f"{tmp_path}/nofolder/*.csv"], "out/", only_new=True)
+    assert not are_there([f"{tmp_path}/nofolder/*.csv"])  # which a schedule waits for
 
 
 def as_lines(rows, path):

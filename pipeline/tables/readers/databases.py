@@ -18,9 +18,12 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.arrow_rows import Part, TypedRows
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
+from fewpass.pipeline.tables.readers.exact_numbers import refuse_rounded
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.seen_files import NothingNew
-from fewpass.pipeline.tables.readers.source import Expected, SourceFile
+from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile, TableCells
+
+_EXACT = "Cast it to text in the query: SELECT CAST(id AS text) AS id."
 
 
 class OpenedTable(NamedTuple):
@@ -34,6 +37,7 @@ class OpenedTable(NamedTuple):
     n_rows: int | None = None
     n_bytes: int | None = None  # as stored
     notes: tuple[str, ...] = ()
+    rounded: frozenset[str] = frozenset()  # columns that are read as doubles, and may be whole
 
 
 class DatabaseRows(TypedRows):
@@ -58,7 +62,7 @@ class DatabaseRows(TypedRows):
         if last is not None:
             before = options.model_copy(update={"table_version": last})
             table = self._since(last, table, file, lambda: self.opened(address, before, expected))
-        self._table = table
+        self._table, self._rounded = table, table.rounded.intersection(expected.passed)
         super().__init__([address], [table.schema], options, expected)
         self.files, self.n_rows, self.notes = (file,), table.n_rows, table.notes
         self._n_parts = len(table.parts)
@@ -71,6 +75,12 @@ class DatabaseRows(TypedRows):
 
     def part(self, number: int) -> Part:
         return self._table.parts[number]
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
+        result, names = super().cells(piece, used), [self.names[k] for k in used]
+        where = f"{piece.file}, from row {piece.first_line:,} on"
+        refuse_rounded(result.columns, names, self._rounded, where, _EXACT)
+        return result
 
     def expands_to(self) -> float:
         return self._table.expands_to(self._table.parts)
@@ -115,7 +125,8 @@ def rows_of(parts: Sequence[Part]) -> int | None:
 
 
 #: The name of a table, as SQL has it.
-TABLE_NAME = re.compile(r'(?:\w+|"[^"]+")(?:\.(?:\w+|"[^"]+"))*')
+_NAME = r'(?:\w+|"(?:[^"]|"")+")'
+TABLE_NAME = re.compile(rf"{_NAME}(?:\.{_NAME})*")
 _SELECT = re.compile(r"\s*(?:--[^\n]*\n\s*)*\(*\s*(?:select|with|values|table)\b", re.IGNORECASE)
 _ASKED_AGAIN_S = 0.1  # to cancel what had not begun the first time
 Answer = TypeVar("Answer")

@@ -25,10 +25,9 @@ from fewpass.pipeline.tables.readers.databases import (
     cancellable,
     quoted_name,
 )
-from fewpass.pipeline.tables.readers.exact_numbers import refuse_rounded
 from fewpass.pipeline.tables.readers.finding import Address, place_of
 from fewpass.pipeline.tables.readers.library_errors import parsing, quoted
-from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
+from fewpass.pipeline.tables.readers.source import Expected
 from fewpass.storage.redaction import without_words_of
 
 #: One state of the database for all that is read, and rows of equal tables in an equal order.
@@ -44,7 +43,6 @@ _ADDRESS = (
     "Check the address, in which a password has %25 for %, %2F for /, %40 for @, %3A for : and %20 "
     "for a space, and the credentials (PGPASSWORD, ~/.pgpass)."
 )
-_EXACT = "Cast it to text in the query: SELECT id::text AS id."
 _BATCH_BYTES = "adbc.postgresql.batch_size_hint_bytes"
 _USE_COPY = "adbc.postgresql.use_copy"
 #: What the driver calls the server's name of a type by, of one that Arrow has none for or has.
@@ -56,10 +54,9 @@ class PostgresRows(DatabaseRows):
 
     kind: ClassVar[str] = "PostgreSQL"
 
-    def opened(self, address: Address, options: SourceOptions, expected: Expected) -> OpenedTable:
+    def opened(self, address: Address, options: SourceOptions, _expected: Expected) -> OpenedTable:
         select = as_select(options.query, address.name)
         query = _PostgresQuery(address, select)
-        self._rounded = query.rounded.intersection(expected.passed)
         part = Part(address.name, query.batches, address.budget)
         version = uuid4().hex  # of no other reading: the same query may have other rows
         place = f"{place_of(address)} {select}"
@@ -68,13 +65,10 @@ class PostgresRows(DatabaseRows):
             "a training that is cut short begins anew. Ingest them and train on the data set, to "
             "be able to go on."
         )
-        return OpenedTable(query.schema, [part], version, place, query.planned, notes=(note,))
-
-    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
-        result, names = super().cells(piece, used), [self.names[k] for k in used]
-        where = f"{piece.file}, from row {piece.first_line:,} on"
-        refuse_rounded(result.columns, names, self._rounded, where, _EXACT)
-        return result
+        return OpenedTable(
+            query.schema, [part], version, place, query.planned, notes=(note,),
+            rounded=query.rounded,
+        )  # fmt: skip
 
 
 class _PostgresQuery:
@@ -95,7 +89,7 @@ class _PostgresQuery:
                 self._snapshot: str = cursor.fetchone()[0]
         fields = self._schema_of("*")
         self._terms = {field.name: _term(field) for field in fields}
-        self.rounded = {field.name for field in fields if _called(field) == "numeric"}
+        self.rounded = frozenset(one.name for one in fields if _called(one) == "numeric")
         self.schema = self._schema_of(", ".join(self._terms.values()))
 
     def _connected(self) -> Any:

@@ -9,7 +9,7 @@ and how long its texts are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from fewpass.pipeline.tables.readers.databases import (
 from fewpass.pipeline.tables.readers.finding import Address, place_of
 from fewpass.pipeline.tables.readers.library_errors import parsing
 from fewpass.pipeline.tables.readers.source import Expected
+from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.storage.source_file import changed
 
 _ROWS = 8192  # that are fetched at once, if they are not long
@@ -50,8 +51,8 @@ class SqliteRows(DatabaseRows):
     magic: ClassVar[bytes | tuple[bytes, ...]] = b"SQLite format 3\x00"
     kind: ClassVar[str] = "SQLite"
 
-    def opened(self, address: Address, options: SourceOptions, _expected: Expected) -> OpenedTable:
-        query = _SqliteQuery(address, options.query)
+    def opened(self, address: Address, options: SourceOptions, expected: Expected) -> OpenedTable:
+        query = _SqliteQuery(address, options.query, expected.passed)
         part = Part(address.name, query.batches, address.budget)
         place, size = f"{place_of(address)} {query.select}", address.size
         note = (
@@ -61,7 +62,7 @@ class SqliteRows(DatabaseRows):
         )
         return OpenedTable(
             query.schema, [part], query.version, place, lambda _: float(size or 0), query.n_rows,
-            size, () if _ORDER.search(query.select) else (note,),
+            size, () if _ORDER.search(query.select) else (note,), query.rounded,
         )  # fmt: skip
 
 
@@ -69,15 +70,25 @@ class _SqliteQuery:
     """A query on a file; each reading is a transaction of its own.
 
     A file that is written meanwhile is refused.
+
+    Attributes
+    ----------
+    rounded
+        Columns of numbers among those kept (`exact`) that have whole ones beyond doubles.
     """
 
-    def __init__(self, address: Address, query: str | None) -> None:
+    def __init__(self, address: Address, query: str | None, exact: Collection[str]) -> None:
         self._address, self._name = address, address.name
         self.version = _state_of(address)
         self.select = as_select(query or self._only_table(), self._name)
         with self._answered(f"SELECT * FROM (\n{self.select}\n) LIMIT 0") as (cursor, _):
             names = [column[0] for column in cursor.description]
-        self.n_rows, self._largest = self._measured(names)
+        whole = [name for name in names if name in exact]
+        measures = [*map(_measure, names), *map(_beyond_doubles, whole)]
+        self.n_rows, values = self._measured(measures)
+        self._largest = values[: len(names)]
+        pairs = zip(whole, values[len(names) :], strict=True)
+        self.rounded = frozenset(name for name, beyond in pairs if beyond)
         kinds = map(_kind_of, self._largest)
         self.schema = pa.schema(list(zip(names, kinds, strict=True)))
 
@@ -115,11 +126,11 @@ class _SqliteQuery:
             "(`query`)."
         )
 
-    def _measured(self, names: Sequence[str]) -> tuple[int, list[int | None]]:
-        """Return the number of rows, and what the largest value of every column is measured as."""
+    def _measured(self, measures: Sequence[str]) -> tuple[int, list[int | None]]:
+        """Return the number of rows, and the largest of each measure of them."""
         n_rows, values = 0, list[int | None]()
-        for start in range(0, len(names), _ASKED):
-            asked = map(_measure, names[start : start + _ASKED])
+        for start in range(0, len(measures), _ASKED):
+            asked = measures[start : start + _ASKED]
             query = f"SELECT {', '.join(['count(*)', *asked])} FROM (\n{self.select}\n)"
             with self._answered(query) as (cursor, _):
                 n_rows, *some = cursor.fetchone()
@@ -157,10 +168,19 @@ def _state_of(address: Address) -> str:
 
 
 def _measure(name: str) -> str:
+    """Return what the largest value of a column is measured by."""
     column = quoted_name(name)
     return (
         f"max(CASE typeof({column}) WHEN 'null' THEN NULL WHEN 'integer' THEN {_INTEGER} "
         f"WHEN 'real' THEN {_REAL} ELSE length(CAST({column} AS BLOB)) END)"
+    )
+
+
+def _beyond_doubles(name: str) -> str:
+    """Return what tells whether a column has whole numbers of which several are one double."""
+    column = quoted_name(name)
+    return (
+        f"max(typeof({column}) = 'integer' AND {column} NOT BETWEEN -{MOST_WHOLE} AND {MOST_WHOLE})"
     )
 
 

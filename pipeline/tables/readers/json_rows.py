@@ -159,7 +159,7 @@ class JsonRows(TableReader):
                 raise
         else:
             self._rounded = {
-                field.name for field in read.schema
+                field.name for field in plain_schema(read.schema)
                 if field.name in self._retained and not pa.types.is_floating(field.type)
             }  # fmt: skip
             return _wider(read, self._retained)
@@ -324,19 +324,30 @@ def _add_members(value: Any, members: set[str], above: str = "") -> None:
 
 def _with_long_numbers(text: Any, table: Any) -> Any:
     """Read whole numbers of more than 64 bits as such, which Arrow otherwise makes doubles of."""
-    long = {
-        field.name
-        for field in table.schema
-        if pa.types.is_float64(field.type)
-        and (pc.max(pc.abs(table.column(field.name))).as_py() or 0.0) >= _BEYOND_64_BITS
-    }
-    if not long:
+    pairs = zip(table.schema, table.columns, strict=True)
+    schema = pa.schema([field.with_type(_exact_type(cells)) for field, cells in pairs])
+    if schema == table.schema:
         return table
-    fields = [field.with_type(_WHOLE) if field.name in long else field for field in table.schema]
     try:
-        return _read_json(text, pa.schema(fields), "infer")
+        return _read_json(text, schema, "infer")
     except pa.ArrowInvalid:  # not all of them are whole
         return table
+
+
+def _exact_type(cells: Any) -> Any:
+    """Return the type of cells; of doubles that may be longer whole numbers, that of such."""
+    kind = cells.type
+    if pa.types.is_struct(kind):
+        pairs = zip(kind, _inner(cells), strict=True)
+        return pa.struct([field.with_type(_exact_type(part)) for field, part in pairs])
+    if not pa.types.is_float64(kind):
+        return kind
+    return _WHOLE if (pc.max(pc.abs(cells)).as_py() or 0.0) >= _BEYOND_64_BITS else kind
+
+
+def _inner(cells: Any) -> list[Any]:
+    """Return the fields of structures, each as cells."""
+    return [pc.struct_field(cells, [k]) for k in range(cells.type.num_fields)]
 
 
 def _wider(table: Any, retained: frozenset[str]) -> Any:
@@ -344,11 +355,10 @@ def _wider(table: Any, retained: frozenset[str]) -> Any:
 
     Not those that are names: doubles would make one of several.  Dates are the text that they are.
     """
-    fields = []
-    for field, cells in zip(table.schema, table.columns, strict=True):
-        is_exact = field.name in retained and _are_long(cells)
-        fields.append(field if is_exact else field.with_type(_wider_type(cells)))
-    return pa.schema(fields)
+    pairs = zip(table.schema, table.columns, strict=True)
+    return pa.schema(
+        [field.with_type(_wider_type(cells, field.name, retained)) for field, cells in pairs]
+    )
 
 
 def _are_long(cells: Any) -> bool:
@@ -359,12 +369,18 @@ def _are_long(cells: Any) -> bool:
     return any(end is not None and abs(end) >= MOST_WHOLE for end in ends)
 
 
-def _wider_type(cells: Any) -> Any:
+def _wider_type(cells: Any, name: str, retained: frozenset[str]) -> Any:
     kind = cells.type
     if pa.types.is_struct(kind):
-        inner = [pc.struct_field(cells, [k]) for k in range(kind.num_fields)]
-        fields = zip(kind, inner, strict=True)
-        return pa.struct([field.with_type(_wider_type(part)) for field, part in fields])
+        pairs = zip(kind, _inner(cells), strict=True)
+        return pa.struct(
+            [
+                field.with_type(_wider_type(part, f"{name}.{field.name}", retained))
+                for field, part in pairs
+            ]
+        )
+    if name in retained and _are_long(cells):
+        return kind
     if pa.types.is_list(kind):
         return pa.list_(_as_text(kind.value_type))
     is_amount = is_whole(kind) and not are_ids(cells.combine_chunks())

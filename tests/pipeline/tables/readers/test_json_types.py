@@ -79,17 +79,22 @@ def test_what_looks_like_a_date_is_the_text_that_it_is(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("name", "row"), [("id", "{}"), ("user.id", '{{"id": {}}}')])
 @pytest.mark.parametrize("first", ["1", "null", "1.5", str(2**53)])
-def test_kept_whole_numbers_are_no_others(tmp_path, first):
-    """Nor refused where they are exact, or no whole numbers."""
-    for name, cell in (("a", first), ("b", str(2**53 + 1))):
-        (tmp_path / f"{name}.jsonl").write_text(f'{{"id": {cell}, "y": 1}}\n')
+def test_kept_whole_numbers_are_no_others(tmp_path, first, name, row):
+    """Nor refused where they are exact, or no whole numbers; inside of objects as well."""
+    member = name.partition(".")[0]
+    for file, cell in (("a", first), ("b", str(2**53 + 1))):
+        text = f'{{"{member}": {row.format(cell)}, "y": 1}}\n'
+        (tmp_path / f"{file}.jsonl").write_text(text)
     rows = json_rows.JsonRows(
-        find([f"{tmp_path}/*.jsonl"]), SourceOptions(), Expected(passed=("id",))
+        find([f"{tmp_path}/*.jsonl"]), SourceOptions(), Expected(passed=(name,))
     )
     *_, piece = rows.pieces(1 << 20, [0])
     if first in ("1", "null"):
-        with pytest.raises(BadInput, match=r"column 'id' is kept, and holds numbers beyond 2\^53"):
+        with pytest.raises(
+            BadInput, match=rf"column '{name}' is kept, and holds numbers beyond 2\^53"
+        ):
             rows.cells(piece, [0])
     else:
         cell = rows.cells(piece, [0]).columns[0][0].as_py()

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput, NoRowLeft
-from fewpass.pipeline.models.refresh.old_generations import remove_rows
+from fewpass.pipeline.models.refresh.old_generations import remove_rows, remove_views
 from fewpass.pipeline.models.refresh.store_events import (
     Begun,
     GenerationRemoved,
@@ -28,6 +28,7 @@ from fewpass.pipeline.models.refresh.store_state import (
     published,
     refresh_lock,
     run_of,
+    store_at,
 )
 from fewpass.pipeline.models.refresh.window_models import n_rows, rows_of
 from fewpass.pipeline.models.retraining import Retrained, Retraining
@@ -90,8 +91,13 @@ def forgotten_everywhere(
     if kind_of(Folder(plan.dataset, options)) == "store":
         return _in_store(plan, runs, anew, progress)
     [result] = forget_in([plan.dataset], plan, progress=progress)
-    sets = [Forgotten(result.learnt_from, result.fingerprint)]
-    place = runs or _place_of_runs(Folder(plan.dataset, options).url)
+    sets, url = (
+        [Forgotten(result.learnt_from, result.fingerprint)],
+        Folder(plan.dataset, options).url,
+    )
+    place = runs or _place_of_runs(url)
+    if _IN_STORE.search(url) and not plan.dry_run:
+        remove_views(store_at(_place_of_runs(url)), result.learnt_from)
     learnt = learnt_from(place, sets, options)
     result = _with_models(result, learnt, place, options)
     return result if anew is None else _with_retrained(result, anew.of(learnt, result.learnt_from))
@@ -142,6 +148,8 @@ def _in_store(
         results = _forgotten_in(store, asked, progress)
         sets = [Forgotten(one.learnt_from, one.fingerprint) for one in results]
         sets += [Forgotten(had, "") for had in _removed_before(store)]
+        if not plan.dry_run:
+            remove_views(store, {name for one in sets for name in one.had})
         learnt = [*learnt_from(plan.dataset, sets), *(learnt_from(runs, sets) if runs else ())]
         result = _of_all(plan.dataset, len(store.generations), results)
         result = _with_models(result, learnt, runs or plan.dataset, plan.storage_options)

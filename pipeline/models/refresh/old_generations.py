@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from fewpass.pipeline.errors import BusyPlace
@@ -21,7 +21,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import Removed, is_free, removed
 from fewpass.pipeline.tables.ingest.work_dir import all_owned, work_dirs_of
 from fewpass.storage.folder import Folder
-from fewpass.storage.manifest import KEY
+from fewpass.storage.manifest import KEY, read_manifest
 
 RECORDS = frozenset({DRIFT})  # what stays of a generation
 REPLACED = "its files have changed, and were read anew"
@@ -151,6 +151,26 @@ def _forget_night(
 
 def _is_free(one: Generation) -> bool:
     return one.run is None or is_free(RunFolder(one.run))
+
+
+def remove_views(store: Store, had: Collection[str]) -> None:
+    """Remove views of data sets that had rows which are forgotten: their statistics are of these.
+
+    `had` are the fingerprints of these data sets. What a killed call left of a view goes, too.
+    """
+    for one in store.generations:
+        for name in one.folder.names():
+            if name.startswith(ROWS) and _is_of(one.folder.child(name), had):
+                one.folder.delete_tree(name)
+
+
+def _is_of(view: Folder, had: Collection[str]) -> bool:
+    """Say whether a view is of one of some data sets; or is none, and cannot be read."""
+    try:
+        parts = read_manifest(view.read(KEY)).parts
+    except (FileNotFoundError, ValueError):
+        return True
+    return not {part.fingerprint for part in parts}.isdisjoint(had)
 
 
 def _unchanged(url: str) -> AbstractContextManager[None]:

@@ -154,6 +154,11 @@ def ids_in(store):
     return [row["id"] for data in there for row in data.to_arrow().to_pylist()]
 
 
+def views_in(store):
+    """Return the generations that have a view."""
+    return [int(one.parent.name) for one in Path(store).glob("generations/*/rows-*")]
+
+
 def from_zero(store, run):
     """Return the coefficients of a model of all rows of a store, trained from zero."""
     parts = [one.data for one in store_at(store).generations if one.has_rows]
@@ -168,7 +173,9 @@ def test_a_store_forgets_in_all_generations_and_learns_anew_from_zero(store, tmp
     n = ids_in(at).count("7")
     looked = fewpass.forget(f"{at}/generations/000002/data", "id == 7", dry_run=True)
     assert (looked.models, looked.published) == (runs[1:], runs[2:])
+    assert sorted(views_in(at)) == [2, 3]
     result = fewpass.forget(at, "id == 7", retrain=True)
+    assert views_in(at) == [4]  # that it is learnt from anew; others say what the rows were like
     assert result.forgotten == n
     assert ids_in(at).count("7") == 0
     assert result.rows == len(ids_in(at)) == 900 - n

@@ -6,8 +6,8 @@ With contributions c_t (contributions.py), the score s = base + sum_t c_t, and r
 
 A share is below 0 where a column takes back what others say.  Of several scores the sums over all
 of them take the place of both.  The loss without a column is that of rows whose contributions of
-the column are exchanged among themselves, at random (Breiman, 2001), minus the loss; the error of
-the difference is that of its mean over rows.
+the column are exchanged among themselves, at random and as often as their rows weigh (Breiman,
+2001), minus the loss; the error of the difference is that of its mean over rows.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _added(part: ImportancePart, c: Vector, weight: Vector) -> ImportancePart:
     s = c.sum(axis=2)
     weighted = weight[:, None] * s
     return part._replace(
-        rows=part.rows + len(c),
+        rows=part.rows + int(np.count_nonzero(weight)),
         weight=part.weight + float(weight.sum()),
         score=part.score + weighted.sum(axis=0),
         square=part.square + (weighted * s).sum(axis=0),
@@ -224,7 +224,7 @@ def _with_exchanged(
     offset = 0.0 if block.offset is None else block.offset[own, None]
     scores = c.sum(axis=2) + at.base + offset
     loss = losses_of_scores(problem.loss, scores, y)
-    order = np.random.default_rng(len(c)).permutation(len(c))
+    order = _donors(weight)
     more = np.stack(
         [
             losses_of_scores(problem.loss, scores + c[order, :, t] - c[:, :, t], y) - loss
@@ -233,10 +233,23 @@ def _with_exchanged(
     )
     squared = weight**2
     return Exchanged(
-        part.rows + len(y), part.weight + float(weight.sum()), part.squares + float(squared.sum()),
+        part.rows + int(np.count_nonzero(weight)), part.weight + float(weight.sum()),
+        part.squares + float(squared.sum()),
         part.loss + float(weight @ loss), part.more + more @ weight,
         part.more_by_squares + more @ squared, part.more_squares + np.square(more) @ squared,
     )  # fmt: skip
+
+
+def _donors(weight: Vector) -> NDArray[np.int64]:
+    """Return the row (n,) whose cell each row gets: each as often as it weighs, in random order."""
+    random, n = np.random.default_rng(len(weight)), len(weight)
+    order = random.permutation(n)
+    ends = np.cumsum(weight[order])
+    if (weight == weight[0]).all() or not ends[-1] > 0.0:
+        return order
+    at = (np.arange(n) + random.random()) / n * ends[-1]
+    drawn = np.minimum(np.searchsorted(ends, at, side="right"), n - 1)
+    return order[random.permutation(drawn)]
 
 
 def summary_of_terms(stored: StoredTerms, total: ImportancePart) -> Importance:

@@ -51,7 +51,13 @@ def add_ranks(problem: Problem, at: Weights, block: Block, part: ClassPart) -> C
 
     best = rank(at.coef, at.intercept * problem.intercept, block.rows, hear).best
     part.confusion[:] += np.bincount(code * K + best, weight, K * K).reshape(K, K)
-    return part._replace(rows=part.rows + len(code), weight=part.weight + float(weight.sum()))
+    return _counted(part, weight)
+
+
+def _counted(part: ClassPart, weight: NDArray[np.float64]) -> ClassPart:
+    """Count rows (n,) of some weights in."""
+    rows = part.rows + int(np.count_nonzero(weight))
+    return part._replace(rows=rows, weight=part.weight + float(weight.sum()))
 
 
 CLASS_SCORES = Sum("reduce-scores", no_ranks, add_ranks)
@@ -68,7 +74,7 @@ def add_joint_ranks(problem: Problem, at: Weights, block: Block, part: ClassPart
     loss, best = losses_and_ranks(problem, at, block)
     part.losses[0] += loss
     part.confusion[:] += np.bincount(code * K + best, weight, K * K).reshape(K, K)
-    return part._replace(rows=part.rows + len(code), weight=part.weight + float(weight.sum()))
+    return _counted(part, weight)
 
 
 JOINT_SCORES = Sum("reduce-scores", no_joint_ranks, add_joint_ranks)

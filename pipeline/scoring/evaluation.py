@@ -153,7 +153,7 @@ def score_part(
     predicted, positive = clipped(responses(problem.loss, p), measured.bounds), y > 0
     bins, away = score_bins(p, bits), y - problem.target_level
     return ScorePart(
-        rows=len(y),
+        rows=int(np.count_nonzero(weight)),
         weight=float(weight.sum()),
         labelled=float(weight.sum()) if measured.n_labels else 0.0,
         loss=loss_sum(problem.loss, p, y, weight),

@@ -60,7 +60,7 @@ class ReliabilityPart(NamedTuple):
 
     brier: float
     log_loss: float
-    counts: Vector  # (BINS, 4) rows, weight, weighted probability, weight of positive rows
+    counts: Vector  # (BINS, 5) rows, weight and its square, weighted probability, positive weight
 
 
 def reliability(
@@ -86,7 +86,7 @@ def sum_of_reliability(made: Probabilities) -> Sum:
 
 def no_reliability(_at: Weights) -> ReliabilityPart:
     """Return the zero of the sums."""
-    return ReliabilityPart(0.0, 0.0, np.zeros((BINS, 4)))
+    return ReliabilityPart(0.0, 0.0, np.zeros((BINS, 5)))
 
 
 def add_reliability(
@@ -129,25 +129,28 @@ def several_classes(p: Vector, classes: NDArray[np.intp]) -> Errors:
 
 
 def counted(p: Vector, came_true: NDArray[np.bool_], weight: Vector) -> Vector:
-    """Return (BINS, 4): the sums by bin of rows with probabilities p (n,)."""
+    """Return (BINS, 5): the sums by bin of rows with probabilities p (n,)."""
     bins = np.minimum((p * BINS).astype(np.intp), BINS - 1)
-    columns = (np.ones(len(p)), weight, weight * p, weight * came_true)
+    columns = (weight > 0.0, weight, weight**2, weight * p, weight * came_true)
     return np.column_stack([np.bincount(bins, column, BINS) for column in columns])
 
 
 def summary(total: ReliabilityPart) -> Reliability:
     """Return the figures from the sums over all rows."""
     weight = float(total.counts[:, 1].sum())
-    error = float(np.abs(total.counts[:, 2] - total.counts[:, 3]).sum()) / weight
-    bins = tuple(_bin(k, *row) for k, row in enumerate(total.counts.tolist()) if row[0] and row[1])
+    error = float(np.abs(total.counts[:, 3] - total.counts[:, 4]).sum()) / weight
+    bins = tuple(_bin(k, *row) for k, row in enumerate(total.counts.tolist()) if row[0])
     rows = round(total.counts[:, 0].sum())
     return Reliability(rows, total.brier / weight, total.log_loss / weight, error, bins)
 
 
-def _bin(k: int, rows: float, weight: float, predicted: float, true: float) -> ReliabilityBin:
+def _bin(
+    k: int, rows: float, weight: float, squares: float, predicted: float, true: float
+) -> ReliabilityBin:
     share = true / weight
+    effective = weight**2 / squares if squares else rows  # of equal weight that say as much
     return ReliabilityBin(
-        k / BINS, (k + 1) / BINS, round(rows), predicted / weight, share, *wilson(share, rows)
+        k / BINS, (k + 1) / BINS, round(rows), predicted / weight, share, *wilson(share, effective)
     )
 
 

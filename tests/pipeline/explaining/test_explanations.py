@@ -185,6 +185,26 @@ def test_importance_is_that_of_scikit_learn_and_shares_add_up(runs):
         assert own[name].loss_without == pytest.approx(theirs.importances_mean[t], abs=near)
 
 
+def test_cells_of_rows_that_weigh_next_to_nothing_are_not_exchanged(tmp_path):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 400))
+    rows = np.column_stack([a, b, a + b + rng.standard_normal(400), np.ones(400)])
+    odd = np.column_stack([1e3 * a, b, 1e3 * a, np.full(400, 1e-9)])[:40]
+    found = []
+    for name, some in (("usual", rows), ("odd", np.vstack([odd, rows]))):
+        table = "\n".join(",".join(map(str, row)) for row in some.tolist())
+        (tmp_path / f"{name}.csv").write_text(f"a,b,y,w\n{table}\n")
+        how = {"label": "y", "weight": "w", "task": "regression", "encode": "none", "scale": "none"}
+        fewpass.ingest(tmp_path / f"{name}.csv", tmp_path / name, **how)
+        if name == "usual":
+            fewpass.train(tmp_path / name, tmp_path / "run", lam=1e-3, loss="squared")
+        model, data = fewpass.load_model(tmp_path / "run"), Dataset.open(str(tmp_path / name))
+        found.append({one.name: one for one in importance(model, data, InProcess()).terms})
+    usual, odd = found
+    for name in "ab":
+        assert odd[name].loss_without == pytest.approx(usual[name].loss_without, rel=0.3)
+
+
 @pytest.mark.parametrize("target", ["kind", "bought"])
 def test_importance_has_the_same_bits_for_any_workers(runs, target):
     model, data = fewpass.load_model(runs / f"{target}-run"), Dataset.open(str(runs / target))

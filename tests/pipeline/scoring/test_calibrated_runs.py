@@ -25,7 +25,13 @@ from fewpass.pipeline.models.export.export_formats import export
 from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.scoring.probabilities import caution, probabilities_of
-from fewpass.pipeline.scoring.reliability import reliability, wilson
+from fewpass.pipeline.scoring.reliability import (
+    add_reliability_of,
+    no_reliability,
+    reliability,
+    summary,
+    wilson,
+)
 from testing.datasets import make
 
 FAST = {"memory": "128MB", "tol": 1e-3}
@@ -132,6 +138,14 @@ def test_reliability_is_what_scikit_learn_says(calibrated, name):
 def test_intervals_are_wilsons(right, rows):
     there = binomtest(right, rows).proportion_ci(method="wilson")
     np.testing.assert_allclose(wilson(right / rows, rows), tuple(there), atol=1e-12)
+
+
+def test_intervals_are_of_the_rows_that_weigh():
+    heavy = np.arange(100) < 20
+    p, came_true, weight = np.full(100, 0.5), np.arange(100) % 2, np.where(heavy, 2.0, 1e-12)
+    (one,) = summary(add_reliability_of(p, came_true, weight, no_reliability(None))).bins
+    assert (one.rows, one.observed) == (100, pytest.approx(0.5))
+    assert (one.low, one.high) == pytest.approx(wilson(0.5, 20))
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -133,16 +133,12 @@ def weighted_sums(table: Table) -> NDArray[np.float64]:
     return np.array([np.ones(table.n_rows), offset, np.exp(offset), table.target]) @ weight
 
 
-def weights_that_count(
-    weights: WeightStats | None, n_rows: int, which: str = "all"
-) -> WeightStats | None:
-    """Return the sum and maximum of row weights; BadInput where all of these rows weigh 0."""
-    if weights is not None and not weights.total > 0.0:
-        raise BadInput(
-            f"The weights of {which} {n_rows:,} rows are 0, so no row counts. Check the column "
-            "(`weight`), and give weights above 0 to rows that shall count."
-        )
-    return weights
+def none_counts(n_rows: int, which: str = "all") -> BadInput:
+    """Return the error for rows of which each has the weight 0."""
+    return BadInput(
+        f"The weights of {which} {n_rows:,} rows are 0, so no row counts. Check the column "
+        "(`weight`), and give weights above 0 to rows that shall count."
+    )
 
 
 def joined_bad_rows(manifests: Sequence[Manifest]) -> dict[str, int]:

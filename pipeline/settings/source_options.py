@@ -63,7 +63,8 @@ class SourceOptions(Matching, Encoding):
     label_required: bool = True
     """False: rows without a target are read too, with NaN as target.  For predictions."""
     weight: Column | None = None
-    """Column of the row weights (>= 0), by name or position [default: every row counts once]."""
+    """Column of the row weights (>= 0), by name or position; rows of weight 0 are not learnt from
+    [default: every row counts once]."""
     offset: Column | None = None
     """Column of numbers that are added to every row's score, by name or position: of tables, for
     losses of numbers.  Predictions need it, too."""

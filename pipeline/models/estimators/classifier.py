@@ -89,11 +89,12 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     def _targets(self, y: Any, weight: Vector, at: Weights | None) -> tuple[Vector, Vector]:
         check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
+        counts = weight > 0.0
+        classes = np.unique(y[counts])
         self._require_classes(classes, at)
-        if not weight.all():
-            self._require_classes(classes[np.unique(codes[weight > 0.0])], None)
-        return self._weighted(classes, codes, weight, self._class_weights(classes, y, weight))
+        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)  # any of weight 0
+        shares = self._class_weights(classes, y[counts], weight[counts])
+        return self._weighted(classes, codes, weight, shares)
 
     def _batch_targets(self, y: Any, weight: Vector, classes: Any) -> tuple[Vector, Vector]:
         check_classification_targets(y)

@@ -30,6 +30,21 @@ class OwnTargets(NamedTuple):
     weight: Any  # (n,); None: all count the same
 
 
+def that_count(rows: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Return the rows of an Arrow table whose weight is not 0, their targets and weights.
+
+    As they are where all weigh something, where none does, and what is refused later.
+    """
+    n = rows.num_rows
+    if weight is None or np.shape(weight) != (n,) or (y is not None and np.shape(y) != (n,)):
+        return rows, y, weight
+    counts = np.asarray(weight) != 0
+    if counts.all() or not counts.any():
+        return rows, y, weight
+    targets = None if y is None else np.asarray(y)[counts]
+    return rows.filter(pa.array(counts)), targets, np.asarray(weight)[counts]
+
+
 def with_targets(rows: Any, y: Any, weight: Any, asked: AskedForm) -> Any:
     """Return an Arrow table with columns of targets and of weights."""
     rows = rows.append_column(TARGETS, target_cells(y, rows.num_rows, asked))

@@ -136,15 +136,15 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     def _targets(self, y: Any, weight: Vector, at: Weights | None) -> tuple[Vector, Vector]:  # noqa: ARG002
         target = np.asarray(y, np.float64)
-        self._require_defined(target)
+        self._require_defined(target, weight)
         return target, weight
 
-    def _require_defined(self, y: Vector) -> None:
-        """Refuse the first target that the loss is not defined for."""
+    def _require_defined(self, y: Vector, weight: Vector) -> None:
+        """Refuse the first target that the loss is not defined for, of rows that count."""
         from fewpass.pipeline.rows.targets import at_least
 
         least = loss_class(self.loss).least_target if self.loss in LOSSES else -np.inf
-        if (below := y < least).any():
+        if (below := (y < least) & (weight > 0.0)).any():
             row = int(below.argmax())
             raise ValueError(
                 f"y[{row}] is {y[row]:g}, and loss={self.loss!r} is for targets {at_least(least)}. "

@@ -17,6 +17,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.form_of_table import (
     form_asked,
     formed,
+    that_count,
     with_targets,
     without_targets,
 )
@@ -156,7 +157,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise BadInput("The table has 0 rows. Give at least one.")
         used = without_dropped(table, kinds)
         require_readable(used)
-        n_rows = table.num_rows if whole else None
+        used, y, weight = that_count(used, y, weight)
+        n_rows = used.num_rows if whole else None
         asked = form_asked(self.additive, self.pairs, self.knots, self.pair_bins)
         seed = seed_of(self.random_state)
         if unasked and y is not None and asked is None:

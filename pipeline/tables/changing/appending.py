@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import peak_memory_bytes, return_freed_memory
-from fewpass.pipeline.rows.row_summary import RowSummary, joined_columns, weights_that_count
+from fewpass.pipeline.rows.row_summary import RowSummary, joined_columns
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.change_plans import AppendPlan
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -39,6 +39,7 @@ from fewpass.pipeline.tables.ingest import job_steps
 from fewpass.pipeline.tables.ingest.ingest_job import IngestJob, opened
 from fewpass.pipeline.tables.ingest.job_steps import RowForm, Steps
 from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
+from fewpass.pipeline.tables.ingest.notes import note_on_weights
 from fewpass.pipeline.tables.ingest.phases import source_records, versions
 from fewpass.pipeline.tables.ingest.piece_map import TEST, TRAINING, ReadCounts
 from fewpass.pipeline.tables.ingest.progress import FileRows, IngestProgress, Ticker, files_of
@@ -176,7 +177,11 @@ class _Append:
                 "skipped_rows": tuple(self.read.listed),
                 "left_out": source.left_out,
                 "taken_before": self.seen.left_out,
-                "notes": (*self.change.notes, *source.cell_notes),
+                "notes": (
+                    *self.change.notes,
+                    *source.cell_notes,
+                    *note_on_weights(self.read.weightless),
+                ),
             }
         )
 
@@ -225,7 +230,6 @@ class _Append:
         new = yield from job_steps.written(
             job, mapped, number, made.writer, stored, chunk_bytes, unfilled
         )
-        weights_that_count(new.rows.weights, n_new)
         rows = new.rows.with_targets(target_map.targets(number))
         columns = joined_columns(
             [before, _NewRows(n_new, new.columns.sourced(order, before.n_features))]

@@ -22,6 +22,7 @@ from fewpass.pipeline.passes.ordered_tasks import (
     result_or_refusal,
     tasks_of_a_process,
 )
+from fewpass.pipeline.rows.row_summary import none_counts
 from fewpass.pipeline.rows.scaling import Measured, Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
@@ -49,6 +50,7 @@ from fewpass.pipeline.tables.ingest.span_map import (
     map_span,
     span_of,
 )
+from fewpass.pipeline.tables.readers.counting_rows import counting
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.readers.source import PIECE_BYTES, ParsedRows, Piece, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import in_chain, pieces_read_ahead
@@ -208,7 +210,7 @@ class RowMapper:
     ) -> Generator[tuple[Piece, ParsedRows | None]]:
         """Yield all pieces; those up to the first row, if it decides on the scaling, parsed."""
         while self.scale is None and (piece := next(pieces, None)) is not None:
-            parsed = self.source.parse(piece)
+            parsed = counting(self.source.parse(piece))
             if parsed.table.n_rows:
                 self._decide_on_scaling(parsed.table)
             yield piece, parsed
@@ -254,6 +256,8 @@ class RowMapper:
         n_skipped = sum(self.read.skipped.values())
         n_rows = [parts.n_rows(group) for group in range(self.n_groups)]
         if not sum(n_rows):
+            if self.read.weightless:
+                raise none_counts(self.read.weightless)
             reasons = f" First: {self.read.listed[0]}." if self.read.listed else ""
             raise BadInput(
                 f"No row is left of the sources; {n_skipped} bad ones were skipped.{reasons} "

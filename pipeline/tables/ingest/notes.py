@@ -15,6 +15,7 @@ from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text, similar_label
 from fewpass.pipeline.rows.units import MOST_COLUMNS, advised_scaling, unlike_columns
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.labels_or_amounts import FEW_LABELS
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.dataset import Dataset
@@ -114,6 +115,13 @@ def _written_twice(targets: Labels) -> Iterator[str]:
     same = (similar_label(name, names[:k]) for k, name in enumerate(names))
     for sentence in [one for one in same if one][:1]:
         yield f"Two labels may be one. {sentence.strip()}"
+
+
+def note_on_weights(weightless: int) -> Iterator[str]:
+    """Yield a sentence on rows of weight 0."""
+    if weightless:
+        rows = counted(weightless, "row of weight 0 was", "rows of weight 0 were")
+        yield f"{rows} left out, as rows that do not count."
 
 
 def note_on_standardising(asked: str, kind: str) -> Iterator[str]:

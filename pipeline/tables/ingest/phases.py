@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
-from fewpass.pipeline.rows.row_summary import weights_that_count
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
@@ -38,7 +37,12 @@ from fewpass.pipeline.tables.ingest.job_steps import (
     written,
 )
 from fewpass.pipeline.tables.ingest.mapped_source import MappedSource
-from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_digits, notes_on_scaling
+from fewpass.pipeline.tables.ingest.notes import (
+    note_on_weights,
+    notes_on,
+    notes_on_digits,
+    notes_on_scaling,
+)
 from fewpass.pipeline.tables.ingest.piece_map import TEST, TRAINING
 from fewpass.pipeline.tables.ingest.progress import (
     IngestResult,
@@ -234,7 +238,7 @@ def _write_one(
     writer.commit(
         records,
         targets=rows.targets(target_map.targets(number)),
-        weights=weights_that_count(rows.weights, rows.n_rows),
+        weights=rows.weights,
         offsets=rows.offsets,
         scaling=scaler.describe(),
         shuffle=Shuffle(seed=plan.seed if plan.shuffle else None),
@@ -278,6 +282,7 @@ def _facts(job: IngestJob, mapped: MappedSource) -> dict[str, Any]:
         "plan": job.plan.model_dump(mode="json", exclude={"storage_options"}),
         "rows_read": mapped.read.rows,
         "skipped_rows": mapped.read.listed,
+        "weightless": mapped.read.weightless,
         "merged": mapped.read.merged,
         "beyond": mapped.read.beyond,
         "like": job.like.manifest.fingerprint if job.like else "",
@@ -289,7 +294,7 @@ def _facts(job: IngestJob, mapped: MappedSource) -> dict[str, Any]:
 def _result(job: IngestJob, done: list[Dataset], damaged: str | None) -> IngestResult:
     training, marker = done[TRAINING], job.targets[TRAINING].marker()
     guessed = job.plan.task == "auto" and job.like is None
-    notes = [*job.seen.notes()]
+    notes = [*job.seen.notes(), *note_on_weights(marker.get("weightless", 0))]
     notes += notes_on(job.source, training.manifest.targets, guessed=guessed)
     if job.like is None:
         notes += [*notes_on_scaling(training, job.plan), *notes_on_digits(training)]

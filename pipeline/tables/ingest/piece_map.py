@@ -19,6 +19,7 @@ from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.retained_columns import RetainedCells
 from fewpass.pipeline.tables.ingest.row_parts import KeyedRows
+from fewpass.pipeline.tables.readers.counting_rows import counting
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.pipeline.tables.readers.source import BadRow, ParsedRows, Piece, Source
 from fewpass.storage.table import SparseTable, Table, n_bytes
@@ -35,8 +36,10 @@ class ReadCounts(BaseModel):
     model_config = ConfigDict(defer_build=True, strict=True, extra="forbid")
 
     rows: dict[str, Natural] = {}
-    """Of every file, without those that were skipped."""
+    """Of every file, without those that were skipped or weigh nothing."""
     skipped: dict[str, Natural] = {}
+    weightless: Natural = 0
+    """Rows of weight 0, which are left out."""
     listed: list[str] = []
     """The first skipped rows, as sentences."""
     merged: Natural = 0
@@ -52,7 +55,7 @@ class ReadCounts(BaseModel):
         """Count a piece of a file."""
         skipped = {parsed.skipped[0].file: parsed.n_skipped} if parsed.n_skipped else {}
         return cls.model_construct(
-            rows={file: parsed.table.n_rows}, skipped=skipped,
+            rows={file: parsed.table.n_rows}, skipped=skipped, weightless=parsed.n_weightless,
             listed=[*skipped_in_words(parsed, LISTED)], merged=parsed.n_merged,
             beyond=parsed.n_beyond, words=dict(parsed.words), max_index=parsed.max_index,
         )  # fmt: skip
@@ -65,6 +68,7 @@ class ReadCounts(BaseModel):
                 own[file] = own.get(file, 0) + n
         self.listed += other.listed[: LISTED - len(self.listed)]
         self.merged, self.beyond = self.merged + other.merged, self.beyond + other.beyond
+        self.weightless += other.weightless
         self.max_index = max(self.max_index, other.max_index)
 
 
@@ -124,7 +128,7 @@ class PieceMap(NamedTuple):
         column_counts
             Of each group, which those of sparse rows are added to; none where nobody asks.
         """
-        parsed = parsed or self.source.parse(piece)
+        parsed = counting(parsed or self.source.parse(piece))
         self._refuse_wide(parsed.max_index)
         counts, table = LabelCounts(self.plan.task, piece.where), parsed.table
         targets, keys, held_out, cells = counts.listed(parsed), None, None, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,8 @@ class FittedTable:
         """Draw rows of the columns that are read; see `sampling.sampled`."""
         most = LOOK_BYTES if recipe_in(self.expected.schema) else SAMPLE_BYTES
         memory = self.expected.budget.sample
-        return sampled(self.rows, self.columns.read, most, memory, self.drawn_by, is_enough)
+        drawn = [] if self.drawn_by is None else [self.drawn_by, *self._weight]
+        return sampled(self.rows, self.columns.read, most, memory, drawn, is_enough)
 
     def require_encodable(self) -> None:
         """Refuse more columns than can be encoded within the budget."""
@@ -108,7 +109,8 @@ class FittedTable:
         if given is not None:
             self.recipe = given
             return
-        sample = sample._replace(table=self._without_nulls(rows))
+        sample = self._counting(sample)
+        sample = sample._replace(table=self._without_nulls(sample.table))
         self._leave_out_ids(sample.table, sample.n_rows)
         self.recipe = self._fitted(sample)
         if self.options.idf == "exact":
@@ -129,6 +131,30 @@ class FittedTable:
             chosen.groups_of, chosen.best.lam, chosen.loss, chosen.rows, chosen.held_out_rows
         )
         return made.model_copy(update={"grouped": own})
+
+    @property
+    def _weight(self) -> list[int]:
+        """The column of row weights, if there is one."""
+        return [] if self.columns.weight is None else [self.columns.weight]
+
+    def _count(self, weights: Sequence[Any], n: int) -> NDArray[np.bool_]:
+        """Return which of n rows count: not those of weight 0, by the cells of their weights."""
+        if not weights:
+            return np.ones(n, np.bool_)
+        assert self.columns.weight is not None, "it has cells"
+        counts: NDArray[np.bool_] = self._numbers_in(weights[0], self.columns.weight) != 0.0
+        return counts
+
+    def _counting(self, sample: FirstSample) -> FirstSample:
+        """Leave out rows of weight 0, where there are others: nothing is learnt from them."""
+        table = sample.table
+        weights = [as_array(table.column(self.columns.name_of(k))) for k in self._weight]
+        counts = self._count(weights, table.num_rows)
+        if counts.all() or not counts.any():
+            return sample
+        n_rows = None if sample.n_rows is None else round(sample.n_rows * float(counts.mean()))
+        rows = table.filter(pa.array(counts))
+        return sample._replace(table=rows, n_rows=n_rows, places=sample.places[counts])
 
     # -- held-out rows -----------------------------------------------------------------------------
 
@@ -160,8 +186,11 @@ class FittedTable:
                 f"`test_{split.how}` reads all rows once before, and {STANDARD_INPUT} is read once "
                 "only. Leave it out, or name a file."
             )
-        pieces = self.rows.pieces(PIECE_BYTES, [at])
-        keys = (split.keys(self.rows.cells(piece, [at]).columns[0]) for piece in pieces)
+        used = [at, *self._weight]
+        parts = (self.rows.cells(piece, used) for piece in self.rows.pieces(PIECE_BYTES, used))
+        keys = (
+            split.keys(own.columns[0])[self._count(own.columns[1:], own.n_rows)] for own in parts
+        )
         with naming(self.name, self.name):
             return threshold_of(split, keys, self.expected.held_out)
 
@@ -174,10 +203,13 @@ class FittedTable:
             at, split = self.split
             keys = split.keys(as_array(sample.table.column(self.columns.name_of(at))))
             return sample.table.filter(pa.array(keys < self.threshold))
-        held_out = [
-            held_out_at_random(self.roles.targets_in(cells), fraction, seed, place)
-            for place, cells in sample.labels
-        ]
+        held_out = []
+        for place, (cells, *weights) in sample.roles:
+            counts = self._count(weights, len(cells))
+            target = self.roles.targets_in(cells.filter(pa.array(counts)))
+            drawn = np.zeros(len(cells), np.bool_)
+            drawn[counts] = held_out_at_random(target, fraction, seed, place)
+            held_out.append(drawn)
         return sample.table.filter(pa.array(~np.concatenate(held_out)[sample.places]))
 
     # -- columns -----------------------------------------------------------------------------------
@@ -319,4 +351,8 @@ class FittedTable:
         if column is None:
             return None
         cells = as_array(sample.column(self.columns.name_of(column)))
+        return self._numbers_in(cells, column)
+
+    def _numbers_in(self, cells: Any, column: int) -> NDArray[np.float64]:
+        """Return the numbers of the cells of a weight, an offset or an exposure."""
         return read_numbers(cells, self.roles.numbers[column]).values

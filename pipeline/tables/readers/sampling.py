@@ -41,9 +41,9 @@ class FirstSample(NamedTuple):
     table: Any  # of Arrow
     n_rows: int | None  # of the whole table, where these are drawn from all of it
     places: NDArray[np.int64]  # (n,) of these rows among all that were read
-    labels: tuple[
-        tuple[PiecePlace, Any], ...
-    ]  # of all rows of each piece that was read, if asked for
+    roles: tuple[
+        tuple[PiecePlace, tuple[Any, ...]], ...
+    ]  # cells of the columns asked for, of all rows of each piece that was read
     gaps: frozenset[str]  # columns with missing cells in any row that was read
     row_bytes: float  # of a row, as pieces count them
     first: Piece  # that was read
@@ -51,17 +51,17 @@ class FirstSample(NamedTuple):
 
 def sampled(
     rows: TableReader, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY,
-    label: int | None = None, is_enough: Callable[[Any], bool] | None = None,
+    roles: Sequence[int] = (), is_enough: Callable[[Any], bool] | None = None,
 ) -> FirstSample:  # fmt: skip
     """Draw rows of the first `most` bytes: the columns `used` of them.
 
     While they are drawn they take `memory` bytes at most, but for those of a piece, and for the
-    column `label`, of which all cells are returned as well.  Whether the first `LOOK_BYTES` are
+    columns `roles`, of which all cells are returned as well.  Whether the first `LOOK_BYTES` are
     enough `is_enough` says of their rows.
     """
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     parts: list[Any] = []
-    labels: list[tuple[PiecePlace, Any]] = []
+    every: list[tuple[PiecePlace, tuple[Any, ...]]] = []
     faults: list[tuple[int, str, str]] = []
     gaps: set[str] = set()
     first: Piece | None = None
@@ -70,8 +70,9 @@ def sampled(
         first = first or piece
         cells = rows.cells(piece, used)
         columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
-        if label is not None:
-            labels.append((piece.place, columns[list(used).index(label)]))
+        if roles:
+            own = tuple(columns[list(used).index(role)] for role in roles)
+            every.append((piece.place, own))
         places = pa.array(np.arange(n_rows, n_rows + cells.n_rows))
         table = pa.table([*columns, places], names=[*(names[k] for k in used), PLACES])
         parts.append(_thinned(table, rate))
@@ -102,7 +103,7 @@ def sampled(
     places = sample.column(last).to_numpy()
     assert first is not None, "there are rows"
     return FirstSample(
-        sample.remove_column(last), n_rows if whole else None, places, tuple(labels),
+        sample.remove_column(last), n_rows if whole else None, places, tuple(every),
         frozenset(gaps), read / n_rows, first,
     )  # fmt: skip
 

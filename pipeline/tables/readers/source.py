@@ -162,6 +162,12 @@ class Among(NamedTuple):
     target: NDArray[np.float64]  # (n_read,)
     good: NDArray[np.int64]  # (n,) which of them were not
 
+    def without(self, rows: NDArray[np.int64]) -> Among:
+        """Return the others than some of all rows."""
+        left = np.delete(np.arange(len(self.target)), rows)
+        good = self.good[~np.isin(self.good, rows)]
+        return Among(self.target[left], np.searchsorted(left, good))
+
 
 class ParsedRows(NamedTuple):
     """The rows of one piece."""
@@ -178,6 +184,7 @@ class ParsedRows(NamedTuple):
     among: Among | None = None  # the rows that held-out ones are drawn from; None: these
     words: tuple[tuple[str, int], ...] = ()  # columns of numbers, and how many cells were words
     passed: tuple[Any, ...] = ()  # the columns that are handed on as they are, Arrow arrays (n,)
+    n_weightless: int = 0  # of weight 0, which were left out
 
 
 class FilesOfAFormat:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.settings.encoding import READ_KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.columns import LOOK_BYTES, chosen_columns
-from fewpass.pipeline.tables.readers.dense_rows import Targets, faults_of_features
+from fewpass.pipeline.tables.readers.dense_rows import faults_of_features
 from fewpass.pipeline.tables.readers.library_errors import naming
 from fewpass.pipeline.tables.readers.rejection import FOUND, Fault, GoodRows, without_bad_rows
 from fewpass.pipeline.tables.readers.source import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
     from fewpass.pipeline.tables.encoding.recipe import Recipe
     from fewpass.pipeline.tables.readers.fitted_table import FittedTable
-    from fewpass.pipeline.tables.readers.row_roles import RowRoles
+    from fewpass.pipeline.tables.readers.row_roles import RoleValues, RowRoles
     from fewpass.pipeline.tables.readers.sampling import FirstSample
 
 #: Rows of the sample that tell how large rows are, and the bytes that they take at most.
@@ -215,7 +215,7 @@ class TableSource(Source):
                 table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
                 cells.faults, targets.texts,
             )  # fmt: skip
-        return self._good_rows(good, own, targets)._replace(words=words)
+        return self._good_rows(good, own, roles)._replace(words=words)
 
     @cached_property
     def _roles(self) -> RowRoles:
@@ -261,14 +261,18 @@ class TableSource(Source):
         drop = f"Leave the column out ({columns.advice(column)}) or encode it as numbers,"
         return f"{_OF_A_HEADER} {drop}" if may_be_header else drop
 
-    def _good_rows(self, good: GoodRows, own: Mapping[int, Any], targets: Targets) -> ParsedRows:
+    def _good_rows(self, good: GoodRows, own: Mapping[int, Any], roles: RoleValues) -> ParsedRows:
         """Return rows, with the keys they are held out by and the cells that are handed on."""
+        targets = roles.targets
         keys, passed, among = None, tuple(own[k] for k in self._columns.passed), None
         if self._fitted is not None and self._fitted.split is not None:
             at, column = self._fitted.split
             keys = column.keys(own[at])
         if good.rows is not None:
             among = Among(targets.values, good.rows)
+            if roles.weight is not None:  # of bad rows none counts that weighs nothing
+                none = np.flatnonzero(roles.weight == 0.0)
+                among = among.without(np.setdiff1d(none, good.rows))
             keys = None if keys is None else keys[good.rows]
             passed = tuple(cells.take(good.rows) for cells in passed)
         return ParsedRows(

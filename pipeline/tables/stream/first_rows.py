@@ -16,7 +16,7 @@ import numpy as np
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import Buffer
-from fewpass.pipeline.rows.row_summary import weights_that_count
+from fewpass.pipeline.rows.row_summary import none_counts
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
@@ -209,6 +209,9 @@ class FirstRows:
 
     def _decide(self) -> RowsOfSource:
         tables = [piece.parsed.table for piece in self._pieces if piece.parsed.table.n_rows]
+        weightless = sum(piece.parsed.n_weightless for piece in self._pieces)
+        if not tables and weightless:
+            raise none_counts(weightless, "all" if self.whole else "the first")
         if not tables:
             raise BadInput(
                 "No row of the source is left to learn from. Check the format and the label column."
@@ -257,7 +260,5 @@ class FirstRows:
         }  # fmt: skip
         if rows.weight is not None:
             mean, maximum = float(rows.weight.mean()), float(rows.weight.max())
-            weights = WeightStats(total=mean * n_rows, maximum=maximum)
-            which = "all" if self.whole else "the first"
-            expected["weights"] = weights_that_count(weights, rows.n_rows, which)
+            expected["weights"] = WeightStats(total=mean * n_rows, maximum=maximum)
         return expected

@@ -22,6 +22,7 @@ from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.targets import label_text, range_with, shown
 from fewpass.pipeline.tables.ingest.piece_map import KEYS, LISTED, skipped_in_words
+from fewpass.pipeline.tables.readers.counting_rows import counting
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.pipeline.tables.readers.label_texts import labelled
 from fewpass.pipeline.tables.readers.source import (
@@ -67,7 +68,8 @@ class SourcePieces:
     def _parsed(self, number: int, piece: Piece) -> ParsedPiece | None:
         if number in self.passed_over:
             return None
-        return ParsedPiece.of(self.source, number, piece)
+        read = ParsedPiece.of(self.source, number, piece)
+        return read._replace(parsed=counting(read.parsed))
 
 
 class Fixed(NamedTuple):

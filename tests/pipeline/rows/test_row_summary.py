@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.row_summary import RowSummary, weights_that_count
-from fewpass.storage.manifest import Labels, Manifest, Values, WeightStats
+from fewpass.pipeline.rows.row_summary import RowSummary
+from fewpass.storage.manifest import Labels, Manifest, Values
 from fewpass.storage.table import DenseTable, cut
 
 LABELS = Labels(labels=("a", "b", "c"), counts=(0, 0, 0))
@@ -109,10 +108,3 @@ def test_any_grouping_joins_to_the_statistics_of_all_rows(
     in_order = reduce(RowSummary.joined, parts)
     assert (rows.n_rows, rows.has_offset) == (in_order.n_rows, in_order.has_offset)
     require_same(joined_anyhow([as_stored(one, targets) for one in parts], random), table, targets)
-
-
-def test_rows_that_all_weigh_nothing_are_counted_as_what_they_are() -> None:
-    """Of a source that is read once the first rows alone are there."""
-    nothing = WeightStats(total=0.0, maximum=0.0)
-    with pytest.raises(BadInput, match="weights of the first 1,500 rows are 0"):
-        weights_that_count(nothing, 1500, "the first")

@@ -102,7 +102,7 @@ def test_what_is_refused_by_threads_is_refused_by_workers(tmp_path, small, here)
 
 
 def test_weights_that_are_all_zero_leave_the_set_as_it_was(tmp_path, here):
-    """What is known when all chunks are written is refused then, and nothing of them is left."""
+    """What is known when all rows were read is refused then, and nothing of them is left."""
     (tmp_path / "old.csv").write_text("a,w,y\n" + "1,2,0\n3,1,1\n" * 40)
     (tmp_path / "new.csv").write_text("a,w,y\n" + "1,0,0\n3,0,1\n" * 40)
     how = {"label": "y", "weight": "w", "encode": "none", "test_fraction": 0.3}

@@ -334,7 +334,7 @@ def test_targets(tmp_path, small, targets, task, kind):
 
 def test_weights(tmp_path, small):
     X, y = sparse_rows(300, 3)
-    weight = np.random.default_rng(1).integers(0, 5, 300)
+    weight = np.random.default_rng(1).integers(1, 5, 300)
     source = write_csv(tmp_path / "rows.csv", X, y, weight)
     result = ingest(plan(source, tmp_path / "set", options={"weight": "w", "label": "y"}))
     got = stored(result.dataset)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.rows.buffers import numbers_per_row, rows_that_count, unit_weights
+from fewpass.pipeline.rows.buffers import numbers_per_row, unit_weights
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.losses import Problem
@@ -49,7 +49,6 @@ def levelled(problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table
         Some of its rows, with their targets and weights.
     """
     manifest, loss, intercept = dataset.manifest, problem.loss, problem.intercept != 0.0
-    sample = rows_that_count(sample)
     targets, weight = manifest.targets, unit_weights(sample, dataset, rule)
     own = weight
     if isinstance(targets, Labels):

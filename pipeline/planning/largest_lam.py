@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.column_groups import with_groups
 from fewpass.pipeline.planning.problem import problem_of, training_rule
-from fewpass.pipeline.rows.buffers import dataset_block, rows_that_count
+from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
@@ -105,7 +105,7 @@ def largest_of_side(problem: Problem, ours: RowSums, total: RowSums, n: int) -> 
 
 def largest_of_numbers(dataset: Dataset, problem: Problem, rule: TargetRule) -> float:
     """Return the least l1 for targets that are numbers."""
-    loss, table = problem.loss, rows_that_count(dataset.sample(MOST_ROWS))
+    loss, table = problem.loss, dataset.sample(MOST_ROWS)
     sample = dataset_block(table, dataset, rule)
     b = best_intercept(loss, sample.y, sample.weight) if problem.intercept else 0.0
     at = [Weights(np.zeros(dataset.n_features), start) for start in (b, b + 1.0)]

@@ -14,7 +14,7 @@ from fewpass.pipeline.planning.best_constant import levelled, rows_for_constants
 from fewpass.pipeline.planning.column_groups import with_groups
 from fewpass.pipeline.planning.in_streams import meetings_of
 from fewpass.pipeline.planning.problem import problem_of, training_rule
-from fewpass.pipeline.rows.buffers import row_view, rows_that_count, unit_weights
+from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.targets import TargetRule, folds_in
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -132,8 +132,7 @@ _estimates: WeakKeyDictionary[Dataset, dict[TargetRule, float]] = WeakKeyDiction
 
 
 def _estimated_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
-    sample = rows_that_count(dataset.sample(MOST_ROWS))
-    table = dataset.column_order.sourced_rows(sample)
+    table = dataset.column_order.sourced_rows(dataset.sample(MOST_ROWS))
     weight = unit_weights(table, dataset, rule)
     norms = dataset.manifest.norms
     order, d = np.arange(table.n_rows), dataset.manifest.n_features

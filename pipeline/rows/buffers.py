@@ -131,13 +131,6 @@ def unit_weights(table: Table, dataset: Dataset, rule: TargetRule) -> NDArray[np
     return rule.weigh(table.target) * table.weight * (dataset.manifest.n_rows / weights.total)
 
 
-def rows_that_count(sample: Table) -> Table:
-    """Return some rows of a set; where none of them weighs anything, each counts once."""
-    if sample.weight is None or sample.weight.any():
-        return sample
-    return sample._replace(weight=None)
-
-
 def numbers_per_row(
     table: Table, dataset: Dataset, rule: TargetRule
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]:

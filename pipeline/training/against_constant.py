@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fewpass.pipeline.planning.best_constant import levelled
-from fewpass.pipeline.rows.buffers import dataset_block, rows_that_count, unit_weights
+from fewpass.pipeline.rows.buffers import dataset_block, unit_weights
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.events import Warned
 from fewpass.pipeline.scoring.row_losses import row_losses
@@ -42,7 +42,7 @@ class FirstRowsLoss(NamedTuple):
     @classmethod
     def of(cls, dataset: MemoryDataset) -> FirstRowsLoss:
         """Keep a copy of some rows."""
-        return cls(dataset, rows_that_count(dataset.sample(MOST_ROWS)))
+        return cls(dataset, dataset.sample(MOST_ROWS))
 
     def worse(self, problem: Problem, rule: TargetRule, weights: Weights) -> Warned | None:
         """Warn of a mean loss above that of the best constant, over rows and not exposures."""

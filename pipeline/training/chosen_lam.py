@@ -62,19 +62,15 @@ def with_chosen_lam(
     if not plan.lam.is_auto:
         return plan, None
     few = dataset.n_rows < LEAST_ROWS or _are_equal(dataset)
-    usual = plan.model_copy(update={"lam": Lam.of("1/n")})
     if plan.solver.goal == "steps" or few:
-        return usual, None
+        return plan.model_copy(update={"lam": Lam.of("1/n")}), None
     encoding = dataset.schema.encoding if dataset.schema else None
     if held_out is None and encoding and encoding.grouped and not plan.l1_share:
         origin = by_groups(encoding.grouped, dataset.n_rows)
         return plan.model_copy(update={"lam": Lam.of(origin.written)}), origin
     require_memory(plan, dataset, near=near)
     with one_blas_thread():
-        compared = LamComparison.on(plan, dataset, held_out)
-        if max(compared.rows, compared.held_out_rows) < LEAST_ROWS:  # that weigh something
-            return usual, None
-        origin = origin_on(plan, dataset, compared)
+        origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
     lam = Lam.of(origin.written)
     if lam.has("max"):
         lam = Lam.of(best_of([*origin.candidates]).lam)

@@ -210,7 +210,6 @@ def _of_lams(
     problem, numbers = begins.planner.problem, begins.plan.lam.values(dataset.n_rows)
     fold_rows = problem.rule.fold_rows
     totals = _scored(record, dataset, models, fold_rows, executor)
-    _require_weight([scores.weight for scores, _ in totals[:n_folds]])
     for first, lam in zip(range(0, count, n_folds), numbers, strict=True):
         own, at_lam = range(first, first + n_folds), Task(lam=lam).problem(problem.problem)
         figures = [full_figures(at_lam, record, models[k], totals[k]) for k in own]
@@ -221,16 +220,6 @@ def _of_lams(
         )
         yield CrossValidated(
             lam, result.solver, result.passes, result.seconds, folds, _means(figures)
-        )
-
-
-def _require_weight(weights: Sequence[float]) -> None:
-    """Refuse folds in which no row weighs anything."""
-    if not all(weights):
-        raise BadInput(
-            f"All rows of fold {weights.index(0.0)} (of {len(weights)}, counted from 0) have the "
-            "weight 0, so its model cannot be judged. Take fewer `folds`, or ingest without such "
-            "rows."
         )
 
 

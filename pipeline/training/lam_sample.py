@@ -21,7 +21,7 @@ SAMPLED = 43  # what a random generator is for
 
 
 def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
-    """Return rows of a data set that weigh something; the same ones for the same plan.
+    """Return rows of a data set; the same ones for the same plan.
 
     Columns are in stored order.  A shuffled set's first chunks are a random sample, and so are
     those of each part of a view.  Of any other set every chunk gives some rows.
@@ -29,7 +29,7 @@ def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
     wanted, most = wanted_rows(plan, dataset), plan.budget.lam_rows
     if isinstance(dataset, MemoryDataset):
         fit = dataset.n_rows * most // max(1, n_bytes(dataset.table))
-        return _weighing(_some(plan, dataset.table, min(wanted, max(LEAST_ROWS, fit))))
+        return _some(plan, dataset.table, min(wanted, max(LEAST_ROWS, fit)))
     tables: list[Table] = []
     taken, rows = 0, 0
     for table in _read(plan, dataset, wanted):
@@ -37,14 +37,7 @@ def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
         taken, rows = taken + n_bytes(table), rows + table.n_rows
         if taken >= most or rows >= wanted:
             break
-    return _weighing(_some(plan, concatenate(tables), wanted))
-
-
-def _weighing(table: Table) -> Table:
-    """Return the rows of a weight above 0: the others tell nothing of a lam."""
-    if table.weight is None or table.weight.all():
-        return table
-    return take(table, np.flatnonzero(table.weight))
+    return _some(plan, concatenate(tables), wanted)
 
 
 def wanted_rows(plan: TrainingPlan, dataset: Dataset) -> int:

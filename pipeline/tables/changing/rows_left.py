@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.sizes import counted
@@ -42,11 +41,6 @@ def rewrite_without(before: Dataset, gone: list[Rows], threads: int, progress: S
         fresh = [*ordered_map(pool, write, chunks, threads + 1)]
     change = ChangeRecord(change="forget", parent=before.manifest.fingerprint, rows=n_gone)
     assert left.rows is not None, "rows are left"
-    if left.rows.weights is not None and not left.rows.weights.total > 0.0:
-        raise BadInput(
-            f"The weights of all {left.rows.n_rows:,} rows of {before.folder.url} that would be "
-            "left are 0, so no row would count. Name these rows as well, or delete its folder."
-        )
     made.commit(
         [*map(made.shared, range(first)), *fresh],
         left.rows,

@@ -14,7 +14,6 @@ from fewpass.pipeline.rows.buffers import unit_weights
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.losses import value
 from fewpass.solvers.protocol import as_sides
 from fewpass.storage.dataset import Dataset
@@ -119,18 +118,3 @@ def test_the_best_constant_is_that_of_all_rows(targets, plan, rng):
             spread = np.zeros((1, 1))
         least = (value(planned.problem.loss, spread, seen) @ weights / weights.sum()).min()
         assert constant == pytest.approx(least, rel=1e-3)
-
-
-@pytest.mark.parametrize("plan", [{"loss": "huber"}, {"loss": "squared"}])
-def test_a_sample_of_rows_without_weight_counts_each_once(plan, rng):
-    """Few of many rows weigh anything, and none of those that are drawn."""
-    X, y = rng.standard_normal((3 * MOST_ROWS, 2)), rng.normal(7.0, 1.0, 3 * MOST_ROWS)
-    moments = Values(mean=7.0, variance=1.0, minimum=0.0, maximum=14.0, weighted_mean=7.0)
-    numbered = np.arange(len(y), dtype=float)
-    drawn = MemoryDataset(DenseTable(X, numbered, None), 2, moments).sample(MOST_ROWS).target
-    weight = (~np.isin(numbered, drawn)).astype(float)
-    dataset = MemoryDataset(DenseTable(X, y, weight), 2, moments)
-    planned = PlannedProblem.of(TrainingPlan(dataset="here", **plan), dataset)
-    assert planned.problem.level == pytest.approx(7.0, abs=0.1)
-    assert planned.stats.constants[0] == pytest.approx(0.4, abs=0.15)
-    assert planned.stats.sigma_square > 0.5

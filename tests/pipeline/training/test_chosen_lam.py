@@ -103,24 +103,6 @@ def test_any_method_and_number_of_classes(tmp_path, classes, fields):
     assert all(0.0 <= one.error <= 1.0 for one in origin.candidates)
 
 
-@pytest.mark.parametrize("weighing", [2, 100])
-def test_rows_without_weight_have_no_say(rng, weighing):
-    """With two rows of a weight the parts that are learnt from had none."""
-    X, y = rng.standard_normal((400, 3)), rng.integers(0, 2, 400).astype(float)
-    weight = (np.arange(400) < weighing).astype(float)
-    tables = [DenseTable(X, y, weight), DenseTable(X[:weighing], y[:weighing], None)]
-    chosen = []
-    for table in tables:
-        counts = tuple(np.bincount(table.target.astype(int), minlength=2).tolist())
-        rows = MemoryDataset(table, 3, Labels(labels=("a", "b"), counts=counts))
-        plan = TrainingPlan(dataset="memory", lam="auto", tol=1e-3)
-        chosen.append(with_chosen_lam(plan, rows)[1])
-    every, some = chosen
-    assert (every is None, some is None) == (weighing < 30, weighing < 30)
-    if every is not None:
-        assert every.held_out_rows == some.held_out_rows == weighing
-
-
 def test_parts_without_a_label_do_not_count_in_a_metric(rng):
     """Four rows of 600 in five parts: an AUC of all parts has no meaning, for any lam."""
     X = rng.standard_normal((600, 4))

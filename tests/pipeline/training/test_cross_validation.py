@@ -193,16 +193,6 @@ def test_what_cannot_be_cross_validated_is_refused(tmp_path, settings, why):
         fewpass.cross_validate(stored)
 
 
-def test_a_fold_in_which_nothing_weighs_is_named(tmp_path):
-    rows = [f"{k % 5},{k % 3},{k},{int(k < 3)}" for k in range(20)]
-    (tmp_path / "rows.csv").write_text("\n".join(["a,b,y,w", *rows]))
-    fewpass.ingest(
-        tmp_path / "rows.csv", tmp_path / "data", label="y", weight="w", task="regression"
-    )
-    with pytest.raises(BadInput, match=r"All rows of fold \d \(of 5, counted from 0\)"):
-        fewpass.cross_validate(tmp_path / "data", lam=0.1, folds=5)
-
-
 def test_a_folder_takes_one_cross_validation(tmp_path):
     data = make(tmp_path / "data", 60, 8).folder.url
     fewpass.cross_validate(data, lam=0.1, folds=3, folder=tmp_path / "folds")

@@ -275,17 +275,6 @@ def write_ids(path, ids):
     ]
 
 
-def test_a_set_is_left_with_rows_that_count(tmp_path):
-    rows = [f"{k},{k % 2},{int(k < 5)},{k}.5\n" for k in range(20)]
-    (tmp_path / "rows.csv").write_text("id,label,w,a\n" + "".join(rows))
-    fewpass.ingest(tmp_path / "rows.csv", tmp_path / "D", label="label", weight="w", keep="id")
-    before = whole(tmp_path / "D").manifest
-    with pytest.raises(BadInput, match=r"of all 15 rows .* are 0, so no row would count"):
-        fewpass.forget(tmp_path / "D", "id < 5")
-    assert whole(tmp_path / "D").manifest == before
-    assert fewpass.forget(tmp_path / "D", "id < 4").rows == 16
-
-
 def test_neither_set_is_touched_where_one_cannot_be(tmp_path):
     """What the columns hold, and that rows are left, is known of both before one is written."""
     rows, test_rows = write_ids(tmp_path / "numbers.csv", range(60))

@@ -20,7 +20,7 @@ class ClassFigures(NamedTuple):
     """Figures of one class; None where undefined."""
 
     label: str
-    rows: float  # total weight of its rows
+    rows: float  # its rows, each as often as it weighs where all weigh 1 on average
     recall: float | None  # fraction of its rows that are predicted as this class
     precision: float | None  # fraction of the rows predicted as this class that are of it
     mistaken_for: str | None  # the most frequent prediction of its other rows
@@ -108,14 +108,14 @@ def r2_of_grades(total: ClassPart, targets: Labels) -> float | None:
 
 def class_figures(total: ClassPart, labels: list[str]) -> tuple[ClassFigures, ...]:
     """Return the figures of each class from the sums over all rows."""
-    figures = []
+    figures, weigh = [], total.rows / total.weight
     for k, label in enumerate(labels):
         given, called = total.confusion[k], total.confusion[:, k]
         others = np.where(np.arange(len(labels)) == k, 0.0, given)
         figures.append(
             ClassFigures(
                 label,
-                float(given.sum()),
+                weigh * float(given.sum()),
                 float(given[k] / given.sum()) if given.any() else None,
                 float(called[k] / called.sum()) if called.any() else None,
                 labels[int(others.argmax())] if others.any() else None,

@@ -1,6 +1,6 @@
 """A careful pipeline of scikit-learn, and boosting, on a table, each in a process of its own.
 
-    python -m benchmarks.table_peers linear|boosting|ebm ABOUT TRAIN TEST OUT
+    python -m benchmarks.table_peers linear|boosting|lightgbm|ebm ABOUT TRAIN TEST OUT
 
 ABOUT is the table's entry of meta.json.  OUT gets a column per class with its probability, or the
 predicted number.
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -26,6 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 MOST_CATEGORIES = 255  # that boosting takes of a column
 #: Where they run: OpenMP's threads wait in loops, which counts where cores are shared.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+STOP_SHARE, STOP_ROUNDS = 0.15, 50  # rows that say when LightGBM ends, and rounds without gain
 MOST_MINUTES = 20  # of the processor, that a peer is given
 LIMITED = ["prlimit", f"--cpu={60 * MOST_MINUTES}:{60 * MOST_MINUTES + 60}"]  # soft:hard
 
@@ -36,8 +38,7 @@ def main() -> None:
     meta = json.loads(about)
     label, rows, new = meta["label"], pd.read_csv(train), pd.read_csv(test)
     X, y = features(rows, meta), rows[label]
-    model = PEERS[side](X, meta)
-    model.fit(X, y if meta["kind"] == "reg" else y.astype(str))
+    model = PEERS[side](X, meta).fit(X, y if meta["kind"] == "reg" else y.astype(str))
     predictions(model, features(new, meta), meta).to_csv(out, index=False)
 
 
@@ -83,6 +84,40 @@ def boosting(X: pd.DataFrame, meta: dict[str, Any]) -> Any:
     return make_pipeline(encoder, kind(categorical_features=few or None, random_state=0))
 
 
+class EarlyStopped:
+    """LightGBM until rows left out at random are predicted no better; words as categories, no text.
+
+    A class's first row is learnt from: LightGBM refuses labels that are only left out.
+    """
+
+    def __init__(self, X: pd.DataFrame, meta: dict[str, Any]) -> None:
+        from lightgbm import LGBMClassifier, LGBMRegressor
+
+        numbers, words = kinds(X, meta)
+        codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+        kind = LGBMRegressor if meta["kind"] == "reg" else LGBMClassifier
+        self._encoder = make_column_transformer((codes, words), ("passthrough", numbers))
+        self._model = kind(
+            n_estimators=5000, learning_rate=0.05, n_jobs=1, random_state=0, verbosity=-1
+        )
+        self._words, self._has_classes = list(range(len(words))), meta["kind"] != "reg"
+
+    def fit(self, X: pd.DataFrame, y: pd.Series) -> Any:
+        """Return the fitted pipeline."""
+        from lightgbm import early_stopping
+
+        coded = self._encoder.fit_transform(X)
+        own = np.random.default_rng(0).random(len(y)) >= STOP_SHARE
+        if self._has_classes:
+            own |= ~y.duplicated().to_numpy()
+        self._model.fit(
+            coded[own], y[own], eval_set=[(coded[~own], y[~own])],
+            callbacks=[early_stopping(STOP_ROUNDS, verbose=False)],
+            categorical_feature=self._words or "auto",
+        )  # fmt: skip
+        return make_pipeline(self._encoder, self._model)
+
+
 def ebm(X: pd.DataFrame, meta: dict[str, Any]) -> Any:
     """InterpretML's additive models of trees, with pairs; no text."""
     from interpret.glassbox import (
@@ -119,6 +154,7 @@ def predictions(model: Any, X: pd.DataFrame, meta: dict[str, Any]) -> pd.DataFra
 PEERS: dict[str, Callable[[pd.DataFrame, dict[str, Any]], Any]] = {
     "linear": linear,
     "boosting": boosting,
+    "lightgbm": EarlyStopped,
     "ebm": ebm,
 }
 

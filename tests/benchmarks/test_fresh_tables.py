@@ -24,11 +24,13 @@ def test_losses_of_rows_are_those_of_scikit_learn_row_by_row():
 def test_a_default_is_worse_where_it_is_by_more_than_chance():
     def row(name, default, deviation):
         sides = {"linear-form": 0.5, "fewpass": default, "linear": 0.5, "boosting": 0.4}
+        sides["lightgbm"] = 0.51
         told = {side: {"log_loss": loss} for side, loss in sides.items()}
         return {"table": name, "kind": "bin", "rows": 9, "deviation": deviation} | told
 
     rows = [row("sure", 0.51, 0.002), row("chance", 0.51, 0.02), row("better", 0.4, 0.01)]
-    first, pipeline, boosting = fresh_found(rows)
+    first, pipeline, boosting, lightgbm = fresh_found(rows)
     assert "on 1 of 3 tables, worse on 1: sure by 0.0100" in first
     assert "on 1 of 3 tables, higher on 2 (sure +2 %, chance +2 %)" in pipeline
     assert "on 0 of 3 tables, higher on 2 (sure +27 %, chance +27 %)" in boosting
+    assert "on 1 of 3 tables, higher on 0." in lightgbm

@@ -79,7 +79,7 @@ def _on_files(
         return compare_rows(
             models, [data], plan.options, memory=plan.memory, threads=place.threads,
             cluster=partial(cluster_of, place),
-            on_progress=lambda rows: show(0.0, counted(rows, "row")),
+            on_progress=lambda rows: show(None, counted(rows, "row")),
         )  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def cross_validate(
         engine_for_training(place, plan.of_one_lam) as executor,
     ):
         results = cross_validated(
-            plan, executor, lambda event: show(0.0, format_passes(event.cursor.passes, ".3g"))
+            plan, executor, lambda event: show(None, format_passes(event.cursor.passes, ".3g"))
         )
     facts = {"dataset": dataset, "results": [*map(cross_validation_facts, results)]}
     tables = [*map(fold_table, results), *([lam_table(results)] if len(results) > 1 else [])]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WIDTH = 40  # letters of a bar, where a line has space for the text next to it
 A_SECOND, A_BIT = 1.0, 0.01  # time and share before which speed is unknown
 
-ShowWork = Callable[[float, str], None]
+ShowWork = Callable[[float | None, str], None]
 
 
 class Countdown:
@@ -58,7 +58,7 @@ def line(text: str, style: str = "") -> Text:
 def work_display(terminal: Terminal, doing: str) -> Iterator[ShowWork]:
     """Show how far a piece of work is where a terminal can be redrawn, and nothing elsewhere.
 
-    Yields what takes the share done and what else there is to say of it.
+    Yields what takes the share done, None where the end is not known, and a text beside it.
     """
     if not terminal.live:
         yield lambda _fraction, _amount: None
@@ -66,9 +66,12 @@ def work_display(terminal: Terminal, doing: str) -> Iterator[ShowWork]:
     countdown = Countdown()
     with Live(console=terminal.err, refresh_per_second=4, transient=True) as live:
 
-        def show(fraction: float, amount: str) -> None:
-            share = min(1.0, max(0.0, fraction))
-            live.update(Group(line(f"{doing}: {amount}"), bar(share, countdown.left(share))))
+        def show(fraction: float | None, amount: str) -> None:
+            drawn: list[Text | Table] = [line(f"{doing}: {amount}")]
+            if fraction is not None:
+                share = min(1.0, max(0.0, fraction))
+                drawn.append(bar(share, countdown.left(share)))
+            live.update(Group(*drawn))
 
         yield show
 

@@ -61,7 +61,7 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
         own = RECORDS
         if one.number in models and one.learnt is not None:
             own |= {one.learnt.run, one.learnt.run.replace(RUN, ROWS)}
-        name = f"generation {one.number:06d}"
+        name = f"generation {one.number:06d}{' but its model' if own != RECORDS else ''}"
         taken = removed(one.folder, name, dry_run=True, keep=own)
         if not taken.objects or dry_run:
             done.append(taken)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal
 
+from markupsafe import Markup
+
 from fewpass.pipeline.dashboard.shown_run import ShownRun
 from fewpass.pipeline.drawing.charts import MANY, Curve, Whisker, chart, smoothed
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
@@ -67,7 +69,7 @@ def facts(shown: ShownRun) -> Iterable[str]:
             yield f"{format_bytes(lately[-1].bytes_read)}/s"
 
 
-def forecast(runs: list[ShownRun]) -> str:
+def forecast(runs: list[ShownRun]) -> Markup:
     """Set the forecast next to what happened."""
     first = runs[0]
     now = "actual" if first.state == "finished" else "so far"
@@ -101,7 +103,7 @@ def short(run: ShownRun) -> str:
     return "/".join(run.url.split("/")[-2:])
 
 
-def losses(runs: list[ShownRun], against: Against) -> str:
+def losses(runs: list[ShownRun], against: Against) -> Markup:
     """Draw the loss of rows before they were learnt from, and the certified objectives."""
     lines = []
     for run, (name, look) in zip(runs, NAMED, strict=False):
@@ -120,14 +122,14 @@ def losses(runs: list[ShownRun], against: Against) -> str:
         Whisker(getattr(c, against), max(0.0, c.objective - c.gap), c.objective) for c in proven
     ]
     drawn = chart(lines, LABELS[against], "progressive loss", whiskers=strokes)
-    return card("Loss and objective", drawn) if drawn else ""
+    return card("Loss and objective", drawn) if drawn else Markup()
 
 
-def certificates(runs: list[ShownRun]) -> str:
+def certificates(runs: list[ShownRun]) -> Markup:
     """Draw how far above the optimum the objective is at most."""
     lines = compared(runs, "certificate", 2, certified)
     drawn = chart(lines, LABELS["passes"], "above the optimum, at most", y="log")
-    return card("Objective above the optimum, at most", drawn) if drawn else ""
+    return card("Objective above the optimum, at most", drawn) if drawn else Markup()
 
 
 def certified(run: ShownRun) -> list[XY]:
@@ -135,7 +137,7 @@ def certified(run: ShownRun) -> list[XY]:
     return [(c.passes, c.gap) for c in run.timeline.certificates]
 
 
-def step_sizes(runs: list[ShownRun]) -> str:
+def step_sizes(runs: list[ShownRun]) -> Markup:
     """Draw the step size."""
     lines = compared(
         runs,
@@ -145,17 +147,19 @@ def step_sizes(runs: list[ShownRun]) -> str:
     )
     drawn = chart(lines, LABELS["passes"], "step size")
     note = "Of averaged SGD the first one, from which it decays."
-    return card("Step size", drawn, note) if drawn else ""
+    return card("Step size", drawn, note) if drawn else Markup()
 
 
-def speed(runs: list[ShownRun], title: str, label: str, amount: Callable[[WorkDone], float]) -> str:
+def speed(
+    runs: list[ShownRun], title: str, label: str, amount: Callable[[WorkDone], float]
+) -> Markup:
     """Draw a speed against seconds; nothing where it is 0 all the time."""
     lines = compared(
         runs, label, 3, lambda run: [(s.seconds, amount(s)) for s in speeds(run.timeline.marks)]
     )
     most = max((y for line in lines for _, y in line.points), default=0.0)
-    drawn = chart(lines, "seconds", label, y_range=(0.0, 1.06 * most)) if most > 0.0 else ""
-    return card(title, drawn) if drawn else ""
+    drawn = chart(lines, "seconds", label, y_range=(0.0, 1.06 * most)) if most > 0.0 else Markup()
+    return card(title, drawn) if drawn else Markup()
 
 
 def compared(
@@ -168,11 +172,11 @@ def compared(
     ]
 
 
-def waiting(shown: ShownRun) -> str:
+def waiting(shown: ShownRun) -> Markup:
     """Draw which share of the spans' time the steps waited for rows."""
     marks = shown.timeline.marks
     if not (marks and marks[-1].working):
-        return ""
+        return Markup()
     whole = marks[-1].waiting / marks[-1].working
     now = shown.recent.waiting / (shown.recent.working or 1.0)
     text = f"{now:.0%} now, {whole:.0%} in all"
@@ -181,7 +185,7 @@ def waiting(shown: ShownRun) -> str:
     return card("Share of time", bars([bar], most=1.0), "Rows are read while others are stepped.")
 
 
-def workers(shown: ShownRun, gone: Collection[str]) -> Iterable[str]:
+def workers(shown: ShownRun, gone: Collection[str]) -> Iterable[Markup]:
     """Draw every worker's rows of the current pass, while there is one, and its memory."""
     each = sorted(shown.timeline.workers.items())
     n_rows, budget = shown.record.n_rows, shown.record.plan.memory
@@ -195,14 +199,16 @@ def workers(shown: ShownRun, gone: Collection[str]) -> Iterable[str]:
             )
             for name, worker in each
         ]
-        yield card("Rows of the current pass, by worker", bars(rows, most=1.0)) if rows else ""
+        if rows:
+            yield card("Rows of the current pass, by worker", bars(rows, most=1.0))
     memory = [
         Bar(name, worker.memory, format_bytes(worker.memory), gone=name in gone)
         for name, worker in each
     ]
     note = f"Libraries included; the budget next to them is {format_bytes(budget)}."
     most = max([budget + LIBRARIES, *(worker.memory for _, worker in each)])
-    yield card("Most memory of a worker", bars(memory, most=most), note) if memory else ""
+    if memory:
+        yield card("Most memory of a worker", bars(memory, most=most), note)
 
 
 LABELS: dict[Against, str] = {"passes": "passes over the data", "seconds": "seconds"}

@@ -15,8 +15,9 @@ from importlib.resources import files
 from typing import Literal, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
-from fewpass.pipeline.drawing.safe_text import as_html
+from fewpass.pipeline.drawing.safe_text import as_html, without_control
 
 WIDTH, HEIGHT = 460.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 10.0, 40.0
@@ -81,7 +82,7 @@ class Axis(NamedTuple):
 def chart(
     lines: Sequence[Curve], x_label: str, y_label: str, *, x: Kind = "linear", y: Kind = "linear",
     whiskers: Iterable[Whisker] = (), x_range: XY | None = None, y_range: XY | None = None,
-) -> str:  # fmt: skip
+) -> Markup:  # fmt: skip
     """Draw lines with a legend; of a single moment write the numbers: a dot is no picture.
 
     Points that an axis cannot show (0 on a logarithmic one, what is not finite) are left out, and
@@ -90,10 +91,10 @@ def chart(
     shown = [line._replace(points=_drawable(line.points, x, y)) for line in lines]
     shown, strokes = [line for line in shown if line.points], list(whiskers)
     if not shown:
-        return ""
+        return Markup()
     description = described([line for line in shown if line.look != "area"], x_label, x)
     if len({p[0] for line in shown for p in line.points}) == 1:
-        return f"<p>{as_html(description)}</p>"
+        return Markup("<p>{}</p>").format(without_control(description))
     xs = [p[0] for line in shown for p in line.points]
     ys = [p[1] for line in shown for p in line.points]
     ys += [end for w in strokes for end in (w.low, w.high)]
@@ -107,7 +108,8 @@ def chart(
     )
     title = f"<title>{as_html(f'{y_label} against {x_label}')}</title>"
     desc = f"<desc>{as_html(description)}</desc>"
-    return f"{picture}{title}{desc}{''.join(parts)}</svg>{_legend(shown)}"
+    drawn = f"{picture}{title}{desc}{''.join(parts)}</svg>{_legend(shown)}"
+    return Markup(drawn)  # noqa: S704 - its texts are escaped
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from markupsafe import Markup
 
 from fewpass.pipeline.drawing.charts import Curve, chart
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, section
@@ -22,16 +23,16 @@ MOST_SCORES = 4  # of several classes, that are drawn in a picture
 SECONDS_OF_YEAR = 365.25 * 86_400
 
 
-def columns_section(model: Model, importance: Importance | None) -> str:
+def columns_section(model: Model, importance: Importance | None) -> Markup:
     """Draw the importance of columns, and the shapes of those of a table that was encoded.
 
     Those of an additive model, with its pairs, are a section of their own (shape_cards.py).
     """
-    shares = _shares(importance) if importance else ""
+    shares = _shares(importance) if importance else Markup()
     return section("Columns", shares, *([] if is_additive(model) else _shapes(model, importance)))
 
 
-def _shares(importance: Importance) -> str:
+def _shares(importance: Importance) -> Markup:
     shown = importance.terms[:MOST_TERMS]
     drawn = bars([Bar(one.name, one.share, _text(one)) for one in shown])
     more = len(importance.terms) - len(shown)
@@ -48,7 +49,7 @@ def _text(one: TermImportance) -> str:
     return f"{one.share:.1%}, loss {one.loss_without:+.3g} +- {1.96 * one.standard_error:.1g}"
 
 
-def _shapes(model: Model, importance: Importance | None) -> list[str]:
+def _shapes(model: Model, importance: Importance | None) -> list[Markup]:
     """Draw the most important columns, or the first ones."""
     try:
         shapes = term_shapes(model)
@@ -59,7 +60,7 @@ def _shapes(model: Model, importance: Importance | None) -> list[str]:
     return [_shape(model, shape) for name in drawn for shape in shapes[name]]
 
 
-def _shape(model: Model, shape: TermShape) -> str:
+def _shape(model: Model, shape: TermShape) -> Markup:
     if shape.kind == "bars":
         return card(shape.title, _bars(shape), "Compared with the mean row." + _of_class(model))
     several = len(shape.contributions) > 1
@@ -85,7 +86,7 @@ def _of_class(model: Model) -> str:
     return f" Of the class {classes[0]}." if classes else ""
 
 
-def _bars(shape: TermShape) -> str:
+def _bars(shape: TermShape) -> Markup:
     first = shape.contributions[0]
     order: Sequence[int] = range(len(first))
     if len(first) > MOST_BARS:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
-from fewpass.pipeline.drawing.pieces import card, document, last_part, section, table
-from fewpass.pipeline.drawing.safe_text import as_html
+from fewpass.pipeline.drawing.pieces import card, document, header, last_part, section, table
 from fewpass.pipeline.scoring.paired_figures import ComparedModel, Difference, ModelComparison
 
 NAMES = {
@@ -14,9 +15,8 @@ NAMES = {
 
 
 def comparison_page(comparison: ModelComparison, data: str) -> str:
-    """Return the page as text; whatever comes from data is escaped."""
+    """Return the page as text."""
     names = names_of(comparison)
-    head = f"<header><h1>{len(names)} models on {as_html(last_part(data))}</h1></header>"
     metrics = [one.metric for one in comparison.models[0].differences]
     drawn = [_metric(comparison, names, k) for k in range(len(metrics))]
     named = comparison.positive
@@ -28,7 +28,7 @@ def comparison_page(comparison: ModelComparison, data: str) -> str:
     return document(
         "fewpass: models compared",
         [
-            head,
+            header(f"{len(names)} models on {last_part(data)}"),
             section("Figures", card("", _figures(comparison, names), note, wide=True)),
             section("Differences from the first, with 95 % intervals", *drawn),
         ],
@@ -42,7 +42,7 @@ def names_of(comparison: ModelComparison) -> list[str]:
     return ends if len(set(ends)) == len(ends) else runs
 
 
-def _figures(comparison: ModelComparison, names: list[str]) -> str:
+def _figures(comparison: ModelComparison, names: list[str]) -> Markup:
     metrics = [one.metric for one in comparison.models[0].differences]
     has_auc = comparison.models[0].evaluation.auc is not None
     head = ("model", *(NAMES[metric].lower() for metric in metrics), *["AUC"] * has_auc)
@@ -57,7 +57,7 @@ def _auc(model: ComparedModel, *, has_auc: bool) -> list[str]:
     return [f"{model.evaluation.auc:.4f}"] if has_auc else []
 
 
-def _metric(comparison: ModelComparison, names: list[str], k: int) -> str:
+def _metric(comparison: ModelComparison, names: list[str], k: int) -> Markup:
     """Draw how far every model is from the first, and write it down."""
     each = [model.differences[k] for model in comparison.models]
     points = [(float(m), one.difference) for m, one in enumerate(each)]

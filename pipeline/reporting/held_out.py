@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
@@ -10,16 +13,18 @@ from fewpass.pipeline.drawing.pieces import (
     card,
     document,
     facts,
+    header,
     heat,
     last_part,
+    paragraph,
     rows_of,
     section,
 )
-from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.reporting.figure_rows import class_rows, worst_classes
 from fewpass.pipeline.reporting.figures_in_words import shown_figures
 from fewpass.pipeline.reporting.quality import CELLS, Cells, Curves, Quality
 from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.reliability import Reliability
 
@@ -30,36 +35,35 @@ UNIT = (0.0, 1.0)
 RELIABILITY = "report/reliability.html"
 
 
-def held_out(quality: Quality) -> str:
+def held_out(quality: Quality) -> Markup:
     """Draw all figures of held-out rows."""
-    figures = quality.figures
+    curves, labels, classes = quality.curves, quality.labels, quality.figures.classes
+    several = classes is not None
     return section(
         "On held-out rows",
         card("Figures", _figures(quality)),
-        _roc(quality.curves, figures) if quality.curves else "",
-        _precision(quality) if quality.curves else "",
-        _reliability(quality.reliability, several=figures.classes is not None)
-        if quality.reliability
-        else "",
-        _confusion(quality.labels, quality.confusion) if len(quality.labels) > FEW_CLASSES else "",
-        card(
-            worst_classes(figures.classes, MOST_CLASSES),
-            rows_of(class_rows(figures.classes, MOST_CLASSES), text_columns=2),
-        )
-        if figures.classes
-        else "",
-        _cells(quality.cells) if quality.cells else "",
+        _roc(curves, quality.figures) if curves else None,
+        _precision(quality) if curves else None,
+        _reliability(quality.reliability, several=several) if quality.reliability else None,
+        _confusion(labels, quality.confusion) if len(labels) > FEW_CLASSES else None,
+        _classes(classes) if classes else None,
+        _cells(quality.cells) if quality.cells else None,
     )
 
 
-def _figures(quality: Quality) -> str:
+def _classes(classes: Sequence[ClassFigures]) -> Markup:
+    rows = rows_of(class_rows(classes, MOST_CLASSES), text_columns=2)
+    return card(worst_classes(classes, MOST_CLASSES), rows)
+
+
+def _figures(quality: Quality) -> Markup:
     of_few = 0 < len(quality.labels) <= FEW_CLASSES
-    confusion = _confusion(quality.labels, quality.confusion) if of_few else ""
+    confusion = _confusion(quality.labels, quality.confusion) if of_few else Markup()
     shown = {"data set": last_part(quality.dataset)} | shown_figures(quality.figures)
     return facts(shown) + confusion
 
 
-def _roc(curves: Curves, figures: Evaluation) -> str:
+def _roc(curves: Curves, figures: Evaluation) -> Markup:
     points = list(zip(curves.false_positive_rate.tolist(), curves.recall.tolist(), strict=True))
     lines = [
         Curve("model", points, 1),
@@ -71,7 +75,7 @@ def _roc(curves: Curves, figures: Evaluation) -> str:
     return card("ROC curve", drawn, f"Area {figures.auc:.4f}.")
 
 
-def _precision(quality: Quality) -> str:
+def _precision(quality: Quality) -> Markup:
     curves, confusion = quality.curves, quality.confusion
     assert curves is not None
     assert confusion is not None
@@ -92,13 +96,13 @@ def _precision(quality: Quality) -> str:
 def write_reliability(model: Model, diagram: Reliability, scored_on: str) -> str:
     """Draw whether probabilities come true, on a page in the run's folder; return its address."""
     folder, several = model.run.folder, model.weights.coef.ndim == 2
-    title = as_html(f"{folder.name} on {scored_on}")
+    title = f"{folder.name} on {scored_on}"
     drawn = section("Probabilities", _reliability(diagram, several=several))
-    folder.write(RELIABILITY, document(title, [f"<h1>{title}</h1>", drawn]).encode())
+    folder.write(RELIABILITY, document(title, [header(title), drawn]).encode())
     return str(folder.address(RELIABILITY))
 
 
-def _reliability(diagram: Reliability, *, several: bool) -> str:
+def _reliability(diagram: Reliability, *, several: bool) -> Markup:
     points = [(one.predicted, one.observed) for one in diagram.bins]
     lines = [
         Curve("predicted = observed", [(0.0, 0.0), (1.0, 1.0)], 2, "dashed"),
@@ -117,19 +121,19 @@ def _reliability(diagram: Reliability, *, several: bool) -> str:
     return card("Calibration", drawn, note)
 
 
-def _confusion(labels: tuple[str, ...], counts: NDArray[np.float64] | None) -> str:
+def _confusion(labels: tuple[str, ...], counts: NDArray[np.float64] | None) -> Markup:
     if counts is None or len(labels) > MOST_CLASSES:
-        return ""
+        return Markup()
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
     texts = [[f"{cell:,.0f}" for cell in row] for row in counts.tolist()]
     drawn = heat(labels, labels, shares.tolist(), texts, corner="actual / predicted")
     note = "A row per actual label, a column per predicted one; colour: the share of the row."
     if len(labels) > FEW_CLASSES:
         return card("Confusion", drawn, note, wide=len(labels) > NARROW_CLASSES)
-    return f'<h3 class="next">Confusion</h3>{drawn}<p class="quiet">{note}</p>'
+    return Markup('<h3 class="next">Confusion</h3>') + drawn + paragraph(note, "quiet")
 
 
-def _cells(cells: Cells) -> str:
+def _cells(cells: Cells) -> Markup:
     """Draw per range of the actual number the mean prediction, and where half of them lie."""
     width = (cells.high - cells.low) / CELLS
     middles = cells.low + width * (np.arange(CELLS) + 0.5)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from fewpass.pipeline.drawing.charts import WINDOW, Curve, Kind, chart, smoothed
-from fewpass.pipeline.drawing.pieces import card, rows_of, section, table
+from fewpass.pipeline.drawing.pieces import card, paragraph, rows_of, section, table
 from fewpass.pipeline.reporting.figure_rows import lam_rows
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.runs.grid import LamOrigin
@@ -18,7 +20,7 @@ EARLY = 20.0  # a curve whose first part in so many has ...
 MUCH = 0.25  # ... so much of its fall is worth a look from the start
 
 
-def learning(run: ReportedRun) -> str:
+def learning(run: ReportedRun) -> Markup:
     """Draw the curves."""
     return section(
         "How it learnt",
@@ -28,19 +30,20 @@ def learning(run: ReportedRun) -> str:
     )
 
 
-def losses(points: list[Point], n_rows: int) -> str:
+def losses(points: list[Point], n_rows: int) -> Markup:
     """Draw the progressive loss; of a single point write it."""
     if not points:
-        return ""
+        return Markup()
     if len(points) == 1:
         (one,) = points
-        said = f"<p>Loss {one.average:.6g} over {counted(round(one.passes * n_rows), 'row')}.</p>"
-        return card("Progressive loss", said, "Of rows before they were learnt from: logged once.")
+        said = f"Loss {one.average:.6g} over {counted(round(one.passes * n_rows), 'row')}."
+        note = "Of rows before they were learnt from: logged once."
+        return card("Progressive loss", paragraph(said), note)
     note = f"Of rows before they were learnt from: {counted(len(points), 'point')}."
     return card("Progressive loss", loss_chart(points), note)
 
 
-def loss_chart(points: list[Point]) -> str:
+def loss_chart(points: list[Point]) -> Markup:
     """Draw the progressive loss against passes."""
     each = [(p.passes, p.since_last) for p in points if p.since_last is not None]
     lines = [
@@ -62,19 +65,19 @@ def _falls_early(curve: list[tuple[float, float]]) -> bool:
     return first[0] - early > MUCH * (first[0] - end) > 0.0
 
 
-def _certificates(timeline: Timeline, tol: float | None) -> str:
+def _certificates(timeline: Timeline, tol: float | None) -> Markup:
     proven = timeline.certificates
     if not proven:
-        return ""
+        return Markup()
     if len(proven) == 1:
         (one,) = proven
-        said = f"<p>Objective {one.objective:.6g}, at most {one.gap:.3g} above the optimum.</p>"
-        return card("Certificate", said, "Computed once, at the end.")
+        said = f"Objective {one.objective:.6g}, at most {one.gap:.3g} above the optimum."
+        return card("Certificate", paragraph(said), "Computed once, at the end.")
     note = "The optimum itself is not known; the certificate proves how far away it is at most."
     return card("Certificate", certificate_chart(proven, tol), note)
 
 
-def certificate_chart(proven: Sequence[Certified], tol: float | None) -> str:
+def certificate_chart(proven: Sequence[Certified], tol: float | None) -> Markup:
     """Draw against passes how far above the optimum a run was at most, and the tolerance."""
     least = min(c.objective for c in proven)
     lines = [
@@ -88,13 +91,13 @@ def certificate_chart(proven: Sequence[Certified], tol: float | None) -> str:
     return chart(lines, "passes over the data", "above the optimum", y="log")
 
 
-def _held_out(run: ReportedRun) -> str:
+def _held_out(run: ReportedRun) -> Markup:
     if run.saved.validation is None:
-        return ""
+        return Markup()
     curve, best = run.saved.validation.curve, run.saved.validation.best
     if len(curve) == 1:
-        said = f"<p>Mean loss {best.loss:.6g} after {format_passes(best.passes, '.4g')}.</p>"
-        return card("Held-out loss while it learnt", said, "Read once.")
+        said = f"Mean loss {best.loss:.6g} after {format_passes(best.passes, '.4g')}."
+        return card("Held-out loss while it learnt", paragraph(said), "Read once.")
     lines = [
         Curve("held-out rows", [(p.passes, p.loss) for p in curve], 1),
         Curve("the model that is used", [(best.passes, best.loss)], 2, "marks"),
@@ -103,26 +106,28 @@ def _held_out(run: ReportedRun) -> str:
     return card("Held-out loss while it learnt", drawn)
 
 
-def lam_chosen(origin: LamOrigin | None) -> str:
+def lam_chosen(origin: LamOrigin | None) -> Markup:
     """Lay out what a lam that nobody gave was chosen from."""
     if origin is None:
-        return ""
+        return Markup()
     rows = lam_rows(origin.as_facts()["candidates"], "loss", None)
     return card("lam", rows_of(rows), f"{origin.sentence().replace('`', '')}.")
 
 
-def time(report: RunReport) -> str:
+def time(report: RunReport) -> Markup:
     """Tell what compiling took, and how long the steps waited for rows; folded away."""
     waited = f"Steps waited for rows {report.waiting_share:.0%} of their own time."
-    took = f"<p>{report.seconds:.2f} s. {waited}</p>"
-    cards = [card("Reading and stepping", took)]
+    took = f"{report.seconds:.2f} s. {waited}"
+    cards = [card("Reading and stepping", paragraph(took))]
     if report.compiling_s >= A_MOMENT_S:
-        said = f"<p>{report.compiling_s:.1f} s of these, once per machine.</p>"
-        cards.append(card("Compiling kernels", said))
+        said = f"{report.compiling_s:.1f} s of these, once per machine."
+        cards.append(card("Compiling kernels", paragraph(said)))
     return section("Where the time went", *cards, folded=True)
 
 
-def forecast(report: RunReport) -> str:
+def forecast(report: RunReport) -> Markup:
     """Set the forecast next to what happened."""
     rows = report.compared()
-    return card("Predicted and actual", table(("", "predicted", "actual"), rows)) if rows else ""
+    if not rows:
+        return Markup()
+    return card("Predicted and actual", table(("", "predicted", "actual"), rows))

@@ -139,7 +139,7 @@ def training_html(result: TrainingResult) -> str:
 
     The curve is drawn of the run's log; none of a run that is gone.
     """
-    parts = [facts(training_facts(result))]
+    parts: list[str] = [facts(training_facts(result))]
     if result.candidates:
         parts.append(rows_of(lam_rows(result.candidates, "loss", result.lam)))
     if curve := image_address(_loss_curve(result.run)):

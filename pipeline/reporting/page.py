@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
 from fewpass.pipeline.drawing.pieces import (
     Bar,
@@ -12,12 +14,13 @@ from fewpass.pipeline.drawing.pieces import (
     document,
     facts,
     fold,
+    header,
+    paragraph,
     preformatted,
     section,
     table,
     tiles,
 )
-from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.reporting.columns_shown import columns_section
 from fewpass.pipeline.reporting.held_out import held_out
@@ -54,7 +57,7 @@ class Reproduction(NamedTuple):
 
 
 def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) -> str:
-    """Return the page as text; whatever comes from data is escaped.
+    """Return the page as text.
 
     Parameters
     ----------
@@ -62,15 +65,15 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
         Figures of held-out rows; None without any.
     """
     report, model = run.report, run.model
-    name = as_html(model.run.folder.name)
+    name = model.run.folder.name
     parts = [
-        f"<header><h1>{name}</h1>{_verdict(report)}{_tiles(report, quality)}</header>",
+        header(name, _verdict(report), _tiles(report, quality)),
         held_out(quality) if quality else _without_held_out(reproduction),
         learning(run),
         path_of_lams(run.saved.choice),
         shape_cards(model),
         columns_section(model, quality.importance if quality else None),
-        "" if is_additive(model) else _weights(model),
+        Markup() if is_additive(model) else _weights(model),
         _data(model),
         section(
             "The training",
@@ -84,18 +87,18 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
     return document(f"{name}: fewpass report", parts)
 
 
-def _verdict(report: RunReport) -> str:
+def _verdict(report: RunReport) -> Markup:
     convergence = Convergence(report.tol, report.relative_gap, report.converged)
     sentence = convergence.sentence(report.passes)
     kind = "quiet" if report.converged is None else "good" if report.converged else "bad"
     state = "Finished." if report.finished else "Unfinished: fewpass resume continues it."
     method = f"{report.solver}, loss {report.loss}, lam {report.lam:.6g}. {state}"
-    said = f'<p class="verdict {kind}">{as_html(sentence)}</p>' if sentence else ""
-    warned = "".join(f'<p class="quiet">{as_html(each)}</p>' for each in report.warnings)
-    return f'<p class="quiet">{as_html(method)}</p>{said}{warned}'
+    said = [(method, "quiet"), *([(sentence, f"verdict {kind}")] if sentence else [])]
+    said += [(warning, "quiet") for warning in report.warnings]
+    return Markup().join(paragraph(*each) for each in said)
 
 
-def _tiles(report: RunReport, quality: Quality | None) -> str:
+def _tiles(report: RunReport, quality: Quality | None) -> Markup:
     figures = quality.figures if quality else None
     base = figures and figures.metrics and figures.metrics.base_error
     above = above_optimum(report.certificate, report.relative_gap)
@@ -117,13 +120,13 @@ def _written(figure: float | None, style: str) -> str | None:
     return None if figure is None else format(figure, style)
 
 
-def _without_held_out(how: Reproduction) -> str:
+def _without_held_out(how: Reproduction) -> Markup:
     note = "No rows were held out. This looks at a data set that the model has not learnt from."
     shown = preformatted(how.held_out)
     return section("On held-out rows", card("Unknown", shown, note))
 
 
-def _weights(model: Model) -> str:
+def _weights(model: Model) -> Markup:
     classes = classes_of(model)
     if not classes:
         largest = largest_weights(model, TOP)
@@ -137,13 +140,13 @@ def _weights(model: Model) -> str:
     return section(f"Largest weights{' of the first classes' if more else ''}", *cards)
 
 
-def _weight_bars(largest: list[NamedWeight]) -> str:
+def _weight_bars(largest: list[NamedWeight]) -> Markup:
     if not largest:
-        return "<p>All weights are 0.</p>"
+        return paragraph("All weights are 0.")
     return bars([Bar(one.feature, one.weight, f"{one.weight:+.4g}") for one in largest])
 
 
-def _data(model: Model) -> str:
+def _data(model: Model) -> Markup:
     record = model.record
     manifest = _manifest(record.plan.dataset, record.dataset_fingerprint)
     sources = manifest and ", ".join(source.name for source in manifest.sources)
@@ -172,9 +175,9 @@ def _stored(manifest: Manifest | None) -> Facts:
     }
 
 
-def _labels(targets: Labels | Values) -> str:
+def _labels(targets: Labels | Values) -> Markup:
     if not isinstance(targets, Labels):
-        return ""
+        return Markup()
     rows = [
         Bar(label, float(count), f"{count:,}")
         for label, count in zip(map(label_text, targets.labels), targets.counts, strict=True)
@@ -184,14 +187,14 @@ def _labels(targets: Labels | Values) -> str:
     return card(f"{counted(len(rows), 'label')}{shown}", bars(most))
 
 
-def _columns(model: Model) -> str:
+def _columns(model: Model) -> Markup:
     columns = model.record.columns
     each = list(described_columns(columns))
     if not each:
         names = columns.feature_names if columns is not None else None
         each = [(name, "number, as it is") for name in names or ()]
     if not each:
-        return ""
+        return Markup()
     shown = each[:MOST_COLUMNS]
     shown += [("...", f"{len(each) - MOST_COLUMNS:,} more")] if len(each) > MOST_COLUMNS else []
     return card(
@@ -199,7 +202,7 @@ def _columns(model: Model) -> str:
     )
 
 
-def _reproduction(run: ReportedRun, how: Reproduction) -> str:
+def _reproduction(run: ReportedRun, how: Reproduction) -> Markup:
     versions = run.model.record.versions
     said = {"versions": ", ".join(f"{name} {version}" for name, version in versions.items())}
     plan = fold("plan.toml", preformatted(how.plan))
@@ -208,10 +211,10 @@ def _reproduction(run: ReportedRun, how: Reproduction) -> str:
     return section("How to reproduce it", card("", body, note, wide=True))
 
 
-def path_of_lams(choice: Choice | None) -> str:
+def path_of_lams(choice: Choice | None) -> Markup:
     """Draw both where several lam were trained; the strokes are standard errors."""
     if choice is None or len(choice.candidates) < 2:
-        return ""
+        return Markup()
     chosen = [one for one in choice.candidates if one.lam == choice.lam]
     curves = [
         Curve("each lam", [(one.lam, one.loss) for one in choice.candidates], 1),
@@ -227,10 +230,10 @@ def path_of_lams(choice: Choice | None) -> str:
     return section("Path over lam", card("Held-out loss", drawn, note), _counts(choice, chosen))
 
 
-def _counts(choice: Choice, chosen: list[Candidate]) -> str:
+def _counts(choice: Choice, chosen: list[Candidate]) -> Markup:
     points = [(one.lam, float(one.nonzeros)) for one in choice.candidates if one.nonzeros]
     if not points:
-        return ""
+        return Markup()
     used = [(one.lam, float(one.nonzeros)) for one in chosen if one.nonzeros]
     curves = [Curve("each lam", points, 1), Curve("the model that is used", used, 2, "marks")]
     drawn = chart(curves, "lam", "weights that are not 0", x="log", y="log")

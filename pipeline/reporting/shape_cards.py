@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from markupsafe import Markup
 
 from fewpass.pipeline.drawing.charts import Curve, Kind, chart
 from fewpass.pipeline.drawing.pieces import (
     Bar,
     bars,
     card,
+    cards,
     document,
     fold,
+    header,
     heat,
     section,
     table,
 )
-from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.explaining.function_figures import (
     ShapeImportance,
     importances,
@@ -64,40 +66,37 @@ FUNCTIONS = "report/functions.html"
 def write_functions(model: Model, each: Sequence[ClassShapes], names: Sequence[str]) -> str:
     """Draw functions and importances on a page in the run's folder; return its address."""
     rows = importances_of_all([one.shapes for one in each])[:MOST_BARS]
-    title = as_html(f"{model.run.folder.name}: what moves scores")
+    title = f"{model.run.folder.name}: what moves scores"
     drawn = [section("Importance", _importances(rows, len(each) if len(each) > 1 else 0))]
     for one in each:
         by_name = {title_of(function): function for function in one.shapes.functions}
         whose = "Functions" if one.label is None else f"Functions of {one.label}"
         drawn.append(section(whose, *(_card(by_name[name]) for name in names)))
-    model.run.folder.write(FUNCTIONS, document(title, [f"<h1>{title}</h1>", *drawn]).encode())
+    model.run.folder.write(FUNCTIONS, document(title, [header(title), *drawn]).encode())
     return str(model.run.folder.address(FUNCTIONS))
 
 
-def shape_cards(model: Model) -> str:
+def shape_cards(model: Model) -> Markup:
     """Return the importances and the most important shapes; nothing of a model without any.
 
     Of a model of several classes the most frequent one's, and the others' folded away.
     """
     if not is_additive(model):
-        return ""
+        return Markup()
     classes = by_frequency(model)
     each = [model_shapes(model, label) for label in classes] or [model_shapes(model)]
     rows = importances_of_all(each)[:MOST_BARS]
     first = [_importances(rows, len(classes)), _form(model)]
     if not classes:
-        return section("Shapes", *filter(None, [*first, *_cards(each[0], MOST_SHAPES)]))
+        return section("Shapes", *first, *_cards(each[0], MOST_SHAPES))
     folded = [
-        fold(
-            f"Shapes of {label}",
-            f'<div class="cards">{"".join(_cards(one, SHAPES_OF_OTHERS))}</div>',
-        )
+        fold(f"Shapes of {label}", cards(_cards(one, SHAPES_OF_OTHERS)))
         for label, one in zip(classes[1 : 1 + MOST_OTHERS], each[1:], strict=False)
     ]
     return (
-        section("Shapes", *filter(None, first))
+        section("Shapes", *first)
         + section(f"Shapes of {classes[0]}", *_cards(each[0], MOST_SHAPES))
-        + "".join(folded)
+        + Markup().join(folded)
     )
 
 
@@ -110,13 +109,13 @@ def by_frequency(model: Model) -> list[str]:
     return [classes[k] for k in order]
 
 
-def _cards(shapes: Shapes, most: int) -> list[str]:
+def _cards(shapes: Shapes, most: int) -> list[Markup]:
     """Return the most important functions, each as a card."""
     by_name = {title_of(function): function for function in shapes.functions}
     return [_card(by_name[row.name]) for row in importances(shapes)[:most]]
 
 
-def _importances(rows: list[ShapeImportance], n_classes: int) -> str:
+def _importances(rows: list[ShapeImportance], n_classes: int) -> Markup:
     drawn = bars([Bar(row.name, row.importance, f"{row.importance:.4g}") for row in rows])
     of = f", over all {n_classes} classes" if n_classes else ""
     note = (
@@ -126,16 +125,16 @@ def _importances(rows: list[ShapeImportance], n_classes: int) -> str:
     return card("Importance", drawn, note)
 
 
-def _form(model: Model) -> str:
+def _form(model: Model) -> Markup:
     """Say how the form was chosen."""
     recipe = recipe_in(model.record.columns)
     own = recipe.additive if recipe else None
     if own is None or own.chosen is None:
-        return ""
+        return Markup()
     return card(f"Form: {own.chosen.form}", _losses(own.chosen), form_in_words(own))
 
 
-def _losses(chosen: ChosenForm) -> str:
+def _losses(chosen: ChosenForm) -> Markup:
     """Lay out the held-out loss of every form, and how much lower than the first one's it is."""
     first = chosen.candidates[0].loss
     rows = [
@@ -146,7 +145,7 @@ def _losses(chosen: ChosenForm) -> str:
     return table(head, rows)
 
 
-def _card(function: Function) -> str:
+def _card(function: Function) -> Markup:
     title = title_of(function)
     if isinstance(function, Surface):
         return _map_card(title, function)
@@ -159,7 +158,7 @@ def _card(function: Function) -> str:
     return card(title, _levels(function), note)
 
 
-def curve(function: ColumnCurve) -> str:
+def curve(function: ColumnCurve) -> Markup:
     """Draw a curve over the rows of the sample, dashed where there are none, and missing cells."""
     values = function.values[:-1].tolist()
     points = [*zip(places_of(function).tolist(), values, strict=True)]
@@ -203,14 +202,14 @@ def _missing(function: ColumnCurve) -> str:
     return f"Missing ({rows:,.0f} rows of the sample): {function.values[-1]:+.4g}." if rows else ""
 
 
-def _levels(function: LevelSteps) -> str:
+def _levels(function: LevelSteps) -> Markup:
     return bars([
         Bar(f"{one.name} ({one.rows:,.0f})", one.adds, f"{one.adds:+.4g}")
         for one in shown_levels(function, MOST_LEVELS)
     ])  # fmt: skip
 
 
-def _map_card(title: str, surface: Surface) -> str:
+def _map_card(title: str, surface: Surface) -> Markup:
     shown = shown_map(surface, MOST_CELLS)
     down, across = shown.titles
     words = cell_words(shown.values)

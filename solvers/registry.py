@@ -83,6 +83,7 @@ WITH_RATIO = ("elasticnet", "group_lasso")  # those of which an l1_ratio may be 
 # Default losses.
 LOSS_OF_LABELS = "logistic"
 LOSS_OF_NUMBERS = "squared"
+LOSS_OF_AMOUNTS = "poisson"  # in place of it for numbers from 0 whose effects multiply
 LOSS_OF_CLASSES = "softmax"  # in place of the first where one model tells all classes apart
 
 # The methods that `auto` chooses from (pipeline/planning/auto.py).

@@ -78,7 +78,7 @@ def train(
     from fewpass.flows.commands.plan_tables import print_forecast
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import as_toml, training_settings
-    from fewpass.pipeline.planning.default_end import with_end
+    from fewpass.pipeline.planning.defaults import with_defaults
     from fewpass.pipeline.settings.flat_settings import flat
     from fewpass.pipeline.tables.stream.sources import is_source
 
@@ -96,7 +96,7 @@ def train(
     )
     if storing is not None and not plan_source.dry_run:
         _store(terminal, storing)
-    plan = with_end(plan)
+    plan = with_defaults(plan)
     if plan_source.dry_run:
         terminal.result(flat(plan, place), as_toml(plan, place))
         return 0

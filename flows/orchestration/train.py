@@ -33,7 +33,7 @@ from fewpass.flows.orchestration.scheduled import (
 from fewpass.flows.orchestration.session import Session, Stage, stages
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import require_convergence, require_tolerance
-from fewpass.pipeline.planning.default_end import with_end
+from fewpass.pipeline.planning.defaults import with_defaults
 from fewpass.pipeline.reporting.learning import certificate_chart, loss_chart
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.events import Event
@@ -54,7 +54,7 @@ def train(
     skip_unchanged: bool, keep_runs: int | None,
 ) -> Any:  # fmt: skip
     """Train, and return what came out in the state that tells of it."""
-    plan = with_end(of_the_day(plan, "dataset", "held_out"))
+    plan = with_defaults(of_the_day(plan, "dataset", "held_out"))
     require_tolerance(plan, asked=require_tol)
     series = as_asked(run, "run")
     is_begun = run != series  # by this flow run, which is tried again

@@ -8,7 +8,7 @@ from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
 from fewpass.pipeline.passes.executor import open_executor
-from fewpass.pipeline.planning.default_end import with_end
+from fewpass.pipeline.planning.defaults import with_defaults
 from fewpass.pipeline.planning.place import Place, place_of
 from fewpass.pipeline.reporting.notebooks import ShownResult, progress
 from fewpass.pipeline.runs.events import Event
@@ -74,7 +74,7 @@ def train(
         places["sources"] = (places["dataset"],)
     else:
         refuse_reading(settings, places["dataset"])
-    plan = with_end(plan_of(TrainingPlan, settings | places))
+    plan = with_defaults(plan_of(TrainingPlan, settings | places))
     if plan.source is not None:
         place = Place(execution, "rows are read once")
     else:

@@ -106,7 +106,7 @@ def _of_counts(plan: TrainingPlan, dataset: Dataset) -> Iterator[str]:
     They are whole numbers from 0 or 1 that differ by much of their mean; years and ages do not.
     """
     targets = dataset.manifest.targets
-    if plan.loss is not None or isinstance(targets, Labels) or targets.minimum not in {0.0, 1.0}:
+    if plan.named_loss or isinstance(targets, Labels) or targets.minimum not in {0.0, 1.0}:
         return
     if targets.variance < (VARIES * targets.mean) ** 2:
         return

@@ -40,7 +40,7 @@ def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
     Of two classes the softmax is the logistic loss; of more the logistic may be the softmax,
     unless the sizes of weights are charged, which no method takes with it.
     """
-    word = plan.loss or (LOSS_OF_LABELS if isinstance(targets, Labels) else LOSS_OF_NUMBERS)
+    word = plan.named_loss or (LOSS_OF_LABELS if isinstance(targets, Labels) else LOSS_OF_NUMBERS)
     if word not in (LOSS_OF_LABELS, LOSS_OF_CLASSES):
         return word
     several = isinstance(targets, Labels) and len(targets.labels) > 2 and plan.positive is None

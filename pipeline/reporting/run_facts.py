@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.runs.events import Learners
+from fewpass.pipeline.runs.grid import LossChoice
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline_points import NO_BOUND, above_optimum
 from fewpass.pipeline.sizes import counted, format_bytes, format_seconds
-from fewpass.solvers.registry import SQUARES
+from fewpass.solvers.registry import SQUARES, loss_class
 
 if TYPE_CHECKING:
     from fewpass.pipeline.reporting.report import RunReport
@@ -41,6 +42,7 @@ def report_facts(report: RunReport) -> Facts:
         "data set": report.dataset,
         "snapshot": report.snapshot,
         "state": "finished" if report.finished else "unfinished: fewpass resume continues it",
+        "loss by held-out rows": _loss(report.lam_origin),
         "lam by held-out rows": _origin(report.lam_origin),
         "chosen": report.chosen,
         "best learner": Learners(report.learners).sentence() if report.learners else None,
@@ -73,6 +75,7 @@ def _facts(one: TrainingResult | RunReport) -> Facts:
     return {
         "run": one.run,
         "method": f"{one.solver}, loss {one.loss}, lam {one.lam:.6g}",
+        "predictions": "exp(score): effects multiply" if loss_class(one.loss).is_steep else None,
         "passes": f"{one.passes:.4g}{rows}",
         "objective": _number(one.objective, ".8g"),
         "certificate": _certificate(one),
@@ -96,6 +99,12 @@ def _origin(origin: dict[str, Any] | None) -> str | None:
         return None
     each = (f"{one['lam']:.3g}: {one['loss']:.6g}" for one in origin["candidates"])
     return f"{origin['written']} ({', '.join(each)})"
+
+
+def _loss(origin: dict[str, Any] | None) -> str | None:
+    """Tell why a loss that nobody gave is not the usual one."""
+    choice = origin and origin["loss"]
+    return LossChoice(**choice).reason() if choice else None
 
 
 def _zeros(result: TrainingResult) -> str | None:

@@ -53,6 +53,34 @@ class Choice(NamedTuple):
     candidates: tuple[Candidate, ...] = ()  # none before the end
 
 
+class LossChoice(NamedTuple):
+    """How a loss of numbers was chosen that nobody gave: by predictions of both, each with its lam.
+
+    Differences are shares of what the usual loss comes to, with their standard errors.
+    """
+
+    loss: str
+    usual: str
+    square: float  # squared errors under the other loss, less those under the usual one
+    square_error: float
+    deviance: float  # the same of the other's own loss
+    deviance_error: float
+
+    def reason(self) -> str | None:
+        """Say why it is not the usual one; None where it is."""
+        if self.loss == self.usual:
+            return None
+        by = f"squared errors of held-out rows {_change(self.square, self.square_error)}"
+        if self.square > -self.square_error:
+            by += f", which does not tell, and {self.loss} losses "
+            by += _change(self.deviance, self.deviance_error)
+        return f"{self.loss}, not {self.usual}: {by}"
+
+
+def _change(share: float, error: float) -> str:
+    return f"are {abs(share):.1%} +- {error:.1%} {'lower' if share < 0.0 else 'higher'}"
+
+
 class LamOrigin(NamedTuple):
     """Where a lam comes from that nobody gave."""
 
@@ -64,10 +92,14 @@ class LamOrigin(NamedTuple):
     times: int = 1  # that all rows were held out, in other folds each time
     beyond: str | None = None  # what to try next where the chosen one is the first or the last
     groups_of: str | None = None  # a column whose groups were held out as a whole, in the ingest
+    loss: LossChoice | None = None  # of a loss that nobody gave, chosen with it
 
     def as_facts(self) -> dict[str, Any]:
         """Return the same for JSON."""
-        return self._asdict() | {"candidates": [each._asdict() for each in self.candidates]}
+        return self._asdict() | {
+            "candidates": [each._asdict() for each in self.candidates],
+            "loss": self.loss and self.loss._asdict(),
+        }
 
     def sentence(self) -> str:
         """Say what was chosen, from what, and how to do without."""
@@ -80,7 +112,10 @@ class LamOrigin(NamedTuple):
         end = (
             f"; none beyond it was tried: `lam={self.beyond}` may be better" if self.beyond else ""
         )
-        return f"lam {self.written} of {len(self.candidates)} by {by}{end}; `lam=1/n` trains one"
+        own = f"lam {self.written} of {len(self.candidates)} by {by}{end}; `lam=1/n` trains one"
+        if self.loss is None or (reason := self.loss.reason()) is None:
+            return own
+        return f"loss {reason}; `loss={self.loss.usual}` keeps that. L{own[1:]}"
 
 
 def best_of(candidates: list[Candidate], usual: float | None = None) -> Choice:

@@ -20,6 +20,7 @@ from fewpass.pipeline.settings.model_config import ADDRESSED
 from fewpass.pipeline.settings.publishing_gates import WrittenGate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.described import Described
+from fewpass.solvers.registry import LossName
 from fewpass.storage.addresses import require_no_secrets
 
 #: Nights to learn from: so many of the newest, or all.
@@ -48,6 +49,8 @@ class TrainingRecipe(TrainingPlan):
 
     dataset: Literal[""] = ""
     """Chosen by the refresh."""
+    loss: LossName | None = None
+    """Loss, the same on all nights [default: logistic for labels, squared for numbers]."""
     start_from: None = None
     """Last night's model of the same rows, where there is a tolerance."""
 

@@ -7,7 +7,7 @@ The same model serves the command, a TOML file, a Prefect flow and Python.  Wher
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     Field,
@@ -39,7 +39,6 @@ from fewpass.solvers.registry import (
     SIZES_AND_SQUARES,
     SQUARES,
     WITH_RATIO,
-    LossName,
     PenaltyName,
     loss_class,
     method_class,
@@ -54,6 +53,11 @@ MOST_PASSES = 100
 
 FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate stays a theorem
 
+
+if TYPE_CHECKING:
+    AskedLoss = str
+else:
+    AskedLoss = Literal[(*LOSSES, AUTO)]
 
 MetricName = Literal[
     "loss", "error", "auc", "f1", "balanced_accuracy", "precision", "recall", "average_precision",
@@ -74,8 +78,10 @@ class TrainingPlan(Described):
     solver: AnyMethod = Auto.usual()
     """Method and its own settings [default: auto, which is the method that is expected to be
     fastest, and without a tolerance onepass (several learners over the same rows)]."""
-    loss: LossName | None = None
-    """Loss [default: logistic for labels, squared for numbers]."""
+    loss: AskedLoss | None = None
+    """Loss [default: logistic for labels, squared for numbers]; or auto: of numbers from 0, where
+    lam is auto, too, squared or poisson, by the squared errors of held-out rows [default of a
+    training to a tolerance: auto]."""
     smoothing: PositiveFloat = 1.0
     """Width of the rounded part of the smoothed hinge, or of Huber's loss."""
     quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
@@ -193,7 +199,12 @@ class TrainingPlan(Described):
     @property
     def _has_both_forms(self) -> bool:
         """Whether the loss may have one model for all classes or one for each."""
-        return self.loss in (None, LOSS_OF_LABELS, LOSS_OF_CLASSES)
+        return self.named_loss in (None, LOSS_OF_LABELS, LOSS_OF_CLASSES)
+
+    @property
+    def named_loss(self) -> str | None:
+        """The loss; None where it is the default one, or to be chosen."""
+        return None if self.loss == AUTO else self.loss
 
     def named(self, solver: Any) -> TrainingPlan:
         """Return the plan with the method that was chosen for it, and of the same problem."""
@@ -256,8 +267,8 @@ class TrainingPlan(Described):
     def _of_its_loss(self) -> TrainingPlan:
         """Refuse a number of another loss, which would change nothing."""
         for name in LOSS_SETTINGS:
-            wrong = self._given(name)
-            if wrong and not (self.loss and name in loss_class(self.loss).parameters()):
+            wrong, word = self._given(name), self.named_loss
+            if wrong and not (word and name in loss_class(word).parameters()):
                 able = [word for word in LOSSES if name in loss_class(word).parameters()]
                 raise BadInput(
                     f"{wrong} is of the loss {' or '.join(able)}, and the loss is "

@@ -17,6 +17,7 @@ the largest within one standard error is taken, which leaves the fewest columns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.passes.blas import one_blas_thread
 from fewpass.pipeline.planning.default_memory import require_memory
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
+from fewpass.pipeline.planning.problem import loss_of
 from fewpass.pipeline.runs.grid import Candidate, LamOrigin, best_of, finite
 from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.regularisation import Lam
@@ -37,12 +39,18 @@ from fewpass.storage.manifest import Values
 
 MULTIPLES = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)  # of 1/n
 LARGEST = 1e7  # of them: where the first is the best, ten times as much is tried
+SMALLEST = 1e-7  # dispersion
 SHARES = (0.5, 0.2, 0.1, 0.03, 0.01, 0.003)  # of the largest lam, with a penalty of sizes
 MORE_SHARES = (0.001, 0.0003, 0.0001, 3e-5, 1e-5)  # one by one, while the last is the best
 
 
 def with_chosen_lam(
-    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None = None, *, near: bool = True
+    plan: TrainingPlan,
+    dataset: Dataset,
+    held_out: Dataset | None = None,
+    *,
+    near: bool = True,
+    compared: LamComparison | None = None,
 ) -> tuple[TrainingPlan, LamOrigin | None]:
     """Return the plan with lam chosen where it is "auto", once it fits into its memory, and how.
 
@@ -58,6 +66,8 @@ def with_chosen_lam(
         Rows to compare by; None: some of the others.
     near
         Whether the training is one of this process, and may use its memory.
+    compared
+        The rows to compare on, where they are read already.
     """
     if not plan.lam.is_auto:
         return plan, None
@@ -70,7 +80,8 @@ def with_chosen_lam(
         return plan.model_copy(update={"lam": Lam.of(origin.written)}), origin
     require_memory(plan, dataset, near=near)
     with one_blas_thread():
-        origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
+        compared = compared or LamComparison.on(plan, dataset, held_out)
+        origin = origin_on(plan, dataset, compared)
     lam = Lam.of(origin.written)
     if lam.has("max"):
         lam = Lam.of(best_of([*origin.candidates]).lam)
@@ -98,9 +109,11 @@ def _are_equal(dataset: Dataset) -> bool:
 
 def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> LamOrigin:
     """Compare the coarse grid, then what lies between the best two neighbours."""
-    unit, coarse = ("max", SHARES) if plan.l1_share else ("/n", MULTIPLES)
+    usual = _usual_multiple(plan, dataset)
+    multiples = tuple(usual * number for number in MULTIPLES)
+    unit, coarse = ("max", SHARES) if plan.l1_share else ("/n", multiples)
     numbers, losses = [*coarse], compared.losses(_with_lams(plan, unit, coarse))
-    while unit == "/n" and numbers[0] < LARGEST and not np.argmin(losses.criterion()):
+    while unit == "/n" and numbers[0] < usual * LARGEST and not np.argmin(losses.criterion()):
         numbers = [10.0 * numbers[0], *numbers]
         losses = compared.losses(_with_lams(plan, unit, numbers[:1])).with_models(losses)
     for share in MORE_SHARES if unit == "max" else ():
@@ -112,7 +125,7 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
     losses = losses.with_models(compared.losses(_with_lams(plan, unit, numbers[-1:])))
     lams = with_largest_lam(_with_lams(plan, unit, numbers), dataset).lam.values(dataset.n_rows)
     candidates = candidates_of(lams, losses)
-    choice = best_of(candidates, None if plan.l1_share else 1.0 / dataset.n_rows)
+    choice = best_of(candidates, None if plan.l1_share else usual / dataset.n_rows)
     number = numbers[lams.index(choice.lam)]
     ordered = sorted(candidates, key=lambda each: -each.lam)
     _, rows, held_out, folds, times = compared
@@ -121,6 +134,19 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
     # Of shares of the largest lam more than the largest leaves no weight at all.
     ends = {min(numbers): 0.1} | ({max(numbers): 10.0} if unit == "/n" else {})
     return origin._replace(beyond=f"{ends[number] * number:g}{unit}") if number in ends else origin
+
+
+def _usual_multiple(plan: TrainingPlan, dataset: Dataset) -> float:
+    """Return the multiple of 1/n that is usual, a power of 10: 1, or the dispersion of amounts.
+
+    That is at most their variance over what the loss takes it for: of counts their mean.  It grows
+    with the unit of the targets, and so do the loss and the best lam.
+    """
+    targets, loss = dataset.manifest.targets, loss_of(plan, dataset.manifest)
+    if not loss.is_steep or not isinstance(targets, Values) or targets.mean <= 0.0:
+        return 1.0
+    dispersion = targets.variance * loss.rate(targets.mean) / targets.mean**2
+    return float(10.0 ** round(math.log10(min(max(dispersion, SMALLEST), LARGEST))))
 
 
 def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:

@@ -24,6 +24,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.planning.default_memory import with_memory
+from fewpass.pipeline.planning.defaults import with_defaults
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.planning.planner import Planner
@@ -154,7 +155,8 @@ def cross_validated(
     """Cross-validate, in the folder of a plan or in one that goes at the end."""
     with ExitStack() as stack:
         url = plan.folder or stack.enter_context(TemporaryDirectory(prefix="fewpass-folds-"))
-        return cross_validate(plan.of_one_lam, url, executor, plan.folds, on_event, plan.lam)
+        own = with_defaults(plan.of_one_lam)
+        return cross_validate(own, url, executor, plan.folds, on_event, plan.lam)
 
 
 def _require_folds(plan: TrainingPlan, dataset: Dataset, n_folds: int) -> None:
@@ -260,7 +262,7 @@ def _planner(
 ) -> Planner:
     """Return what plans the models of all folds with some lam."""
     lam = Lam.of(",".join(str(lam) for lam in lams)) if len(lams) > 1 else lams[0]
-    update = {"lam": lam, "dataset": begins.plan.dataset}
+    update = {"loss": begins.plan.loss, "lam": lam, "dataset": begins.plan.dataset}
     planner = FoldPlanner(plan.model_copy(update=update), begins.dataset, n_folds)
     if not executor.near:
         return planner

@@ -59,7 +59,8 @@ PARTS = 44  # what a random generator is for
 class LamComparison(NamedTuple):
     """How several lam are compared."""
 
-    losses: Callable[[TrainingPlan], RowLosses]  # of the models of a plan's lam
+    #: Of the models of a plan's lam; scored as given second, by default as the plan asks.
+    losses: Callable[..., RowLosses]
     rows: int  # that each model learns from
     held_out_rows: int
     folds: int = 1
@@ -89,49 +90,7 @@ def _parts(plan: TrainingPlan, table: Table, number: int) -> list[np.ndarray]:
     return [np.sort(order[: min(n // HELD_OUT_SHARE, MOST_HELD_OUT)])]
 
 
-def _on_all(
-    dataset: Dataset, table: Table, each: list[list[np.ndarray]], plan: TrainingPlan
-) -> RowLosses:
-    """Hold out the parts of each number in turn; a row's loss is its mean over all of them."""
-    scored = [_on_parts(dataset, table, parts, plan) for parts in each]
-    return mean_over_times(scored, [np.argsort(np.concatenate(parts)) for parts in each])
-
-
-def _on_parts(
-    dataset: Dataset, table: Table, parts: list[np.ndarray], plan: TrainingPlan
-) -> RowLosses:
-    """Hold out each part in turn, and learn from all other rows."""
-    scored = []
-    for part in parts:
-        others = np.setdiff1d(np.arange(table.n_rows), part, assume_unique=True)
-        rows = in_memory(dataset, take(table, others))
-        planned, models = models_by_lam(plan, rows)
-        block = dataset_block(take(table, part), rows, planned.rule)
-        problem, rule = planned.problem, planned.rule
-        scored.append(_scored(plan, dataset.manifest, problem, rule, block, models))
-    return losses_of_all_rows(scored)
-
-
-def _on_given(
-    plan: TrainingPlan, dataset: Dataset, table: Table, others: Dataset, rest: Table
-) -> RowLosses:
-    """Learn from rows of one data set, and compare on those of another."""
-    planned, models = models_by_lam(plan, in_memory(dataset, table))
-    problem, rule = planned.problem, planned.rule
-    if isinstance(others, MemoryDataset):  # made of the same rows
-        block = dataset_block(rest, others, rule)
-        return _scored(plan, dataset.manifest, problem, rule, block, models)
-    one = plan.model_copy(update={"lam": Lam.of("1/n")})
-    level = problem.level
-    record = RunRecord.of(one, dataset.manifest, columns=dataset.schema, level=level)
-    matched = require_same_columns(record, others)
-    job = evaluation_job(record, others)
-    models = (stored_weights(sourced_weights(one, dataset), others, matched) for one in models)
-    block = dataset_block(rest, others, job.rule)
-    return _scored(plan, dataset.manifest, job.problem, job.rule, block, models)
-
-
-def _scored(
+def scored(
     plan: TrainingPlan,
     data: Targeted,
     problem: Problem,
@@ -155,6 +114,62 @@ def _scored(
 
     losses = row_losses(problem, block, measured())
     return losses._replace(costs=np.array([costs]), part_weight=block.weight.sum(keepdims=True))
+
+
+#: Returns what models make of a block; parameters as of `scored`.
+Score = Callable[..., RowLosses]
+
+
+def _on_all(
+    dataset: Dataset,
+    table: Table,
+    each: list[list[np.ndarray]],
+    plan: TrainingPlan,
+    score: Score = scored,
+) -> RowLosses:
+    """Hold out the parts of each number in turn; a row's loss is its mean over all of them."""
+    several = [_on_parts(dataset, table, parts, plan, score) for parts in each]
+    return mean_over_times(several, [np.argsort(np.concatenate(parts)) for parts in each])
+
+
+def _on_parts(
+    dataset: Dataset, table: Table, parts: list[np.ndarray], plan: TrainingPlan, score: Score
+) -> RowLosses:
+    """Hold out each part in turn, and learn from all other rows."""
+    each = []
+    for part in parts:
+        others = np.setdiff1d(np.arange(table.n_rows), part, assume_unique=True)
+        rows = in_memory(dataset, take(table, others))
+        planned, models = models_by_lam(plan, rows)
+        block = dataset_block(take(table, part), rows, planned.rule)
+        problem, rule = planned.problem, planned.rule
+        each.append(score(plan, dataset.manifest, problem, rule, block, models))
+    return losses_of_all_rows(each)
+
+
+def _on_given(
+    plan: TrainingPlan,
+    score: Score = scored,
+    *,
+    dataset: Dataset,
+    table: Table,
+    others: Dataset,
+    rest: Table,
+) -> RowLosses:
+    """Learn from rows of one data set, and compare on those of another."""
+    planned, models = models_by_lam(plan, in_memory(dataset, table))
+    problem, rule = planned.problem, planned.rule
+    if isinstance(others, MemoryDataset):  # made of the same rows
+        block = dataset_block(rest, others, rule)
+        return score(plan, dataset.manifest, problem, rule, block, models)
+    one = plan.model_copy(update={"lam": Lam.of("1/n")})
+    level = problem.level
+    record = RunRecord.of(one, dataset.manifest, columns=dataset.schema, level=level)
+    matched = require_same_columns(record, others)
+    job = evaluation_job(record, others)
+    models = (stored_weights(sourced_weights(one, dataset), others, matched) for one in models)
+    block = dataset_block(rest, others, job.rule)
+    return score(plan, dataset.manifest, job.problem, job.rule, block, models)
 
 
 # -- models of several lam -------------------------------------------------------------------------

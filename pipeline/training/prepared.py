@@ -29,7 +29,7 @@ from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
-from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
@@ -217,9 +217,9 @@ def planned(
             return planner, tried, None
     origin = None
     if plan.lam.is_auto:
-        from fewpass.pipeline.training.chosen_lam import with_chosen_lam  # noqa: PLC0415 - SciPy
+        from fewpass.pipeline.training.chosen_loss import with_chosen_loss  # noqa: PLC0415 - SciPy
 
-        plan, origin = with_chosen_lam(plan, dataset, held_out, near=near)
+        plan, origin = with_chosen_loss(plan, dataset, held_out, near=near)
     planner = Planner(plan, dataset, distributed=not near, cores=usable_cores())
     plan = with_memory(planner) if near else plan
     if workers > 1 and "streams" not in plan.model_fields_set:
@@ -249,15 +249,17 @@ def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -
 def as_in_run(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     """Return a plan with its open settings as in the run's plan.
 
-    That is lam, one model of all classes or several, the memory, of which other processes may have
-    less than this one, and the streams, for which another cluster may have more workers.
+    That is loss and lam, one model of all classes or several, the memory, of which other processes
+    may have less than this one, and the streams, for which another cluster may have more workers.
     """
     record = run.record()
     before, given = record.plan, set(plan.model_fields_set)
     chosen_there = record.lam_origin or len(before.lam.factors) > 1 or before.lam == Lam.of("1/n")
     if plan.lam.is_auto and chosen_there:
         given.discard("lam")
-    open_ones = ("lam", "memory", "classes", "streams")
+    if plan.loss == AUTO:
+        given.discard("loss")
+    open_ones = ("loss", "lam", "memory", "classes", "streams")
     chosen = {name: getattr(before, name) for name in open_ones if name not in given}
     return plan.model_copy(update=chosen)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fewpass.pipeline.planning.default_end import with_end
+from fewpass.pipeline.planning.defaults import with_defaults, with_end
 from fewpass.pipeline.planning.place import rough_seconds
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -40,7 +40,13 @@ def test_an_end_that_is_named_stays(dataset, settings):
 
 def test_of_more_data_one_pass_is_made(dataset, monkeypatch):
     seconds = rough_seconds(planned(dataset, tol=1e-3), dataset.manifest)
-    monkeypatch.setattr("fewpass.pipeline.planning.default_end.LONG_SECONDS", seconds)
+    monkeypatch.setattr("fewpass.pipeline.planning.defaults.LONG_SECONDS", seconds)
     assert with_end(planned(dataset)).passes == 1
-    monkeypatch.setattr("fewpass.pipeline.planning.default_end.LONG_SECONDS", 1.001 * seconds)
+    monkeypatch.setattr("fewpass.pipeline.planning.defaults.LONG_SECONDS", 1.001 * seconds)
     assert with_end(planned(dataset)).passes == 100
+
+
+def test_to_a_tolerance_the_loss_is_open_unless_it_lam_or_the_method_is_named(dataset):
+    named = {"loss": "hinge"}, {"lam": "1/n"}, {"solver": "newton"}, {"passes": 1}
+    assert [with_defaults(planned(dataset, **own)).loss for own in named] == ["hinge", *[None] * 3]
+    assert {with_defaults(planned(dataset, **own)).loss for own in ({}, {"tol": 1e-2})} == {"auto"}

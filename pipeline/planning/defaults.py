@@ -1,12 +1,26 @@
-"""The end of a training for which nobody has named one."""
+"""The end of a training, and its loss, where nobody has named one."""
 
 from __future__ import annotations
 
 from fewpass.pipeline.planning.place import LONG_SECONDS, rough_seconds
 from fewpass.pipeline.settings.method_kinds import Auto
+from fewpass.pipeline.settings.regularisation import AUTO
 from fewpass.pipeline.settings.training_plan import DEFAULT_TOL, MOST_PASSES, TrainingPlan
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import NotADataset
+
+
+def with_defaults(plan: TrainingPlan) -> TrainingPlan:
+    """Return a plan with an end, and to a tolerance with a loss that is to be chosen.
+
+    A loss that is named stays, and so does that of a plan that names a method or lam, goes on from
+    another model, or reads a source.
+    """
+    plan = with_end(plan)
+    is_open = plan.loss is None and plan.lam.is_auto and isinstance(plan.solver, Auto)
+    if not is_open or plan.tol is None or plan.source is not None or plan.start_from is not None:
+        return plan
+    return plan.model_copy(update={"loss": AUTO})
 
 
 def with_end(plan: TrainingPlan) -> TrainingPlan:

@@ -5,12 +5,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from fewpass.solvers.kernels.dispatch import kernel
-from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2, ElasticNet, shrunk, strength
-from fewpass.solvers.registry import L1_RATIOS, PENALTIES, loss_class, method_class, penalty_class
+from fewpass.solvers.registry import L1_RATIOS, PENALTIES, penalty_class
 from fewpass.solvers.tasks import Task
-from testing.oracles import stats
 from tests.conftest import ROUNDING
 
 MADE = [L2(0.3), ElasticNet(0.2), ElasticNet(0.2, 0.3), ElasticNet(1e-9, 0.3)]
@@ -109,17 +107,3 @@ def test_tasks_keep_the_ratio():
         assert own.penalty == penalty.at(0.5)
         scale = own.lam / problem.lam if problem.lam else 1.0
         assert own.lam_b == pytest.approx(0.02 * scale)
-
-
-def test_a_method_without_l1_names_one_that_takes_it():
-    problem = Problem(LOSSES["logistic"](), ElasticNet(0.1), 0.0, 1.0)
-    for word in ("s2gd", "lbfgs", "onepass", "asdca"):
-        with pytest.raises(ValueError, match=rf"{word} does not take an l1 penalty"):
-            method_class(word)().init(problem, stats(np.ones((2, 2)), DenseRows))
-
-
-def test_no_method_takes_several_scores_with_an_l1_penalty():
-    problem = Problem(loss_class("softmax")(), ElasticNet(0.1), 0.0, 1.0)
-    method = method_class("psdca", problem.loss.width)(width=problem.loss.width)
-    with pytest.raises(ValueError, match="No method takes softmax with an l1 penalty"):
-        method.init(problem, stats(np.ones((2, 2)), DenseRows))

@@ -64,12 +64,6 @@ def test_reaches_the_optimum_and_certifies_no_more_than_is_true(loss, intercept,
     assert found.gap < CONVERGED
 
 
-@pytest.mark.parametrize("solver", ALL, ids=lambda s: s.kind)
-def test_the_plain_hinge_is_refused(solver):
-    with pytest.raises(ValueError, match="smoothed hinge"):
-        solver.init(problem_of("hinge", 0.1), stats(np.ones((3, 2)), DenseRows))
-
-
 # Gradient descent
 
 

@@ -14,7 +14,6 @@ from fewpass.solvers.drive import sweeps
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, slope, value
 from fewpass.solvers.penalties import ElasticNet, GroupLasso
-from fewpass.solvers.registry import method_class
 from testing import oracles
 from testing.oracles import block, dense_rows, rows_of, sparse_rows, stats
 
@@ -106,47 +105,6 @@ def test_the_certificate_is_above_the_truth_in_every_pass_and_arrives(loss, l2):
     assert 0 < np.count_nonzero(norms) < len(norms)
     zero = np.count_nonzero(state.x[:-1] == 0.0)
     assert 0 < found.zeros <= zero or loss == "poisson"  # no bound on curvature proves it
-
-
-def by_proximal_gradient(problem, X, y, weight):
-    """The optimum without an intercept: FISTA with restarts, in NumPy alone."""
-    n, groups = len(y), problem.penalty.groups
-    charges = problem.penalty.l1 * np.sqrt(np.bincount(groups))
-    step = 1.0 / (np.linalg.eigvalsh((X.T * weight) @ X / n)[-1] * 0.25)
-
-    def smooth(w):
-        return weight @ np.logaddexp(0.0, -y * (X @ w)) / n
-
-    def whole(w):
-        return smooth(w) + charges @ np.sqrt(np.bincount(groups, w * w))
-
-    w = z = np.zeros(X.shape[1])
-    t = 1.0
-    for _ in range(5_000):
-        slopes = -y * weight / (1.0 + np.exp(y * (X @ z)))
-        u = z - step * X.T @ slopes / n
-        norms = np.sqrt(np.bincount(groups, u * u))
-        new = u * np.maximum(0.0, 1.0 - step * charges / np.maximum(norms, 1e-300))[groups]
-        if (z - new) @ (new - w) > 0.0:
-            t = 1.0
-        later = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
-        if np.abs(new - w).max() < 1e-13:
-            break
-        w, z, t = new, new + (t - 1.0) / later * (new - w), later
-    return whole(w), w
-
-
-def test_proximal_gradient_descent_finds_the_optimum_that_is_certified():
-    X, y, weight, groups = rows("logistic", seed=5)
-    problem = Problem(LOSSES["logistic"](), GroupLasso(0.03, 0.0, groups), 0.0, 1.0)
-    lowest, w = by_proximal_gradient(problem, X, y, weight)
-    for state, found in trained(problem, X, y, weight, tol=1e-11):
-        assert found.objective - found.gap <= lowest + 1e-10
-    assert found.relative <= 1e-11
-    assert found.objective == pytest.approx(lowest, abs=1e-10)
-    np.testing.assert_allclose(state.x[:-1], w, atol=1e-5)
-    assert np.array_equal(state.x[:-1] == 0.0, w == 0.0)
-    assert 0 < np.count_nonzero(w) < len(w)
 
 
 def test_groups_of_one_column_are_the_lasso():
@@ -245,18 +203,6 @@ def test_the_formulas_are_those_they_are_defined_by(penalty):
     way = -penalty.distance(w, g)
     fall = (penalty.value(w + e * way) - penalty.value(w)) / e + g @ way
     assert fall == pytest.approx(-way @ way, rel=1e-4)
-
-
-def test_other_methods_name_the_one_that_takes_it():
-    for loss, word, said in (
-        ("logistic", "psdca", "psdca does not take a group_lasso penalty; newton does"),
-        ("logistic", "asgd", "asgd does not take a group_lasso penalty; newton does"),
-        ("logistic", "sdca", "sdca does not take a group_lasso penalty; newton does"),
-        ("hinge", "psdca", "No method takes hinge with a group_lasso penalty. Use `penalty=l1`"),
-    ):
-        problem = Problem(LOSSES[loss](), GroupLasso(0.1, 0.1), 1.0, 1e-5)
-        with pytest.raises(ValueError, match=said):
-            method_class(word)().init(problem, stats(np.ones((2, 2)), DenseRows))
 
 
 def test_penalties_of_other_groups_are_others():

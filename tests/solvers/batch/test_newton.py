@@ -142,11 +142,3 @@ def test_a_step_that_a_log_link_makes_far_too_long_is_within_reach_after_a_trial
     problem, weight = problem_of("poisson", 1e-3, "none"), np.ones(500)
     _, state = passes_to(1e-8, problem, DenseRows, X, y, weight)
     assert state.shortened <= 3
-
-
-def test_what_it_cannot_do_is_refused():
-    with pytest.raises(ValueError, match="smoothed hinge"):
-        Newton().init(problem_of("hinge", 0.1), stats(np.ones((3, 2)), DenseRows))
-    many = stats(np.ones((3, 2)), DenseRows)._replace(d=Newton.needs.most_columns + 1)
-    with pytest.raises(ValueError, match="Take lbfgs"):
-        Newton().init(problem_of("logistic", 0.1), many)

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.datasets import load_svmlight_file
-from sklearn.linear_model import ElasticNet as SklearnElasticNet
-from sklearn.linear_model import LogisticRegression
 
 from fewpass.solvers.batch import working_set
 from fewpass.solvers.batch.column_model import minimised, worst_of
@@ -167,24 +165,6 @@ def test_the_model_is_solved_where_columns_add_up_to_the_constant_one(rng):
         np.testing.assert_allclose(r, r0 + A @ u, atol=1e-12)
         assert worst_of(A, u, r, l1) <= 1e-9 * worst_of(A, u0, r0, l1)
         assert 0 < np.count_nonzero(u[:-1] == 0.0) < 10
-
-
-def test_scikit_learn_finds_the_same_weights():
-    X, y, _ = rows_of(400, 10, "logistic", seed=7)
-    ones = np.ones(400)
-    problem = Problem(LOSSES["logistic"](), ElasticNet(0.018, 0.002), 0.0, 1.0)
-    *_, (state, _) = trained(problem, DenseRows, X, y, ones, tol=1e-13)
-    saga = LogisticRegression(
-        C=1 / (400 * 0.02), l1_ratio=0.9, solver="saga", tol=1e-10,
-        fit_intercept=False, max_iter=10_000,
-    )  # fmt: skip
-    np.testing.assert_allclose(state.x[:-1], saga.fit(X, y).coef_[0], atol=1e-6)
-    X, y, _ = rows_of(400, 10, "squared", seed=8)
-    problem = Problem(LOSSES["squared"](), ElasticNet(0.27, 0.03), 1.0, 1e-12)
-    *_, (state, _) = trained(problem, None, X, y, ones, tol=1e-13)
-    net = SklearnElasticNet(alpha=0.3, l1_ratio=0.9, tol=1e-12, max_iter=100_000).fit(X, y)
-    np.testing.assert_allclose(state.x, [*net.coef_, net.intercept_], atol=1e-6)
-    assert 0 < np.count_nonzero(net.coef_) < 10
 
 
 def wide_rows(rng, n=200, d=600):

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from fewpass.solvers.batch.gradient_descent import Agd
 from fewpass.solvers.drive import sweeps
@@ -50,7 +49,7 @@ from testing.dual_runs import (
     primal_objective,
 )
 from testing.synthetic import text_rows
-from tests.conftest import CONVERGED, ROUNDING, STOCHASTIC
+from tests.conftest import ROUNDING, STOCHASTIC
 from tests.solvers.dual.test_sdca import KNOWN, rows
 
 SMOOTH = [loss for loss, _ in oracles.SMOOTH_PAIRS]
@@ -173,28 +172,6 @@ def test_known_optima_are_reached_and_proven(loss, batch_size):
     assert found.gap <= 1e-12
     assert found.objective == pytest.approx(KNOWN[loss][0], abs=1e-11)
     assert run.state.momentum.doubled == 0
-
-
-@pytest.mark.parametrize("share", [1.0, 0.01], ids=["regularised", "free"])
-@pytest.mark.parametrize("batch_size", [None, 30])
-def test_sdca_finds_the_same_with_intercept_and_row_weights(batch_size, share, rng):
-    of = data(*rows(rng, n=300), sparse=True)
-    problem = Problem(LOSSES["logistic"](), L2(0.01), 1.0, 0.01 * share)
-    mine = Run(Asdca(batch_size=batch_size), problem, of).passes(80).certified()
-    theirs = Run(Sdca(), problem, of).passes(80).certified()
-    assert mine.objective == pytest.approx(theirs.objective, abs=mine.gap + theirs.gap + 1e-12)
-    assert mine.gap + theirs.gap < CONVERGED
-
-
-def test_scikit_learn_finds_the_same_within_the_gap():
-    X, y = gen_dense(300, 10, 5, noise=0.3)
-    of, problem = data(X, y), Problem(LOSSES["logistic"](), L2(0.01), 0.0, 0.01)
-    peer = LogisticRegression(C=1.0 / 3.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
-    theirs = primal_objective(problem, of, peer.fit(X, y).coef_[0], 0.0)
-    run = Run(Asdca(batch_size=20), problem, of).passes(60)
-    found = run.solver.certificate(run.state)
-    assert -1e-9 <= found.objective - theirs <= found.gap + 1e-12
-    assert found.gap < 1e-8
 
 
 # -- theta -----------------------------------------------------------------------------------------
@@ -351,14 +328,6 @@ def test_rows_of_zeros_divide_by_nothing(loss):
     run = Run(Asdca(), Problem(LOSSES[loss](), L2(0.1), 0.0, 0.1), of).passes(3)
     assert run.certified().gap == pytest.approx(0.0, abs=ROUNDING)
     assert run.weights.coef.tolist() == [0.0] * 3
-
-
-def test_what_does_not_fit_is_refused():
-    known = oracles.stats(np.ones((3, 2)), type(oracles.dense_rows(np.ones((1, 1)))))
-    with pytest.raises(ValueError, match="smoothed hinge"):
-        Asdca().init(Problem(LOSSES["hinge"](), L2(0.1), 0.0, 0.1), known)
-    with pytest.raises(ValueError, match=r"cannot walk 2 streams.*`streams=1`"):
-        Asdca().init(Problem(LOSSES["logistic"](), L2(0.1), 0.0, 0.1), known._replace(streams=2))
 
 
 def test_a_theta_that_is_far_too_large_ends_with_advice():

@@ -169,10 +169,3 @@ def test_many_passes_leave_no_rounding(rng):
     run = Run(Pegasos(), problem, of).passes(300)
     w = weights_of(problem, of, run.dual_variables)[0]
     assert np.abs(run.state.W[:-1, ADDED] / (problem.lam * run.state.rows) - w).max() <= 1e-12
-
-
-@pytest.mark.parametrize("loss", [name for name in LOSSES if name != "hinge"])
-def test_other_losses_are_refused(loss, rng):
-    of = data(*rows(rng))
-    with pytest.raises(ValueError, match="`loss=hinge`"):
-        Pegasos().init(Problem(LOSSES[loss](), L2(0.1), 0.0, 0.1), of.stats)

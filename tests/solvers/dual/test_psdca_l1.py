@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, minimize
+from scipy.optimize import minimize
 from sklearn.datasets import load_svmlight_file
-from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import LogisticRegression
 
 from fewpass.solvers.dual.psdca import Psdca
@@ -71,15 +70,6 @@ def least_objective(loss, problem, of):
     return f(end)[0]
 
 
-def least_hinge(problem, of):
-    """The optimum of the hinge with l1, no intercept: a linear programme."""
-    n, d = of.X.shape
-    Z = of.y[:, None] * of.X
-    cost = np.concatenate([np.full(2 * d, problem.penalty.l1), of.weight / n])
-    rows = np.hstack([-Z, Z, -np.eye(n)])
-    return linprog(cost, A_ub=rows, b_ub=-np.ones(n), method="highs").fun
-
-
 @pytest.mark.parametrize(("loss", "sparse"), SMOOTH_LAYOUTS)
 @pytest.mark.parametrize(
     ("share", "l2", "column"), [(0.3, 0.0, 1.0), (0.02, 0.0, 0.0), (0.1, 0.02, 1.0)]
@@ -102,18 +92,6 @@ def test_the_certificate_is_never_below_the_truth_and_arrives(loss, sparse, shar
         again = run.certified()
         assert again.gap >= again.objective - lowest - 1e-9 * max(1.0, lowest)
         assert min(gaps) < (1e-2 if solver.kind == "psdca" else gaps[0])
-
-
-@pytest.mark.parametrize("share", [0.5, 0.05])
-def test_the_hinge_with_l1_is_a_linear_programme(share):
-    of = hostile("hinge", seed=1)
-    problem = problem_of("hinge", of, share, column=0.0)
-    lowest, run = least_hinge(problem, of), Run(Psdca(), problem, of)
-    for _ in range(80):
-        run.one_pass()
-        found = run.solver.certificate(run.state)
-        assert found is None or found.gap >= found.objective - lowest - 1e-9
-    assert found.objective - lowest < 0.03 * lowest
 
 
 def plain(problem, of, orders, base):
@@ -193,40 +171,12 @@ def test_zeros_are_exact_those_of_the_optimum_and_some_are_proven():
     assert 0 < run.solver.certificate(run.state).zeros <= zero.sum()
 
 
-@pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
-def test_the_squared_loss_is_scikit_learns_elastic_net(l1_ratio):
-    rng = np.random.default_rng(4)
-    X = oracles.single(rng.standard_normal((200, 15)))
-    y = X[:, :4] @ np.array([3.0, -2.0, 1.0, 0.5]) + rng.standard_normal(200)
-    problem = Problem(LOSSES["squared"](), ElasticNet.of(0.2, l1_ratio), 0.0, 1.0)
-    theirs = SklearnElasticNet(alpha=0.2, l1_ratio=l1_ratio, fit_intercept=False, tol=1e-12).fit(
-        X, y
-    )
-    run = Run(Psdca(), problem, data(X, y)).passes(60)
-    np.testing.assert_allclose(run.weights.coef, theirs.coef_, atol=1e-7)
-
-
-def test_liblinears_l1_is_this_problem_times_n_c():
-    X, y = gen_dense(300, 12, 5)
-    of = data(X, y)
-    problem = problem_of("squared_hinge", of, 0.2, column=0.0)
-    problem = problem._replace(penalty=ElasticNet(problem.penalty.l1))
-    from sklearn.svm import LinearSVC
-
-    C = 0.5 / (300 * problem.penalty.l1)  # its loss is max(0, 1 - z)^2
-    theirs = LinearSVC(
-        penalty="l1", dual=False, C=C, fit_intercept=False, tol=1e-10, max_iter=10**6
-    )
-    run = Run(Psdca(), problem, of).passes(60)
-    np.testing.assert_allclose(run.weights.coef, theirs.fit(X, y).coef_[0], atol=1e-5)
-
-
 @pytest.mark.parametrize("l2", [0.0, 0.01])
 @pytest.mark.parametrize("method", [Psdca(), Sdca(), Psdca(batch="aggressive", batch_size=8),
                                     Psdca(shrink_rounds=3)], ids=repr)  # fmt: skip
 def test_layouts_streams_and_visits_again_certify_the_same_problem(method, l2):
     if method.kind == "sdca" and not l2:
-        pytest.skip("refused by name: test_penalties.py")
+        pytest.skip("refused by name: test_cells.py")
     dense, found = hostile("logistic", n=200), []
     problem = problem_of("logistic", dense, 0.1, l2)
     lowest = least_objective("logistic", problem, dense)

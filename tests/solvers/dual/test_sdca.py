@@ -7,12 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import LinearSVC
 
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_batches import curvatures
-from fewpass.solvers.dual.sdca_state import START
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step
@@ -32,12 +29,6 @@ from testing.dual_runs import (
     weights_of,
 )
 from tests.conftest import ROUNDING
-
-#: Optimal objectives of gen_dense(400, 20, 2, double=True), lam = 0.01, and passes to a gap of 1e-12.
-KNOWN = {
-    "hinge": (0.455707336413, 120),
-    "smoothed_hinge": (0.218880094066, 30),
-}
 
 
 def rows(rng, n=60, d=7, loss="logistic"):
@@ -90,61 +81,6 @@ def test_a_pass_is_the_formula_and_its_certificate_the_gap(loss, column, lam_b, 
     at = weights_of(problem, of, a, centre)
     now = primal_objective(problem, of, *at) - dual_objective(problem, of, a)
     assert run.certified().gap <= now + 1e-12
-
-
-@pytest.mark.parametrize("loss", KNOWN)
-def test_known_optima_are_reached_and_proven(loss):
-    of = data(*gen_dense(400, 20, 2, double=True))
-    optimum, passes = KNOWN[loss]
-    run = Run(Sdca(), Problem(LOSSES[loss](), L2(0.01), 0.0, 0.01), of).passes(passes + 1)
-    found = run.solver.certificate(run.state)
-    assert found.gap <= 1e-12
-    assert found.objective == pytest.approx(optimum, abs=1e-11)
-
-
-def test_other_programs_find_the_same_within_the_gap():
-    X, y = gen_dense(300, 10, 5, noise=0.3)
-    of, lam = data(X, y), 0.01
-    C = 1.0 / (lam * len(y))
-    settings = {"C": C, "fit_intercept": False, "tol": 1e-10, "max_iter": 1_000_000}
-    peers = {
-        "hinge": LinearSVC(loss="hinge", **settings),
-        "squared_hinge": LinearSVC(loss="squared_hinge", **(settings | {"C": C / 2.0})),
-        "logistic": LogisticRegression(**settings),
-    }
-    for loss, peer in peers.items():
-        problem = Problem(LOSSES[loss](), L2(lam), 0.0, lam)
-        run = Run(Sdca(), problem, of).passes(60)
-        found = run.solver.certificate(run.state)
-        theirs = primal_objective(problem, of, peer.fit(X, y).coef_[0], 0.0)
-        assert -1e-9 <= found.objective - theirs <= found.gap + 1e-12, loss
-        assert found.gap < 1e-4
-
-
-@pytest.mark.parametrize("column", [0.0, 1.0])
-def test_ridge_is_the_closed_form(column, rng):
-    X, y, weight = rows(rng, n=200, d=5, loss="squared")
-    of, problem = data(X, y, weight), Problem(LOSSES["squared"](), L2(0.1), column, 0.05)
-    run = Run(Sdca(), problem, of).passes(200)
-    Z = np.column_stack([X, np.full(200, column)])
-    charge = np.diag([*[0.1] * 5, 0.05])
-    exact = np.linalg.solve(Z.T @ (weight[:, None] * Z) / 200 + charge, Z.T @ (weight * y) / 200)
-    np.testing.assert_allclose(run.weights.coef, exact[:5], atol=1e-6)
-    assert run.weights.intercept == pytest.approx(exact[5], abs=1e-6)
-    assert run.certified().gap < 1e-11
-
-
-def test_a_row_of_weight_two_counts_like_the_row_twice(rng):
-    X, y, _ = rows(rng, n=40)
-    twice = np.arange(40) % 3 == 0
-    weight = np.where(twice, 2.0, 1.0)
-    problem = Problem(LOSSES["hinge"](), L2(0.05), 1.0, 0.01)
-    heavy = data(X, y, weight / weight.mean())
-    double = data(np.vstack([X, X[twice]]), np.append(y, y[twice]))
-    a = Run(Sdca(), problem, heavy).passes(400).certified()
-    b = Run(Sdca(), problem, double).passes(400).certified()
-    assert a.objective == pytest.approx(b.objective, abs=a.gap + b.gap + 1e-12)
-    assert a.gap + b.gap < 1e-5
 
 
 @pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge"])
@@ -317,24 +253,6 @@ def test_reuters_is_proven_to_four_digits_in_a_dozen_passes(data_file):
     found = run.solver.certificate(run.state)  # of the weights after 14 passes, or some before
     assert found.gap <= 1e-4
     assert found.objective == pytest.approx(0.04896, abs=1e-4)
-
-
-@pytest.mark.parametrize("streams", [1, 3])
-def test_weights_added_up_afresh_now_and_then_are_those_of_every_pass(streams, monkeypatch, rng):
-    of, problem = (
-        data(*rows(rng), streams=streams),
-        Problem(LOSSES["logistic"](), L2(0.05), 1.0, 0.005),
-    )
-    ends = []
-    for often in (1, 4, 1000):
-        monkeypatch.setattr("fewpass.solvers.dual.sdca_state.REFRESHED", often)
-        run = Run(Sdca(shrink_rounds=2), problem, of).passes(9)
-        ends.append((run.state.W[:, START], run.dual_variables, run.certified()))
-    assert not np.array_equal(ends[0][0], ends[2][0])  # they do differ in their rounding
-    for w, a, found in ends[1:]:
-        np.testing.assert_allclose(w, ends[0][0], rtol=1e-11, atol=1e-13)
-        np.testing.assert_allclose(a, ends[0][1], rtol=1e-11, atol=1e-13)
-        assert found.objective == pytest.approx(ends[0][2].objective, rel=ROUNDING)
 
 
 def test_whoever_is_told_of_losses_changes_no_bit(rng):

@@ -39,7 +39,7 @@ def test_rounds_keep_to_the_dual_and_the_certificate_is_the_gap(loss, streams, m
     of = data(*rows(rng, n=200, loss=loss), sparse=sparse, streams=streams, merges=merges)
     problem, solver = Problem(LOSSES[loss](), L2(0.01), 0.0, 0.01), Sdca(shrink_rounds=5)
     run, lower = Run(solver, problem, of), -np.inf
-    for k in range(15):
+    for k in range(18):  # beyond the 16th, which adds the weights up afresh
         a = run.dual_variables.copy()
         w, D = run.state.W[:-1, START].copy(), dual_objective(problem, of, a)
         np.testing.assert_allclose(w, weights_of(problem, of, a)[0], rtol=0.0, atol=1e-12)
@@ -50,7 +50,7 @@ def test_rounds_keep_to_the_dual_and_the_certificate_is_the_gap(loss, streams, m
             found = solver.certificate(run.state)
             assert found.gap <= primal_objective(problem, of, w, 0.0) - D + 1e-12
             assert found.objective - found.gap <= lower + 1e-12
-    assert run.state.visits > 15 * 200
+    assert run.state.visits > 18 * 200
     assert run.certified().gap < 5e-3
 
 

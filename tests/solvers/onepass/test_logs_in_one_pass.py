@@ -9,13 +9,11 @@ from fewpass.solvers.drive import sweeps
 from fewpass.solvers.intercept import from_level
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, slope, value
-from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.onepass.adagrad import implicit_slope
 from fewpass.solvers.onepass.onepass import Onepass
 from fewpass.solvers.onepass.onepass_state import late_losses
 from fewpass.solvers.onepass.visit import ASGD, visit_rows
 from fewpass.solvers.penalties import L2
-from fewpass.solvers.tasks import Task
 from testing import oracles
 from testing.oracles import block, dense_rows, sparse_rows, stats
 
@@ -121,17 +119,3 @@ def test_dense_sparse_and_plain_python_agree_and_a_resumed_pass_has_the_same_bit
     assert np.array_equal(whole.columns, cut.columns)
     start = solver.start_at(problem, known_of(SparseRows, X, y, weight), solver.weights(whole), 200)
     assert solver.weights(start).intercept == pytest.approx(solver.weights(whole).intercept)
-
-
-def test_models_side_by_side_are_each_alone():
-    X, y, weight = rows("poisson", n=600)
-    problem, kind = problem_for("poisson", y), DenseRows
-    tasks, one = tuple(Task(-1, lam) for lam in (1e-1, 1e-3)), Onepass(newton_columns=0)
-    models, known = MultiModel(one, tasks), known_of(kind, X, y, weight)
-    for moment in sweeps(models, problem, known, as_block(kind, X, y, weight)):
-        break
-    for task, state in zip(tasks, moment.state.models, strict=True):
-        alone = next(sweeps(one, task.problem(problem), known, as_block(kind, X, y, weight))).state
-        np.testing.assert_allclose(
-            one.weights(state).coef, one.weights(alone).coef, rtol=1e-6, atol=1e-9
-        )

@@ -262,12 +262,6 @@ def test_the_certificate_is_the_duality_gap_of_the_slopes(loss, rng):
 # What is refused, and what is caught
 
 
-@pytest.mark.parametrize("solver", [S2gd(), S2gdPlus(), Svrg()], ids=lambda s: s.kind)
-def test_the_plain_hinge_is_refused(solver):
-    with pytest.raises(ValueError, match="smoothed hinge"):
-        solver.init(problem_of("hinge", 0.1), stats(np.ones((3, 2)), DenseRows))
-
-
 def test_steps_that_cannot_be_are_refused_at_once():
     known = stats(np.ones((3, 2)), DenseRows)
     with pytest.raises(ValueError, match=r"step = 10 times lam = 0\.1"):

@@ -1,32 +1,21 @@
 """Training runs: the same bits wherever they run, however often they are interrupted."""
 
-import gc
-import json
-import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.passes.executor import open_executor
-from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.rows import resident
 from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.solvers.dual.sdca_state import SdcaState
-from fewpass.solvers.gradient import GRADIENT
-from fewpass.solvers.protocol import Diverged, Weights
-from fewpass.storage.folder import Damaged
+from fewpass.solvers.protocol import Diverged
 from fewpass.storage.table import DenseTable
 from testing.datasets import make, write
 from testing.interruptions import trained
-from testing.jobs import job_of
 
 MEMORY = "96.1MB"  # leaves windows of a few small chunks
 
@@ -37,16 +26,6 @@ def train(plan, url, executor=None):
 
 def plan_for(dataset, **settings):
     return TrainingPlan(dataset=dataset.folder.url, **({"memory": MEMORY, "lam": "1/n"} | settings))
-
-
-def test_the_same_command_again_continues_and_then_does_nothing(tmp_path):
-    plan = plan_for(make(tmp_path / "set"))
-    first = train(plan, tmp_path / "run")
-    lines = len((tmp_path / "run/log.jsonl").read_text().splitlines())
-    again = train(plan, tmp_path / "run")
-    assert again.weights_sha256 == first.weights_sha256
-    events = [json.loads(x) for x in (tmp_path / "run/log.jsonl").read_text().splitlines()]
-    assert [e["event"] for e in events[lines:]] == ["resume", "finish"]
 
 
 def test_an_iterator_that_is_dropped_may_be_collected_by_a_thread_that_a_span_runs_on(tmp_path):
@@ -67,49 +46,6 @@ def test_an_iterator_that_is_dropped_may_be_collected_by_a_thread_that_a_span_ru
     )
 
 
-@pytest.mark.parametrize("solver", ["asgd", "sdca", "s2gd"])
-def test_a_training_that_is_dropped_gives_back_its_state_at_once(tmp_path, solver):
-    """Not at Python's next search for circles: a notebook's next training needs that memory."""
-    run = TrainingRun.start(
-        plan_for(make(tmp_path / "set"), solver={"kind": solver}, passes=2),
-        str(tmp_path / "run"), InProcess(),
-    )  # fmt: skip
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in run:
-            pass
-        engine = weakref.ref(run._engine)
-        del run, _
-        assert engine() is None
-    finally:
-        gc.enable()
-
-
-def test_a_damaged_newest_snapshot_is_named_and_passed_over(tmp_path):
-    dataset = make(tmp_path / "set", n=2500, chunk_rows=30)
-    plan = plan_for(dataset, snapshot_every=1e-9)
-    quiet = train(plan, tmp_path / "quiet")
-    run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
-    snapshots = 0
-    for event in run:
-        snapshots += event.kind == "snapshot"
-        if snapshots == 3:
-            break
-    newest = max((tmp_path / "run/snapshots").iterdir())
-    content = bytearray(newest.read_bytes())
-    content[len(content) // 2] ^= 1
-    newest.write_bytes(content)
-
-    resumed = TrainingRun.resume(str(tmp_path / "run"), InProcess())
-    events = list(resumed)
-    assert events[0].kind == "resume"
-    assert events[0].facts.snapshot < newest.stem
-    assert len(events[0].facts.damaged) == 1
-    assert newest.name in events[0].facts.damaged[0]
-    assert resumed.result.weights_sha256 == quiet.weights_sha256
-
-
 def test_another_plan_or_other_data_is_refused(tmp_path):
     dataset = make(tmp_path / "set")
     train(plan_for(dataset), tmp_path / "run")
@@ -120,15 +56,6 @@ def test_another_plan_or_other_data_is_refused(tmp_path):
     Path(other.folder.url.removeprefix("file://")).rename(tmp_path / "set")
     with pytest.raises(PlanMismatch, match="was trained on data set"):
         TrainingRun.resume(str(tmp_path / "run"), InProcess())
-
-
-def test_the_certificate_bounds_the_true_gap_and_tol_stops(tmp_path):
-    dataset = make(tmp_path / "set")
-    one = train(plan_for(dataset, lam=0.05, certify=True), tmp_path / "one")
-    many = train(plan_for(dataset, lam=0.05, passes=60, tol=1e-5), tmp_path / "many")
-    assert many.certificate <= 1e-5
-    assert 1 < many.passes < 60
-    assert 0 <= one.objective - many.objective <= one.certificate
 
 
 @pytest.mark.parametrize("solver", [{"kind": "asgd"}, {"kind": "asgd", "gamma0": 30.0}])
@@ -186,32 +113,6 @@ def test_rows_in_no_random_order_are_visited_in_random_order(tmp_path):
     assert a.weights_sha256 != b.weights_sha256
 
 
-def test_a_gather_adds_every_row_once_with_the_same_bits_on_any_workers(tmp_path):
-    dataset = make(tmp_path / "set", n=2300, chunk_rows=50)
-    job = job_of(plan_for(dataset), dataset)
-    at = Weights(np.linspace(-1, 1, dataset.n_features), 0.5)
-    executor = InProcess()
-    total = executor.result(reduce(executor, job, GRADIENT, at, lambda _: None))
-    assert total.rows == 2300
-    for execution in (
-        Execution(threads=3), Execution(scheduler="local", threads=3), Execution(workers=2),
-    ):  # fmt: skip
-        with open_executor(execution) as executor:
-            other = executor.result(reduce(executor, job, GRADIENT, at, lambda _: None))
-        assert (other.loss, other.g_b) == (total.loss, total.g_b)
-        assert np.array_equal(other.G, total.G)
-
-
-def test_a_damaged_chunk_stops_training_by_its_name(tmp_path):
-    dataset = make(tmp_path / "set")
-    victim = tmp_path / "set/X/c.3.0"
-    content = bytearray(victim.read_bytes())
-    content[100] ^= 1
-    victim.write_bytes(content)
-    with pytest.raises(Damaged, match=r"X/c\.3\.0"):
-        train(plan_for(dataset), tmp_path / "run")
-
-
 def test_a_run_may_start_from_another_ones_model(tmp_path):
     """Its first rows are predicted by that model, and it is not needed any more after that."""
     dataset = make(tmp_path / "set", n=2500, chunk_rows=30)
@@ -234,16 +135,6 @@ def test_a_run_may_start_from_another_ones_model(tmp_path):
     other = make(tmp_path / "narrow", d=7)
     with pytest.raises(BadInput, match="30 features"):
         train(plan_for(other, start_from=str(tmp_path / "gone")), tmp_path / "refused")
-
-
-def test_a_state_of_another_version_is_refused_with_what_to_do(tmp_path):
-    dataset = make(tmp_path / "set")
-    train(plan_for(dataset, solver={"kind": "sdca"}), tmp_path / "run")
-    snapshot, _ = RunFolder(str(tmp_path / "run")).snapshots.latest()
-    assert isinstance(unpack_state((SdcaState,), snapshot, 0), SdcaState)
-    del snapshot.arrays["0.fresh"]
-    with pytest.raises(BadInput, match="`start_from"):
-        unpack_state((SdcaState,), snapshot, 0)
 
 
 @pytest.mark.parametrize("solver", ["newton", "asgd"])

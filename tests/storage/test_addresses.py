@@ -1,6 +1,5 @@
 """What an address may reach: a few protocols, no chains, nothing behind a link inside a folder."""
 
-import json
 import os
 import pickle
 import re
@@ -15,21 +14,16 @@ import pytest
 
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.prediction_files import open_predictions
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir, work_dir_path
 from fewpass.pipeline.tables.readers.finding import find
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.addresses import ALLOWED, BadAddress, open_store
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.seal import seal
-from testing.datasets import make
 
 CHAINS = [
     "dask://{host}/x::file:///any",
@@ -68,16 +62,6 @@ def listener():
         server.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.fixture
-def run(tmp_path):
-    """A finished run on a data set beside it."""
-    make(tmp_path / "data", n=300, d=4)
-    plan = TrainingPlan(dataset=str(tmp_path / "data"), memory="97MB", lam="1e-2")
-    for _ in TrainingRun.start(plan, str(tmp_path / "run"), InProcess()):
-        pass
-    return tmp_path / "run"
-
-
 @pytest.mark.parametrize("address", [*CHAINS, *STRANGE])
 def test_other_addresses_are_refused_everywhere_and_call_nobody(address, listener, tmp_path):
     host, called = listener
@@ -93,30 +77,6 @@ def test_other_addresses_are_refused_everywhere_and_call_nobody(address, listene
     plan = IngestPlan(sources=(url,), dataset=str(tmp_path / "made"))
     with pytest.raises(BadAddress):
         ingest(plan)
-    assert not called
-
-
-@pytest.mark.parametrize("field", ["dataset", "held_out", "start_from"])
-def test_a_run_of_a_stranger_calls_nobody(field, run, listener, capsys):
-    host, called = listener
-    record = json.loads((run / "run.json").read_text())
-    record["plan"][field] = f"dask://{host}/x::file:///any"
-    del record["fingerprint"]
-    (run / "run.json").write_bytes(seal(record, indent=2))  # strangers can seal, too
-    (run / "snapshots").rename(run.parent / "aside")  # as if killed before the first one
-    assert main(["resume", str(run), "--scheduler", "none", "--quiet"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert not called
-
-
-def test_a_configuration_of_a_stranger_calls_nobody(run, listener, tmp_path, capsys):
-    host, called = listener
-    config = tmp_path / "plan.toml"
-    config.write_text(f'start_from = "dask://{host}/x::file:///any"\n')
-    words = ["train", str(tmp_path / "data"), str(tmp_path / "new"), "--scheduler", "none"]
-    assert main([*words, "--config", str(config), "--quiet"]) == 2
-    assert 'protocol "dask"' in capsys.readouterr().err
     assert not called
 
 
@@ -271,33 +231,6 @@ def test_a_pipe_in_place_of_an_object_does_not_wait(tmp_path):
     for read in ("read", "read_into"):
         with pytest.raises(FileNotFoundError):
             OPERATIONS[read](folder, "X/0")
-
-
-@pytest.mark.parametrize("linked", ["log.jsonl", "report", "lease.json", "snapshots", "run.json"])
-def test_a_run_with_a_link_touches_nothing_outside(linked, run, outside):
-    target = outside / "precious" if "." in linked else outside
-    place = run / linked
-    if place.is_dir():
-        place.rename(run.parent / "aside")
-    else:
-        place.unlink(missing_ok=True)
-    place.symlink_to(target)
-    with pytest.raises((Damaged, BadInput), match=r"symbolic link|no whole|no model"):
-        model_card(RunFolder(str(run)))
-        RunFolder(str(run)).log("note")
-        for _ in TrainingRun.resume(str(run), InProcess()):
-            pass
-    assert unchanged(outside)
-
-
-def test_a_data_set_with_a_linked_chunk_is_damaged(tmp_path):
-    dataset = make(tmp_path / "data", n=300, d=4)
-    chunk = next(p for p in (tmp_path / "data").rglob("c.*") if p.is_file())
-    chunk.rename(tmp_path / "elsewhere")
-    chunk.symlink_to(tmp_path / "elsewhere")
-    damaged = list(Dataset.open(dataset.folder.url).verify())
-    assert len(damaged) == 1
-    assert "is a symbolic link" in damaged[0]
 
 
 # -- the folder of unfinished work ---------------------------------------------------------------

@@ -1,10 +1,8 @@
 """Column copies: what is in them, how much memory they take, and what becomes of damaged ones."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -125,35 +123,6 @@ def test_far_away_nothing_is_mapped(tmp_path):
     with pytest.raises(ValueError, match="not on this machine"):
         write_columns(dataset, 1 << 30)
     assert not has_columns(dataset)
-
-
-BUILD = """
-import sys
-from fewpass.storage.column_copy_writer import write_columns
-from fewpass.storage.dataset import Dataset
-dataset = Dataset.open(sys.argv[1])
-print("begun", flush=True)
-write_columns(dataset, int(sys.argv[2]))
-"""
-
-
-def test_a_killed_build_leaves_nothing_that_looks_whole(tmp_path):
-    dataset = datasets.write(tmp_path / "set", skewed(6000, 400), 400, 50)
-    seen = set()
-    for wait in (0.0, 0.1, 0.2, 0.4):
-        command = [sys.executable, "-c", BUILD, str(tmp_path / "set"), str(SMALL)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as building:
-            building.stdout.readline()
-            time.sleep(wait)
-            building.send_signal(signal.SIGKILL)
-        done = has_columns(dataset)
-        seen.add(done)
-        if done:
-            map_columns(dataset)
-    assert False in seen
-    write_columns(dataset, SMALL)
-    assert not (tmp_path / "set" / FOLDER / ".spill").exists()
-    map_columns(dataset)
 
 
 MEASURE = """

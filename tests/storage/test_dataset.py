@@ -164,16 +164,6 @@ def test_rows_come_back_to_us_and_to_plain_zarr(
         assert record.target_sum == table.target[rows].sum()
 
 
-def test_dask_opens_dense_rows(tmp_path):
-    import dask.array as da
-
-    table = random_table(np.random.default_rng(1), "dense", 100, 7)
-    write(Folder(str(tmp_path)), table, 30)
-    X = da.from_zarr(str(tmp_path / "X"))
-    assert X.chunks == ((30, 30, 30, 10), (7,))
-    np.testing.assert_array_equal(X.compute(scheduler="synchronous"), table.X)
-
-
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
 def test_the_bytes_depend_on_the_rows_alone(tmp_path, layout):
     table = random_table(np.random.default_rng(2), layout, 90_000, 5)

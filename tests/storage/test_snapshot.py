@@ -245,32 +245,6 @@ def crash_at(k, late, action):
     return False
 
 
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("place", ["local", "memory"])
-def test_a_save_that_crashes_anywhere_leaves_the_older_snapshot(tmp_path, place, late):
-    for k in range(1, 100):
-        url = str(tmp_path / str(k)) if place == "local" else memory_folder(tmp_path.name).url
-        store = SnapshotStore(Failing(url))
-        store.save({"step": 1}, arrays())
-        crashed = crash_at(k, late, lambda: store.save(STATE, arrays()))
-        snapshot, passed_over = store.latest()
-        assert not passed_over
-        if snapshot.name == "000001":
-            same(snapshot, {"step": 1}, arrays())
-            name = store.save(STATE, arrays())
-            assert crashed
-        else:
-            assert late or not crashed
-            name = snapshot.name
-        same(store.load(name), STATE, arrays())
-        store.prune(keep=1)
-        assert store.names() == [name]
-        assert store.folder.list() == [f"{name}.safetensors"]
-        if not crashed:
-            break
-    assert k > 2
-
-
 class StoreMachine(RuleBasedStateMachine):
     """The store against a dictionary, with crashes and damage."""
 

@@ -2,20 +2,17 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fewpass import from_run, refresh
+from fewpass import from_run
 from fewpass.flows.cli import main
 from fewpass.flows.flags import in_flags
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.reporting.model_card import model_card
-from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.encoding.applying import encode
@@ -77,28 +74,6 @@ def test_raw_rows_are_predicted_as_encoded_ones(work, tmp_path):
     shuffled.to_parquet(tmp_path / "rows.parquet", index=False)
     other = predicted(folder / "run", tmp_path / "rows.parquet", tmp_path / "other.parquet")
     pd.testing.assert_frame_equal(raw, other)
-
-
-def test_a_run_alone_predicts_raw_rows(work, tmp_path):
-    """In a process of its own, where there is no data set any more."""
-    folder, _ = work
-    shutil.copytree(folder / "run", tmp_path / "run")
-    expected = predicted(folder / "run", folder / "test.csv", tmp_path / "expected.parquet")
-    moved = tmp_path / "alone.parquet"
-    arguments = ["predict", str(tmp_path / "run"), str(folder / "test.csv"), str(moved), "-q"]
-    code = f"from fewpass.flows.cli import main; main({arguments!r})"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    pd.testing.assert_frame_equal(pd.read_parquet(moved), expected)
-
-
-def test_python_predicts_frames_as_the_command_predicts_files(work, tmp_path):
-    folder, frame = work
-    model = from_run(folder / "run")
-    rows = frame[2000:]
-    expected = predicted(folder / "run", folder / "test.csv", tmp_path / "p.parquet")
-    assert (model.predict(rows) == expected.predicted).all()
-    # The command keeps features as float32, a frame's are float64.
-    np.testing.assert_allclose(model.decision_function(rows), expected.score, atol=1e-5)
 
 
 def test_the_recipe_is_part_of_the_data_set(work, tmp_path):
@@ -233,16 +208,6 @@ def test_the_plan_can_be_printed_and_edited(work, tmp_path, capsys):
     assert "holds dates" in dates
 
 
-def test_what_looks_like_an_id_is_told(work, tmp_path, capsys):
-    folder, _ = work
-    data = str(tmp_path / "data")
-    assert main(["ingest", str(folder / "train.csv"), data, "--label", "bought"]) == 0
-    captured = capsys.readouterr()
-    assert "Column 'user' looks like an index or an id" in captured.err
-    assert "--drop user." in captured.err
-    assert "category of 3 values" in captured.out
-
-
 def test_a_training_straight_from_a_table_says_what_an_ingest_says(work, tmp_path, capsys):
     folder, _ = work
     told = []
@@ -333,23 +298,6 @@ def test_sparse_rows_are_predicted_by_a_model_of_standardised_columns(tmp_path):
     dense = predicted(run, tmp_path / "rows.csv", tmp_path / "dense.parquet")
     sparse = predicted(run, tmp_path / "rows.svm", tmp_path / "sparse.parquet", "--by-position")
     np.testing.assert_allclose(sparse.score, dense.score, rtol=1e-9, atol=1e-9)
-
-
-def test_a_refresh_reads_later_tables_as_the_first(tmp_path):
-    frame = people(1200)
-    store, inbox = str(tmp_path / "store"), tmp_path / "inbox"
-    inbox.mkdir()
-    schemas = []
-    for number, rows in enumerate((frame[:800], frame[800:].assign(city="Paris")), 1):
-        rows.to_csv(inbox / f"{number}.csv", index=False)
-        made = refresh(
-            f"{inbox}/*.csv", store, settle=0,
-            ingest={"options": {"label": "bought"}, "memory": "128MB"},
-            training={"lam": "1e-2", "memory": "128MB"},
-        )  # fmt: skip
-        schemas.append(load_model(RunFolder(made.model)).record.columns)
-    assert schemas[0] == schemas[1]
-    assert from_run(store).predict(frame).shape == (1200,)
 
 
 def test_gaps_and_collisions_are_counted():

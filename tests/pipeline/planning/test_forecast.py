@@ -433,13 +433,6 @@ def test_each_method_has_its_theory():
     assert expected_passes(Lbfgs(), problem, stats, 1e-5).usual < steps
 
 
-def test_the_cap_is_told_of_before_training(tmp_path, fewpass):
-    make(tmp_path / "d")
-    asked = ["--solver", "s2gd", "--tol", "1e-6", "--passes", "2", *NO_DASK]
-    err = fewpass("train", tmp_path / "d", tmp_path / "r", *asked).err
-    assert "--passes allows 2" in err
-
-
 # -- sorted rows -------------------------------------------------------------------------------------
 
 

@@ -28,7 +28,6 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.storage.folder import Folder
 from fewpass.storage.os_errors import described
 
 MEMORY = 128 << 20
@@ -190,15 +189,6 @@ def test_a_source_that_is_not_there_is_not_said_of_the_predictions(spam, tmp_pat
     assert not out.exists()
 
 
-def test_labels_may_be_missing(spam, tmp_path):
-    model, _, X, _ = spam
-    (tmp_path / "new.csv").write_text(
-        "x0,x1,x2,x3\n" + "\n".join(",".join(map(repr, row)) for row in X[:10].tolist()) + "\n"
-    )
-    predict(model, [str(tmp_path / "new.csv")], str(tmp_path / "out.npy"), SourceOptions())
-    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected(model, X[:10]), rtol=1e-5)
-
-
 def test_nothing_is_left_behind_when_a_row_is_bad(spam, tmp_path):
     model, source, _, _ = spam
     bad = tmp_path / "bad.csv"
@@ -207,13 +197,6 @@ def test_nothing_is_left_behind_when_a_row_is_bad(spam, tmp_path):
         with pytest.raises(BadInput, match=r"bad\.csv.*3002"):
             predict(model, [str(bad)], str(tmp_path / f"out.{ending}"), SourceOptions())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.csv"]
-
-
-def test_an_object_store_takes_predictions(spam):
-    model, source, X, _ = spam
-    predict(model, [source], "memory://predictions/out.csv", SourceOptions())
-    text = Folder("memory://predictions").read("out.csv").decode()
-    assert len(text.splitlines()) == len(X) + 1
 
 
 def test_other_widths_other_endings_and_dishonest_probabilities_are_refused(spam, tmp_path):

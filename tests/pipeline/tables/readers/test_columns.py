@@ -1,7 +1,5 @@
 """CSV, Parquet, NPY and NPZ: the same rows from all of them, and the same refusals by column and row."""
 
-import gzip
-
 import fsspec
 import numpy as np
 import pyarrow as pa
@@ -14,7 +12,6 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import open_source
 from fewpass.storage.table import concatenate
 
-CREDIT = "give_me_some_credit/creditsample-training.csv.gz"
 KDD = "kddcup99_10pct/kddcup.data_10_percent.gz"
 
 
@@ -46,49 +43,6 @@ def refused(specs, match, **options):
 
 
 # --- CSV ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "bike.csv.gz",
-        pytest.param("regression/protein.data.csv.gz", marks=pytest.mark.public_data),
-        pytest.param("regression/keggundirected.data.csv.gz", marks=pytest.mark.public_data),
-    ],
-)
-def test_csv_equal_to_python_floats(data_file, name):
-    path = data_file(name)
-    table, _ = read([path], 100_000, label=-1, dtype="float64")
-    lines = gzip.decompress(path.read_bytes()).decode().split()
-    exact = np.array([[float(cell) for cell in line.split(",")] for line in lines])
-    assert np.array_equal(table.X, exact[:, :-1])
-    assert np.array_equal(table.target, exact[:, -1])
-
-
-@pytest.mark.public_data
-def test_csv_missing_values_of_real_data(data_file):
-    path = data_file(CREDIT)
-    settings = {"label": "SeriousDlqin2yrs", "drop": ("",)}
-    refused(
-        [path],
-        r"row 8: the value in column 'MonthlyIncome' is missing\. .*`missing=zero`.*`on_bad_row=skip`",
-        **settings,
-    )
-    refused([path], r"which column holds the targets\?.*they are '', 'SeriousDlqin2yrs'.*`label`")
-    refused(
-        [path],
-        r"no column 'income', which `drop` names\. The columns are: '', 'Serious",
-        label=1,
-        drop=("income",),
-    )
-    zeros, _ = read([path], missing="zero", **settings)
-    assert zeros.X.shape == (150_000, 10)
-    assert zeros.target.sum() == 10_026
-    kept, parsed = read([path], 500_000, on_bad_row="skip", **settings)
-    skipped = sum(part.n_skipped for part in parsed)
-    assert kept.n_rows + skipped == 150_000
-    assert parsed[0].skipped[0].line == 8
-    assert parsed[-1].skipped[-1].line > 140_000
 
 
 @pytest.mark.parametrize(

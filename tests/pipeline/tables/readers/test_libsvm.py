@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import fsspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_svmlight_file
 
@@ -77,27 +75,6 @@ def test_float32_is_the_double_rounded_once_more(tmp_path):
     single, _ = read([path])
     assert single.data.dtype == np.float32
     assert np.array_equal(single.data, double.data.astype(np.float32))
-
-
-@pytest.mark.public_data
-def test_empty_rows_are_rows(data_file):
-    table, _ = read([data_file("w8a/w8a.xz")])
-    assert table.n_rows == 49_749
-    assert int((np.diff(table.indptr) == 0).sum()) == 4203
-
-
-@pytest.mark.public_data
-def test_many_columns(data_file):
-    path = str(data_file("imdb/imdb_bigram.test.svm.xz"))
-    source = open_source([path])
-    parsed = source.parse(next(source.pieces(2_000_000)))
-    assert 600_000 < parsed.max_index < 737_981
-    assert (
-        np.diff(parsed.table.indices)[np.diff(parsed.table.indices) < 0].size + 1
-    ) == parsed.table.n_rows
-    with_width = open_source([path], SourceOptions(n_features=1000))
-    with pytest.raises(BadInput, match=r"line 1: .* beyond the 1000 features .*`n_features`"):
-        with_width.parse(next(with_width.pieces(10_000)))
 
 
 def test_everything_the_format_allows(tmp_path):
@@ -202,30 +179,6 @@ def test_rows_without_labels_for_predictions(tmp_path):
     assert np.isnan(table.target[0])
     assert table.target[1] == -1
     assert table.indices.tolist() == [0, 2, 1]
-
-
-@given(
-    rows=st.lists(
-        st.tuples(
-            st.floats(allow_nan=False, allow_infinity=False, width=32),
-            st.dictionaries(st.integers(1, 50), st.floats(-1e6, 1e6).filter(bool), max_size=5),
-        ),
-        min_size=1,
-        max_size=20,
-    ),
-    piece_bytes=st.integers(1, 300),
-    end=st.sampled_from(["\n", "\r\n", "\n\n# 1:1\n"]),
-)
-def test_any_piece_size_gives_the_same_rows(tmp_path_factory, rows, piece_bytes, end):
-    lines = [
-        " ".join([repr(label), *(f"{k}:{v!r}" for k, v in sorted(row.items()))])
-        for label, row in rows
-    ]
-    path = write(tmp_path_factory.mktemp("pieces"), end.join(lines))
-    table, _ = read([path], piece_bytes, dtype="float64")
-    assert table.target.tolist() == [label for label, _ in rows]
-    assert np.diff(table.indptr).tolist() == [len(row) for _, row in rows]
-    assert table.data.tolist() == [row[k] for _, row in rows for k in sorted(row)]
 
 
 def test_compiled_is_what_it_says():

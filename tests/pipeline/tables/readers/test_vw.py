@@ -5,8 +5,6 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.utils import murmurhash3_32
 
 from fewpass.flows.cli import main
@@ -73,37 +71,6 @@ def test_by_hand(tmp_path):
     assert merged == 1
     assert source.n_features == 1 << 20
     assert (np.diff(table.indices[: table.indptr[1]]) > 0).all()
-
-
-names = st.text("abcdefgh_0123", min_size=1, max_size=6)
-values = st.floats(-1e6, 1e6).filter(bool)
-spaces = st.dictionaries(names, st.lists(st.tuples(names, values), max_size=5), max_size=3)
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from([-1, 1, 2.5]), spaces), min_size=1, max_size=8),
-    st.integers(20, 400),
-)
-def test_against_plain_python(tmp_path_factory, given_rows, cut):
-    path = tmp_path_factory.mktemp("vw") / "rows.vw"
-    lines = [
-        f"{label} "
-        + " ".join(f"|{ns} " + " ".join(f"{n}:{v!r}" for n, v in of) for ns, of in found.items())
-        for label, found in given_rows
-    ]
-    lines = [line if "|" in line else f"{line} |" for line in lines]
-    path.write_text("\n".join(lines) + "\n")
-    _, table, _ = read(path, cut, dtype="float64", hash_bits=10)
-    expected = []
-    for _, found in given_rows:
-        row = {}
-        for ns, of in found.items():
-            for name, value in of:
-                at = column(ns, name, 10)
-                row[at] = row.get(at, 0.0) + value
-        expected.append(row)
-    assert rows(table) == expected
-    assert table.target.tolist() == [label for label, _ in given_rows]
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ CATALOGUE = {
         fuzzing.fuzzed_files, tuple(small_files.FILES), "A file is changed at random", "kinds",
         9, None,
     ),
-    "odd cells": Kind(  # the suite tries them all in tests/pipeline/test_one_answer.py
+    "odd cells": Kind(  # the suite tries them in tests/pipeline/test_one_answer.py
         scored_cells.scored_cells, scored_cells.MODELS, "An odd cell, scored in every way", "columns",
         0, 60,
     ),

@@ -118,10 +118,10 @@ def write_words(path, n):
 def test_millions_of_different_words_fit(tmp_path):
     """The words alone, as Python has them, would take more than the budget."""
     write_words(tmp_path / "small.csv", 5000)
-    write_words(tmp_path / "large.csv", 2_000_000)
-    told = ingested(tmp_path)
-    assert told["rows"] == 2_000_000
-    assert told["taken"] < MEMORY
+    write_words(tmp_path / "large.csv", 1_000_000)
+    told = ingested(tmp_path, memory=MEMORY // 2)
+    assert told["rows"] == 1_000_000
+    assert told["taken"] < MEMORY // 2
 
 
 def write_kept(path, n, columns=100):
@@ -151,7 +151,7 @@ def write_texts(path, longest):
     path.write_text("\n".join(["text,x,y", *rows]) + "\n")
 
 
-@pytest.mark.parametrize("longest", [1 << 19, 8 << 20, 40 << 20])
+@pytest.mark.parametrize("longest", [8 << 20, 40 << 20])
 def test_one_long_text_is_taken_or_refused(tmp_path, longest):
     """A row may take a sixteenth of the memory that is for rows."""
     write_texts(tmp_path / "small.csv", 1000)

@@ -307,12 +307,6 @@ def test_json_of_a_regression(as_json, tmp_path):
     assert set(found) == {"rows", "objective", "loss", "mse", "r2", "mape"} | based
 
 
-def test_dask_and_no_dask_agree(work, as_json, tmp_path):
-    runs = [as_json("train", work / "clicks", tmp_path / "dask", "--lam", "10/n")]
-    runs += [as_json("train", work / "clicks", tmp_path / "none", "--lam", "10/n", *NO_DASK)]
-    assert runs[0]["weights_sha256"] == runs[1]["weights_sha256"]
-
-
 def test_words_for_people(work, fewpass):
     status, out, err = fewpass("evaluate", work / "run", work / "clicks-test", *NO_DASK)
     assert status == 0
@@ -325,10 +319,6 @@ def test_words_for_people(work, fewpass):
     assert "best learner" in out
     status, out, err = fewpass("resume", work / "run", "-q", *NO_DASK)
     assert (status, out, err) == (0, "", "")
-
-
-def test_report_tells_of_a_run(work, as_json):
-    assert as_json("report", work / "run")["finished"]
 
 
 def test_inspect_tells_what_lies_there(work, as_json, fewpass):

@@ -86,8 +86,13 @@ def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, notify, r
     victim = max((tmp_path / "broken").rglob("c.*"), key=lambda p: p.stat().st_size)
     victim.write_bytes(b"x" * victim.stat().st_size)
     flow_runner.result("train", dataset=dataset, run=tmp_path / "fine", scheduler="none")
-    flow_runner.run("train", dataset=tmp_path / "no", run=tmp_path / "refused", scheduler="none")
-    flow_runner.run("train", dataset=broken.folder.url, run=tmp_path / "failed", scheduler="none")
+    for name, data, status, why in (
+        ("refused", str(tmp_path / "no"), 2, "fewpass ingest"),
+        ("failed", broken.folder.url, 1, str(victim)),
+    ):
+        asked = {"dataset": data, "run": tmp_path / name, "scheduler": "none"}
+        ended, out, err = flow_runner.run("train", **asked)
+        assert (ended, out, why in err) == (status, "", True)
     flow_runner.result(
         "train", dataset=dataset, run=tmp_path / "missed", solver__kind="gd", tol="1e-9", passes=3,
         scheduler="none",

@@ -169,7 +169,9 @@ def _on_own_cluster(execution: Execution, why: str) -> Iterator[Executor]:
     connect: Any = distributed.Client
     security = distributed.Security.temporary() if execution.encrypt else None
     # A process that dies is started again, and given up for ever if that takes Dask's 15 seconds.
-    patience = {LOST: f"{seconds_to_start(execution)}s", SILENT: f"{SILENT_S}s"}
+    # Threads say nothing while all of this process stands still, and nobody starts them again.
+    silent = f"{SILENT_S}s" if execution.workers else None
+    patience = {LOST: f"{seconds_to_start(execution)}s", SILENT: silent}
     with (
         dask.config.set(patience),
         Deaths() as deaths,

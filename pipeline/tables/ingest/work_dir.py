@@ -126,6 +126,10 @@ class WorkDir:
         self.folder = Folder(str(path))
         self._made_parent = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the lease to the process that took it; workers write chunks, and own nothing."""
+        return vars(self) | {"_lease": None}
+
     @property
     def has_leftovers(self) -> bool:
         """Whether there is something, perhaps no more than a lock."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 import pytest
+from distributed import LocalCluster
 from pyarrow import csv, feather, parquet
 
 from fewpass.pipeline.errors import BadInput
@@ -276,13 +277,24 @@ def test_a_set_that_is_there_needs_no_cluster(tmp_path, here):
     assert opened == [1]
 
 
-def test_rows_go_through_the_store_that_the_set_is_in(tmp_path, here):
+@pytest.fixture
+def pickling():
+    """A worker that is given what another process could be given."""
+    only = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": "127.0.0.1:0"}
+    with (
+        LocalCluster(processes=False, **only) as cluster,
+        open_executor(Execution(scheduler=cluster)) as executor,
+    ):
+        yield executor
+
+
+def test_rows_go_through_the_store_that_the_set_is_in(tmp_path, pickling):
     file = tmp_path / "rows.svm"
     file.write_text(libsvm(table(0)))
     expected = ingest(plan_of([file], tmp_path / "threads"))
     with object_store("sets") as store:
         target = {"storage_options": store.options}
-        made = ingest(plan_of([file], "s3://sets/data", **target), executor=here)
+        made = ingest(plan_of([file], "s3://sets/data", **target), executor=pickling)
         left = Folder("s3://sets/data", store.options).list(".ingest")
     assert made.fingerprint == expected.fingerprint
     assert left == []

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from fewpass.pipeline.passes.blas import limit_blas_here
 from fewpass.pipeline.passes.versions import Versions, version_differences, versions_here
 
 Kind = TypeVar("Kind", bound=type)
@@ -100,6 +101,7 @@ def call(versions: Versions, function: Packed | Callable[..., Any], *args: Any) 
     if differences:
         raise OtherVersions("; ".join(differences))
     run, *given = [_unpacked(value) for value in (function, *args)]
+    limit_blas_here()
     return run(*given)
 
 

@@ -18,9 +18,12 @@ from distributed import Client, LocalCluster, Security
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.passes.blas import limit_blas_here
 from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.passes.packed import call
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.passes.together import Together
+from fewpass.pipeline.passes.versions import versions_here
 from fewpass.pipeline.planning.place import place_of, rough_seconds, times_one_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
@@ -77,18 +80,32 @@ def test_a_client_or_a_cluster_is_taken_for_its_scheduler(encrypt):
         Execution(scheduler=3)
 
 
+def blas_threads():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+
 @HERE
 def test_blas_has_one_thread_meanwhile(scheduler):
-    def threads():
-        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
-
     with threadpool_limits(2, user_api="blas"):
-        assert threads()
-        assert set(threads()) == {2}
+        assert blas_threads() == {2}
         with open_executor(Execution(scheduler=scheduler)) as executor:
-            assert set(threads()) == {1}
-            assert set(executor.result(executor.submit("threads", threads))) == {1}
-        assert set(threads()) == {2}
+            assert blas_threads() == {1}
+            assert executor.result(executor.submit("threads", blas_threads)) == {1}
+        assert blas_threads() == {2}
+
+
+def test_blas_has_one_thread_in_a_worker_whose_environment_says_otherwise():
+    with threadpool_limits(2, user_api="blas"):
+        limit_blas_here.cache_clear()
+        assert call(versions_here(), blas_threads) == {1}
+
+
+def test_threads_that_stood_still_are_not_given_up():
+    """As those of a machine that slept: nobody would start them again."""
+    with threads("local", 1) as executor:
+        scheduler = executor._client.cluster.scheduler
+        assert scheduler.worker_ttl is None
+        assert "worker-ttl" not in scheduler.periodic_callbacks
 
 
 @contextmanager

@@ -122,7 +122,8 @@ class Driver:
 
     def rest(self) -> Iterator[Event]:
         """Take a snapshot of where the training stands, if it stands where one can be taken."""
-        if not self._beginning and not self._checkpoints.is_current:
+        stands = self._work.sweeps.heads and not self._beginning
+        if stands and not self._checkpoints.is_current:
             yield self._save()
 
     def _start(self) -> tuple[Weights, int] | None:

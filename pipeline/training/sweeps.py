@@ -209,12 +209,15 @@ class Sweeps:
             self.records.note(number, report.row_state)
             if report.windows or self._source_reading is None:
                 yield from self._counted(report)
-            if report.diverged:
-                self._take([driver.positions[report.stream].state])
-                self._log_sweep(walk.name)
-                return "diverged", []
-            if is_due():
+            if driver.exploded:
+                if self._is_stopping() and not driver.finished:
+                    raise Stopped  # where no snapshot can be taken
+            elif is_due():
                 driver.rest()
+        if driver.exploded:
+            self._take([driver.positions[min(driver.exploded)].state])
+            self._log_sweep(walk.name)
+            return "diverged", []
         self._paces[walk.name] = driver.span_windows
         if driver.finished:
             return "whole", driver.positions

@@ -109,6 +109,9 @@ class WalkDriver:
     ----------
     span_windows : int
         Windows of the next span, for about a second.
+    exploded : list of int
+        Streams whose loss exploded.  The others go on to their end, and do not rest: which of them
+        is found first is a question of time, and which ones there are is none.
 
     Parameters
     ----------
@@ -144,6 +147,7 @@ class WalkDriver:
         self._submitted = [p.windows for p in positions]
         self._heads = [p.state for p in positions]
         self._began_at = self._submitted[:]
+        self.exploded: list[int] = []  # streams
         self._resting = False
         self._spans = self._awaited()
 
@@ -168,23 +172,31 @@ class WalkDriver:
 
     def _reports(self) -> Iterator[SpanReport]:
         self._submit()
-        while len(self._spans):
+        while any(map(self._under_way, self._going)):
             span, report = self._spans.next()
             stream, state = span.stream, span.state
+            if stream in self.exploded:
+                continue  # a span that was under way, from a state that is lost
             done = self.positions[stream].windows + report.windows
-            arrived = report.arrived or done == self._lengths[stream]
+            arrived = report.arrived or report.diverged or done == self._lengths[stream]
             last = state if report.diverged or not self._under_way(stream) else None
             self.positions[stream] = StreamPosition(last, done, arrived)
             self._adapt(report)
             if report.arrival is not None:
                 self._tasks.job = self.job.with_columns(report.arrival.position.room_for)
             if report.diverged:
-                self._resting = True
+                self.exploded.append(stream)
+                self._resting = False
             if self._is_stored:
                 self._go_on()
             yield report
             if not self._is_stored:  # a training that is to stop waits for no more rows
                 self._go_on()
+
+    @property
+    def _going(self) -> Iterator[int]:
+        """The streams whose loss has not exploded."""
+        return (k for k in range(len(self.positions)) if k not in self.exploded)
 
     def _go_on(self) -> None:
         if not self._resting:

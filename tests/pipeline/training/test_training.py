@@ -82,6 +82,23 @@ def test_an_exploding_pass_starts_again_with_half_the_step(tmp_path):
     assert run.result.passes == 1
 
 
+def test_which_stream_explodes_first_on_the_clock_decides_nothing(tmp_path, monkeypatch):
+    """Each has found a first step of its own, half of which the pass starts again with."""
+    rng, size = np.random.default_rng(0), np.repeat([0.3, 6.0, 0.05, 5.0], [4500, 1500, 2000, 4000])
+    X = (size[:, None] * rng.standard_normal((12000, 8))).astype(np.float32)
+    table = DenseTable(X, X @ rng.standard_normal(8), None)
+    dataset = write(tmp_path / "set", table, 8, 100, targets="values", shuffled=False)
+    plan = plan_for(dataset, solver={"kind": "sgd", "c": 0.0}, loss="squared", streams=2)
+    made = []
+    for seconds in (1e-9, 1e9):
+        monkeypatch.setattr("fewpass.pipeline.training.walk.SPAN_SECONDS", seconds)
+        made.append(train(plan, tmp_path / str(seconds)))
+    events = RunFolder(str(tmp_path / "1e-09")).events()
+    assert [event["event"] for event in events].count("restart") > 0
+    assert made[0].weights_sha256 == made[1].weights_sha256
+    assert made[0].rows_seen == made[1].rows_seen
+
+
 def test_a_run_that_no_step_can_save_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr("fewpass.pipeline.training.driver.MOST_RESTARTS", 1)
     dataset = make(tmp_path / "set", targets="values")

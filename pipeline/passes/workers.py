@@ -16,7 +16,7 @@ from fewpass.pipeline.passes.versions import (
     versions_here,
 )
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import counted, format_bytes
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +26,10 @@ HEARD_SECONDS = 5.0  # before the newest sign of life of another: longer ago, an
 START_SECONDS = 60.0  # minimum for worker processes to start, including imports
 LIBRARIES_BYTES = 150_000_000  # of a training worker, beyond the plan's memory: 137 to 147 MB
 PAUSED_AT = 0.8  # of a worker's limit: Dask pauses it from there on
+PAUSED = (
+    "Dask pauses those that take more than four fifths of their `--memory-limit`. Start them with "
+    "more (0: no limit), or give the plan less `memory`."
+)
 TLS_SETTINGS = (
     "Name the authority, this client's certificate and its key as Dask's settings: the environment "
     "variables DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
@@ -120,22 +124,26 @@ class Workers:
         """
         end, warned = time.monotonic() + self._most_s, False
         while (lack := self._lack()) is not None:
+            what, advice = lack
             if stopping() or time.monotonic() >= end:
-                raise NoWorkers(f"{lack}. {self._advice}")
+                raise NoWorkers(f"{what}. {advice}")
             if not warned:
-                _log.warning("%s; waiting for %.0f s. %s", lack, self._most_s, self._advice)
+                _log.warning("%s; waiting for %.0f s. %s", what, self._most_s, advice)
             warned = True
             time.sleep(min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
 
-    def _lack(self) -> str | None:
-        """Return a message on missing workers; None if there are some."""
+    def _lack(self) -> tuple[str, str] | None:
+        """Return what is missing, and advice; None if there are workers that take tasks."""
         try:
-            if threads_by_worker(self._client):
+            if threads_by_worker(self._client, running=True):
                 return None
+            paused = len(threads_by_worker(self._client))
         except TimeoutError:
-            return f"{self._whose} does not answer"
+            return f"{self._whose} does not answer", self._advice
+        if paused:
+            return f"{self._whose} has paused {counted(paused, 'worker')}, and has no other", PAUSED
         why = self._why()
-        return f"{self._whose} {self._none}" + (f" ({why})" if why else "")
+        return f"{self._whose} {self._none}" + (f" ({why})" if why else ""), self._advice
 
     def others(self) -> list[str]:
         """Return sentences on workers, new since the last call, whose versions change bits.
@@ -200,10 +208,13 @@ def last_seen(client: Any) -> dict[str, float]:
     return {at: worker["last_seen"] for at, worker in identity["workers"].items()}
 
 
-def threads_by_worker(client: Any) -> dict[str, int]:
-    """Return the number of threads of each worker; TimeoutError without an answer."""
-    cores = client.sync(client.scheduler.ncores, callback_timeout=ANSWER_SECONDS)
-    return dict(cores)
+def threads_by_worker(client: Any, *, running: bool = False) -> dict[str, int]:
+    """Return the number of threads of each worker; TimeoutError without an answer.
+
+    `running`: of workers that are not paused.
+    """
+    ask = client.scheduler.ncores_running if running else client.scheduler.ncores
+    return dict(client.sync(ask, callback_timeout=ANSWER_SECONDS))
 
 
 def of_scheduler(client: Any, execution: Execution) -> Workers:

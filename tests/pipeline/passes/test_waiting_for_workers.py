@@ -55,6 +55,8 @@ class Scheduler:
     def ncores(self):
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
+    ncores_running = ncores
+
     def sync(self, function, callback_timeout):
         answer = function()
         if answer is None:
@@ -80,6 +82,11 @@ def test_a_worker_that_comes_is_waited_for(scheduler, caplog, monkeypatch):
 def test_a_scheduler_that_says_nothing_is_given_up():
     with pytest.raises(NoWorkers, match=r"does not answer\. Start one"):
         workers_of(Scheduler(None)).wait()
+
+
+def test_workers_that_are_paused_are_none():
+    with pytest.raises(NoWorkers, match=r"paused 1 worker, and has no other.*`--memory-limit`"):
+        workers_of(Scheduler({}, {"tcp://worker": 1})).wait()
 
 
 def test_who_asked_for_the_end_waits_for_nobody():

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.storage.addresses import local_path
 from fewpass.storage.locations import Location
@@ -53,6 +54,11 @@ def input_files(inputs: Sequence[str], output: str | None, *, only_new: bool) ->
     """
     files: list[InputFile] = []
     for spec in inputs:
+        if spec in STANDARD_INPUT_WORDS:
+            raise BadInput(
+                "Standard input is one stream, and no files to predict one by one. Name a file as "
+                "the output (or -), or leave `only_new` out."
+            )
         base = _base(spec)
         if output is not None and _reads_below(spec):
             _require_outside(output, base)

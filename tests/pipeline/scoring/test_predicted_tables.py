@@ -186,6 +186,8 @@ def test_a_folder_is_of_one_model_one_question_and_files_as_they_are(shop, tmp_p
     for source in ("new", "new/**/*.parquet"):
         with pytest.raises(BadInput, match="is inside the input"):
             predicted(shop, f"{shop}/new/out/", source)
+    with pytest.raises(BadInput, match="Standard input is one stream"):
+        fewpass.predict(shop / "run", "-", f"{tmp_path}/out/")
     for source in ("new/day=05/part.parquet", "new/*/part.parquet"):  # a folder beside files
         beside = predicted(shop, f"{shop}/new/day=05/out/", source)
         assert beside.rows == (153 if "*" in source else 50)

@@ -99,8 +99,11 @@ class Executor(Protocol):
     def heed(self, stopping: Callable[[], bool]) -> None:
         """Do not wait for workers once `stopping()` is true."""
 
-    def check_memory(self, memory: int) -> None:
-        """Warn of worker processes with a memory limit below `memory` bytes."""
+    def check_workers(self, memory: int, url: str, sees: Callable[[], bool]) -> None:
+        """Warn of worker processes with a memory limit below `memory` bytes.
+
+        Raises OSError where one does not see what is at `url`, as `sees()` says there.
+        """
 
 
 #: Opens a cluster for a `with` block; None: threads of this process do all.

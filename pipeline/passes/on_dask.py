@@ -126,10 +126,11 @@ class OnDask:
     def heed(self, stopping: Callable[[], bool]) -> None:
         self._watched.stopping = stopping
 
-    def check_memory(self, memory: int) -> None:
+    def check_workers(self, memory: int, url: str, sees: Callable[[], bool]) -> None:
         if self._workers is not None:
             with suppress(OSError, TimeoutError):
                 self._workers.warn_of_limits(memory)
+            self._workers.require_sight(url, sees)
 
     def show_run(self, run: str) -> None:
         """Log the run's address as an event of the scheduler, for the page /fewpass."""

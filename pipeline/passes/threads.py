@@ -129,7 +129,7 @@ class InProcess:
     def heed(self, stopping: Callable[[], bool]) -> None:
         """Do nothing: there are no workers to wait for."""
 
-    def check_memory(self, memory: int) -> None:
+    def check_workers(self, memory: int, url: str, sees: Callable[[], bool]) -> None:
         """Do nothing: tasks run in this process."""
 
     def close(self) -> None:
@@ -222,5 +222,5 @@ class CallingThread:
     def heed(self, stopping: Callable[[], bool]) -> None:
         """Do nothing: there are no workers to wait for."""
 
-    def check_memory(self, memory: int) -> None:
+    def check_workers(self, memory: int, url: str, sees: Callable[[], bool]) -> None:
         """Do nothing: tasks run in this process."""

@@ -177,6 +177,20 @@ class Workers:
         self._known.update(answered)
         return answered
 
+    def require_sight(self, url: str, sees: Callable[[], bool]) -> None:
+        """Raise OSError where a worker does not see what is at `url`; others may come later."""
+        try:
+            seen: dict[str, bool] = self._client.run(
+                sees, on_error="ignore", callback_timeout=ANSWER_SECONDS
+            )
+        except (OSError, TimeoutError):  # a task will tell
+            return
+        if blind := sorted(at for at, it_does in seen.items() if not it_does):
+            raise OSError(
+                f"The Dask worker at {blind[0]} does not see {url}, and workers read and write a "
+                "run themselves. Name a folder that all of them share, or one of an object store."
+            )
+
     def warn_of_limits(self, memory: int) -> None:
         """Warn of workers that Dask would pause before they use the plan's memory."""
         info = self._client.sync(

@@ -74,6 +74,11 @@ class Execution(Described):
         plain = self.scheduler in (None, NONE) and self.workers is None
         return "threads" if plain else "dask"
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether tasks run on the workers of a scheduler that is there already."""
+        return self.scheduler not in (None, NONE, LOCAL)
+
     def threads_for(self, plan: Plan) -> Plan:
         """Return a plan that takes these threads, unless it has a number of its own."""
         own = dict(plan)["threads"]

@@ -235,7 +235,7 @@ class TrainingRun:
             self._engine.restore(newest, saved)
             self._checkpoints.newest = saved if saved.finished else saved.without_weights()
         self._executor.show_run(self.run.url)
-        self._executor.check_memory(self.plan.memory)
+        self._executor.check_workers(self.plan.memory, self.run.url, self.run.exists)
         facts = (Resume if newest else Start)(
             snapshot=newest.name if newest else None,
             damaged=damaged,

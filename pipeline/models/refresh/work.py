@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from tempfile import TemporaryDirectory
 
@@ -33,8 +33,9 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
 
-HALVES = 2
+HALVES, OF_HALVES = 2, "halves"
 
 
 class RefreshWork:
@@ -79,10 +80,24 @@ class RefreshWork:
     def loss_of_halves(self, plan: TrainingPlan) -> float:
         """Return the mean loss of models of one half of a plan's rows on the other half."""
         place = place_of(self.execution, plan, Dataset.open(plan.dataset).manifest)
-        with TemporaryDirectory(prefix="fewpass-halves-") as url, open_executor(*place) as executor:
+        with self._folder_beside(plan.dataset) as url, open_executor(*place) as executor:
             (made,) = cross_validate(plan, url, executor, HALVES)
         rows = sum(fold.rows for fold in made.folds)
         return sum(fold.rows * fold.evaluation.loss for fold in made.folds) / rows
+
+    @contextmanager
+    def _folder_beside(self, rows: str) -> Iterator[str]:
+        """Open a folder that goes at the end; of another's cluster where its workers read rows."""
+        if not self.execution.is_elsewhere:
+            with TemporaryDirectory(prefix="fewpass-halves-") as url:
+                yield url
+            return
+        folder = Folder(rows.rpartition("/")[0])
+        folder.delete_tree(OF_HALVES)  # of a call that was killed
+        try:
+            yield f"{folder.url}/{OF_HALVES}"
+        finally:
+            folder.delete_tree(OF_HALVES)
 
     def show_drift(self, store: str, generation: int, drift: Drift | None) -> None:
         """Show how far the rows of a generation are from those before."""

@@ -112,12 +112,16 @@ def test_equals_do_not_differ():
     )  # its folder is on the path there
 
 
-def test_a_worker_that_may_take_less_than_the_plan_is_named(cluster, caplog):
-    place = Execution(scheduler=cluster.scheduler_address)
+def test_a_worker_that_may_take_less_than_the_plan_is_named_or_does_not_see_the_run(
+    cluster, caplog, tmp_path
+):
+    place, run = Execution(scheduler=cluster.scheduler_address), str(tmp_path)
     with open_executor(place) as executor, caplog.at_level(logging.WARNING):
-        executor.check_memory(100_000_000)
+        executor.check_workers(100_000_000, run, tmp_path.exists)
         assert not warned(caplog)
-        executor.check_memory(1 << 30)
+        executor.check_workers(1 << 30, run, tmp_path.exists)
+        with pytest.raises(OSError, match=f"at tcp://.* does not see {run}/1"):
+            executor.check_workers(0, f"{run}/1", (tmp_path / "1").exists)
     (said,) = warned(caplog)
     assert cluster.workers[0].address in said
     assert "--memory-limit 1530MB" in said  # a gibibyte and the libraries are 0.8 of it

@@ -159,9 +159,9 @@ class Walk(NamedTuple):
     """A sequential pass: `step` updates a state block by block.
 
     With several streams, every stream starts from its own copy of the state, and `join` combines
-    the results.  A state for which `diverged` is true ends its stream; once all streams are at their
-    end, the whole training restarts from the state that `recover` makes of the first such one.
-    Models that did not diverge restart, too, with their step sizes.
+    the results.  A state for which `diverged` is true ends its stream; once all streams are at
+    their end, the whole training restarts from the state that `recover` makes of the first such
+    one.  Models that did not diverge restart, too, with their step sizes.
 
     A walk that reads or updates numbers per row has states with a top-level field `row_version`:
     the sweep that wrote the numbers the state belongs to.  A walk that updates them changes

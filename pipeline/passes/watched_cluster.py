@@ -64,8 +64,7 @@ class WatchedCluster:
 
     def threads_by_worker(self) -> dict[str, int]:
         """Return the threads of every worker."""
-        threads: dict[str, int] = self._client.nthreads()
-        return threads
+        return dict(self.waited(self._client.scheduler.ncores()))
 
 
 def result_of(future: Any, timeout_s: float | None = None) -> Any:

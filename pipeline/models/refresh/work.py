@@ -80,13 +80,13 @@ class RefreshWork:
     def loss_of_halves(self, plan: TrainingPlan) -> float:
         """Return the mean loss of models of one half of a plan's rows on the other half."""
         place = place_of(self.execution, plan, Dataset.open(plan.dataset).manifest)
-        with self._folder_beside(plan.dataset) as url, open_executor(*place) as executor:
+        with self._halves_folder(plan.dataset) as url, open_executor(*place) as executor:
             (made,) = cross_validate(plan, url, executor, HALVES)
         rows = sum(fold.rows for fold in made.folds)
         return sum(fold.rows * fold.evaluation.loss for fold in made.folds) / rows
 
     @contextmanager
-    def _folder_beside(self, rows: str) -> Iterator[str]:
+    def _halves_folder(self, rows: str) -> Iterator[str]:
         """Open a folder that goes at the end; of another's cluster where its workers read rows."""
         if not self.execution.is_elsewhere:
             with TemporaryDirectory(prefix="fewpass-halves-") as url:

@@ -30,6 +30,7 @@ PAUSED = (
     "Dask pauses those that take more than four fifths of their `--memory-limit`. Start them with "
     "more (0: no limit), or give the plan less `memory`."
 )
+SILENT = "Look at its process, its machine and the network; start it again if it stands still."
 TLS_SETTINGS = (
     "Name the authority, this client's certificate and its key as Dask's settings: the environment "
     "variables DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
@@ -139,7 +140,7 @@ class Workers:
                 return None
             paused = len(threads_by_worker(self._client))
         except TimeoutError:
-            return f"{self._whose} does not answer", self._advice
+            return f"{self._whose} does not answer", SILENT
         if paused:
             return f"{self._whose} has paused {counted(paused, 'worker')}, and has no other", PAUSED
         why = self._why()

@@ -80,7 +80,7 @@ def test_a_worker_that_comes_is_waited_for(scheduler, caplog, monkeypatch):
 
 
 def test_a_scheduler_that_says_nothing_is_given_up():
-    with pytest.raises(NoWorkers, match=r"does not answer\. Start one"):
+    with pytest.raises(NoWorkers, match=r"does not answer\. Look at its process"):
         workers_of(Scheduler(None)).wait()
 
 

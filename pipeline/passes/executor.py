@@ -26,8 +26,8 @@ from fewpass.pipeline.passes.on_dask import (
 from fewpass.pipeline.passes.semaphores import require_semaphores
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.passes.together import Together
+from fewpass.pipeline.passes.worker_deaths import Deaths
 from fewpass.pipeline.passes.workers import (
-    Deaths,
     of_scheduler,
     of_this_machine,
     require_answer,

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
-from typing import Any, Self
+from typing import Any
 
 from fewpass.pipeline.errors import BadInput, NoWorkers
 from fewpass.pipeline.passes.versions import (
     version_differences,
     versions_here,
 )
+from fewpass.pipeline.passes.worker_deaths import Deaths, first_cause
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.sizes import counted, format_bytes
 
@@ -36,7 +37,6 @@ TLS_SETTINGS = (
     "variables DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
     "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY, or its file of settings."
 )
-NANNIES = "distributed.nanny"  # which logs the end of worker processes
 
 
 def require_answer(scheduler: str, security: Any = None) -> None:
@@ -154,9 +154,7 @@ class Workers:
         sentences = []
         for at, answer in sorted(self._answers().items()):
             if isinstance(answer, Exception):  # it cannot import fewpass
-                sentences.append(
-                    f"The Dask worker at {at} has no fewpass ({_first_cause(answer)})."
-                )
+                sentences.append(f"The Dask worker at {at} has no fewpass ({first_cause(answer)}).")
                 continue
             different = list(version_differences(answer, versions_here()))
             if weighty := [words for weighs, words in different if weighs]:
@@ -267,60 +265,8 @@ def starting(execution: Execution, deaths: Deaths) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Dask's cleanup may fail in any way
-        why = deaths.last() or _first_cause(error)
+        why = deaths.last() or first_cause(error)
         raise NoWorkers(
             f"Dask could not start {execution.workers} worker processes here ({why}). "
             f"{LOCAL_ADVICE}"
         ) from error
-
-
-def _first_cause(error: BaseException) -> str:
-    """Return the first cause of an error of Dask."""
-    causes = [error]
-    while (before := causes[-1].__cause__ or causes[-1].__context__) is not None:
-        causes.append(before)
-    of_system = [e for e in causes if isinstance(e, OSError) and e.strerror]
-    if not of_system and any(isinstance(e, TimeoutError) for e in causes):
-        return "they did not begin in time"
-    message = of_system[-1].strerror if of_system else str(error).strip().rstrip(".")
-    return message or type(error).__name__
-
-
-class Deaths(logging.Handler):
-    """A log handler that records the ends of worker processes of this machine.
-
-    Dask reports them in its log only, which is unchanged.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self._last = ""
-        self._logger = logging.getLogger(NANNIES)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Store messages on the end of a process."""
-        said = record.getMessage()
-        error = record.exc_info[1] if record.exc_info else None
-        if error is not None and str(error):
-            self._last = _first_cause(error)
-        elif said.startswith("Worker process"):  # with its exit status
-            self._last = said
-        if record.levelno >= self._shown and self._logger.parent is not None:
-            self._logger.parent.handle(record)
-
-    def last(self) -> str:
-        """Return the last message; "" without any."""
-        return self._last
-
-    def __enter__(self) -> Self:
-        logger, self._shown = self._logger, self._logger.getEffectiveLevel()
-        self._before = logger.level, logger.propagate
-        logger.addHandler(self)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        level, self._logger.propagate = self._before
-        self._logger.setLevel(level)
-        self._logger.removeHandler(self)

@@ -71,7 +71,6 @@ def _end_at_first_row(began: float) -> None:
         several = walk.interleaved
         return walk._replace(
             step=_ending(walk.step, began),
-            telling=walk.telling and _ending(walk.telling, began),
             interleaved=several and several._replace(step=_ending(several.step, began)),
         )
 

@@ -35,7 +35,7 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
     """Turn a walk of one model into a walk of all models."""
     each = _WalkOfEach(multi, walk)
     return walk._replace(
-        step=each.step, telling=walk.telling and each.step, join=each.join, metrics=each.metrics,
+        step=each.step, join=each.join, metrics=each.metrics,
         diverged=each.diverged, recover=each.recover, rows=walk.rows and each.rows,
         enter=each.enter, leave=each.leave, only_copied=each.stay_apart,
         resize=walk.resize and each.resize, skips=walk.skips and each.all_skip,
@@ -84,11 +84,11 @@ class _WalkOfEach:
             for k, model in zip(chosen, stepped, strict=True):
                 models[k] = model
         for k in alone:
-            task, telling = self.multi.tasks[k], self.walk.telling
+            task, walk = self.multi.tasks[k], self.walk
             mine = as_model_sees(block, task, k, len(models))
             own = (task.problem(problem), stats, models[k], mine)
-            models[k] = telling(*own, report_mean) if telling else self.walk.step(*own)
-            if self.walk.row_state == "update":
+            models[k] = walk.step(*own, report_mean) if walk.reports else walk.step(*own)
+            if walk.row_state == "update":
                 keep_numbers(block.row_state, k, mine.row_state)
         together.report(report)
         return state._replace(models=tuple(models))
@@ -143,7 +143,7 @@ class _WalkOfEach:
 
     def _together_with(self, still: list[State], models: int) -> MeanLosses:
         """Return the collector of all models' losses; idle models count with their last ones."""
-        if self.walk.telling is None:
+        if not self.walk.reports:
             return MeanLosses(models)
         had = [self.walk.metrics(model) for model in still]
         sums = [sum(one[name] for one in had) for name in ("n_monitored", "loss_sum")]
@@ -290,8 +290,7 @@ def sum_each(what: Sum, tasks: Tasks) -> Sum:
 
     The entry is None for a model that is left out.  Parts are tuples, too.
     """
-    add = partial(_add, what, tasks)
-    return what._replace(zero=partial(_zeros, what), add=add, telling=what.telling and add)
+    return what._replace(zero=partial(_zeros, what), add=partial(_add, what, tasks))
 
 
 def _zeros(what: Sum, at: tuple[Any, ...]) -> tuple[Part, ...]:
@@ -304,12 +303,12 @@ def _add(
 ) -> tuple[Part, ...]:  # fmt: skip
     """Add a block to the sum of every model."""
     added, together = list(parts), MeanLosses(len(at))
-    telling = what.telling if report is not ignore_losses else None
+    reports = what.reports and report is not ignore_losses
     for k, (task, own) in enumerate(zip(tasks, at, strict=True)):
         if own is not None:
             mine = as_model_sees(block, task, k, len(at))
             given = (task.problem(problem), own, mine, parts[k])
-            added[k] = telling(*given, together.add, every) if telling else what.add(*given)
+            added[k] = what.add(*given, together.add, every) if reports else what.add(*given)
             if what.row_state == "write":
                 keep_numbers(block.row_state, k, mine.row_state)
     together.report(report)

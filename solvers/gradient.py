@@ -13,7 +13,8 @@ holds but does not go to zero (docs/methods.md, section 4).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,12 @@ from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector
 from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerColumn, PerRow, Vector
 from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, load, store, sum_lanes
 from fewpass.solvers.kernels.simd.row_blocks import TILE, add_eight, dot_eight, prefetch_eight
-from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
+from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ignore_losses, inside, report_block
 from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.protocol import Block, Certificate, Part, Sum, Weights
-from fewpass.solvers.scaled_gap import scaled_gap
+from fewpass.solvers.scaled_gap import FIRST, scaled_gap
 
-MOST_SLOPE = 1e150  # of the intercept: the square of more is no number
+NO_KNOTS: Vector = np.empty(0)
 RISE = 1e-12  # relative increase of an objective; smaller ones are rounding
 SUFFICIENT_DECREASE = 1e-4  # of a step, as a fraction of what the slope predicts (Armijo's c1)
 
@@ -65,47 +66,53 @@ def added(
     """Return the first fields of a part with a block added; report the losses on the way."""
     loss, G, g_b, before = part[:4]
     rows, tiles = block.order.shape[0], max(1, every // TILE)
-    inside = np.empty(0 if report is ignore_losses else (rows - 1) // (tiles * TILE))
-    more, slopes = add_slopes(G, w, b, problem, *block[:5], tiles, inside)
-    for k, so_far in enumerate(inside.tolist()):
-        stop = (k + 1) * tiles * TILE
-        report(stop, (before + stop, loss + so_far))
-    report(rows, (before + rows, loss + more))
+    noted_inside = inside(report, rows, tiles * TILE)
+    more, slopes = add_slopes(G, w, b, problem, *block[:5], tiles, noted_inside)
+    report_block(report, LossSum(before, loss), rows, more, noted_inside, tiles * TILE)
     return loss + more, G, g_b + slopes, before + rows
 
 
 #: The gradient at some weights, and the same with every row's slope stored.
-GRADIENT = Sum("reduce-gradient", no_gradient, add_gradient, telling=add_gradient)
+GRADIENT = Sum("reduce-gradient", no_gradient, add_gradient, reports=True)
 GRADIENT_AND_SLOPES = GRADIENT._replace(row_state="write")
 
 
-def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certificate:
-    """Return the certificate that follows from the sums over all rows."""
+def certificate(problem: Problem, at: Weights, total: Part) -> Certificate:
+    """Return the certificate that follows from the sums over all rows, of one score or of K."""
     if not problem.penalty.is_smooth:
-        return scaled_certificate(problem, at, total)
-    w, b, n = at.coef, at.intercept, total.rows
-    g = total.G / n
-    g += problem.lam * w
+        return scaled_certificate(problem, at, total, FIRST)[0]
+    g, up = whole_gradient(problem, at, total), at.intercept - np.asarray(problem.level)
     with np.errstate(over="ignore", invalid="ignore"):  # huge weights: inf or nan
-        square, error = float(w @ w), float(g @ g)
-    up = b - problem.level
-    objective = total.loss / n + 0.5 * problem.lam * square + 0.5 * problem.lam_b * up * up
+        square, error, error_b = squared(at.coef), squared(g.coef), squared(g.intercept)
+        charged = float(np.sum(0.5 * problem.lam_b * up * up))
+    objective = total.loss / total.rows + 0.5 * problem.lam * square + charged
     gap = error / (2.0 * problem.lam)
     if problem.intercept:
-        g_b = total.g_b / n + problem.lam_b * up
-        gap += g_b**2 / (2.0 * problem.lam_b) if abs(g_b) < MOST_SLOPE else np.inf
+        gap += error_b / (2.0 * problem.lam_b)
     return Certificate(objective, min(gap, objective))
 
 
-def scaled_certificate(problem: Problem, at: Weights, total: GradientPart) -> Certificate:
-    """Return the same for an l1 penalty, by scaling the slopes; see scaled_gap.py."""
+def squared(v: Any) -> float:
+    """Return the sum of squares of numbers of any shape."""
+    each = np.ravel(v)
+    return float(each @ each)
+
+
+def scaled_certificate(
+    problem: Problem, at: Weights, total: Part, theta: float, thetas: Vector = NO_KNOTS,
+    brackets: Vector = NO_KNOTS,
+) -> tuple[Certificate, float]:  # fmt: skip
+    """Return the same for an l1 penalty, by scaling the slopes, and the theta: see scaled_gap.py.
+
+    `theta` is that of the pass before, and `brackets` what this one has summed at `thetas`.
+    """
     n, up = total.rows, at.intercept - problem.level
     loss, g = total.loss / n, Weights(total.G / n, total.g_b / n)
     objective = loss + problem.penalty.value(at.coef) + 0.5 * problem.lam_b * up * up
-    if not np.isfinite(objective):
-        return Certificate(objective, objective)
-    gap = scaled_gap(problem, at, g, loss, np.empty(0), np.empty(0)).gap
-    return Certificate(objective, min(gap, objective))
+    if not (math.isfinite(objective) and math.isfinite(float(g.coef.sum()))):
+        return Certificate(objective, objective), theta
+    gap = scaled_gap(problem, at, g, loss, thetas, brackets / n)
+    return Certificate(objective, min(gap.gap, objective)), gap.theta
 
 
 class Bounds(NamedTuple):
@@ -140,10 +147,13 @@ class Bounds(NamedTuple):
         return Bounds(self.objective, gap, lower)
 
 
-def whole_gradient(problem: Problem, at: Weights, total: GradientPart) -> Weights:
-    """Return the gradient of the objective."""
-    g_b = total.g_b / total.rows + problem.lam_b * (at.intercept - problem.level)
-    return Weights(total.G / total.rows + problem.lam * at.coef, g_b)
+def whole_gradient(problem: Problem, at: Weights, total: Part) -> Weights:
+    """Return the gradient of the objective, of one score or of K."""
+    G, g_b, K = total.G, total.g_b, np.size(at.intercept)
+    if G.ndim > 1:
+        G, g_b = G[:, :K].T, g_b[:K]
+    up = at.intercept - np.asarray(problem.level)
+    return Weights(G / total.rows + problem.lam * at.coef, g_b / total.rows + problem.lam_b * up)
 
 
 @kernel
@@ -158,8 +168,8 @@ def add_slopes(
     """
     n, count = order.shape[0], 0
     whole = n - n % TILE
-    how, p, target, c, g = Eight(), np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
-    losses, sums = broadcast(0.0, how), broadcast(0.0, how)
+    lanes, p, target, c, g = Eight(), np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    losses, sums = broadcast(0.0, lanes), broadcast(0.0, lanes)
     for start in range(0, whole, TILE):
         for k in range(TILE):
             target[k], c[k] = y[order[start + k]], weight[order[start + k]]
@@ -167,9 +177,9 @@ def add_slopes(
                 prefetch_eight(rows, y, weight, order, start + k - 7)
                 dot_eight(rows, order, start + k - 7, w, p[k - 7 :])
         for k in range(0, TILE, 8):
-            phi, change = losses_of(problem, b, load(p, k, how), load(target, k, how))
-            losses += load(c, k, how) * phi
-            change = load(c, k, how) * change
+            phi, change = losses_of(problem, b, load(p, k, lanes), load(target, k, lanes))
+            losses += load(c, k, lanes) * phi
+            change = load(c, k, lanes) * change
             sums += change
             store(g, k, change)
         if slopes.shape[0] > 0:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import part_of_kernels
-from fewpass.solvers.kernels.shapes import Number, WholeNumbers
+from fewpass.solvers.kernels.shapes import Number, Vector, WholeNumbers
 from fewpass.solvers.kernels.simd.lanes import maximum, where
 
 EMA_RATE = 0.01
@@ -64,6 +64,20 @@ class MeanLosses:
             report(rows, (n_monitored / self._models, loss_sum / self._models))
 
 
+def inside(report: ReportLosses, rows: int, every: int) -> Vector:
+    """Return room for losses inside a block, one for each `every` rows; none to ignore them."""
+    return np.empty(0 if report is ignore_losses else (rows - 1) // every)
+
+
+def report_block(
+    report: ReportLosses, before: LossSum, rows: int, loss: float, noted: Vector, every: int
+) -> None:
+    """Report the losses that a kernel has noted inside a block, then that of the whole block."""
+    for k, so_far in enumerate(noted.tolist(), 1):
+        report(k * every, before.add(k * every, so_far))
+    report(rows, before.add(rows, loss))
+
+
 def section_rows(pass_rows: int) -> int:
     """Return the rows between two reports, where each section is a kernel call."""
     return max(LEAST_SECTION, -(-pass_rows // SECTIONS))
@@ -110,17 +124,17 @@ def smoothing(n: Number) -> Number:
 
 @part_of_kernels
 def listen(
-    monitor: LossMonitor, rate: Number, now: Number, at_zero: Number, least: float
+    monitor: LossMonitor, rate: Number, now: Number, at_zero: Number, zero_loss: float
 ) -> LossMonitor:
     """Update the monitor with a row's loss before its step and its loss at zero weights.
 
-    Works for numbers and for lanes.  `least`, the mean loss of zero weights, is a lower bound on
-    the reference loss, for the first rows.
+    Works for numbers and for lanes.  `zero_loss`, the mean loss of zero weights, is a lower
+    bound on the reference loss, for the first rows.
     """
     n_monitored, loss_sum, loss, reference_loss, diverged = monitor
     loss += rate * (now - loss)
     reference_loss += rate * (at_zero - reference_loss)
     # Few rows prove little: the bound is 100 times as wide for a single row.
-    base = maximum(reference_loss, least)
+    base = maximum(reference_loss, zero_loss)
     diverged = where(loss <= EXPLODED * base * rate / EMA_RATE, diverged, 1.0)
     return LossMonitor(n_monitored + 1.0, loss_sum + now, loss, reference_loss, diverged)

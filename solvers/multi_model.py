@@ -30,6 +30,7 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import (
     Certificate,
     ChosenLearner,
+    Part,
     ProblemStats,
     Reduce,
     Solver,
@@ -41,7 +42,7 @@ from fewpass.solvers.protocol import (
     same,
 )
 from fewpass.solvers.tasks import Models, States, Tasks
-from fewpass.solvers.wide_gradient import WIDE_GRADIENT, wide_certificate
+from fewpass.solvers.wide_gradient import WIDE_GRADIENT
 
 
 @dataclass(frozen=True)
@@ -173,12 +174,11 @@ class Appraisal(NamedTuple):
 def appraisal(solver: Solver) -> Appraisal:
     """Return the reduction that certifies a method's newest weights by the gradient."""
     own = solver.solver if isinstance(solver, MultiModel) else solver
-    wide = own.needs.several_scores
-    gradient, prove = (WIDE_GRADIENT, wide_certificate) if wide else (GRADIENT, certificate)
+    gradient = WIDE_GRADIENT if own.needs.several_scores else GRADIENT
     if not isinstance(solver, MultiModel):
-        return Appraisal(gradient, solver.weights, prove, same)
+        return Appraisal(gradient, solver.weights, certificate, same)
     at = partial(weights_each, own)
-    prove_each = partial(certificate_each, solver.tasks, prove)
+    prove_each = partial(certificate_each, solver.tasks)
     return Appraisal(sum_each(gradient, solver.tasks), at, prove_each, one_by_one)
 
 
@@ -194,14 +194,12 @@ def one_by_one(weights: Weights) -> tuple[Weights, ...]:
 
 
 def certificate_each(
-    tasks: Tasks,
-    prove: Callable[[Problem, Any, Any], Certificate],
-    problem: Problem,
-    at: tuple[Weights, ...],
-    total: tuple[Any, ...],
+    tasks: Tasks, problem: Problem, at: tuple[Weights, ...], total: tuple[Part, ...]
 ) -> Certificate:
     """Return the joint certificate from the gradients of all models."""
     each = zip(tasks, at, total, strict=True)
-    joint = joint_certificate([prove(task.problem(problem), w, part) for task, w, part in each])
+    joint = joint_certificate(
+        [certificate(task.problem(problem), w, part) for task, w, part in each]
+    )
     assert joint is not None, "every model's gradient proves something"
     return joint

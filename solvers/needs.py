@@ -8,15 +8,15 @@ from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.penalties import Penalty, strength
 from fewpass.solvers.registry import (
     DUAL,
+    L1,
     L1_RATIOS,
+    L2,
     LOSS_OF_LABELS,
     LOSSES,
     METHODS,
     PENALTIES,
     SECOND_ORDER,
-    SIZES,
     SMALLER_DUAL,
-    SQUARES,
     WIDE_METHODS,
     loss_class,
     method_class,
@@ -145,7 +145,7 @@ def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:
         if takes_loss(other, problem) and takes_penalty(other, penalty)
     ]
     if not able:
-        other = SQUARES if penalty.by_column else SIZES
+        other = L2 if penalty.by_column else L1
         of_classes = f"`loss={LOSS_OF_LABELS}`, a model for each class, or "
         raise ValueError(
             f"No method takes {problem.loss.name} with {article} {penalty.name} penalty. Use "
@@ -153,7 +153,7 @@ def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:
         )
     raise ValueError(
         f"{kind} does not take {article} {penalty.name} penalty; {' and '.join(able)} "
-        f"{'do' if len(able) > 1 else 'does'}. Use `solver={able[0]}`, or `penalty={SQUARES}`."
+        f"{'do' if len(able) > 1 else 'does'}. Use `solver={able[0]}`, or `penalty={L2}`."
     )
 
 

@@ -72,8 +72,12 @@ class Weights(NamedTuple):
 
 
 def constant_weights(problem: Problem, d: int) -> Weights:
-    """Return where methods begin: zero weights for d features, and the intercept at its level."""
-    return Weights(np.zeros(d), problem.level)
+    """Return where methods begin: zero weights for d features, the intercept at its level; or K."""
+    K = problem.loss.width
+    if K == 1:
+        return Weights(np.zeros(d), problem.level)
+    level = np.broadcast_to(np.asarray(problem.level, float), K).copy()
+    return Weights(np.zeros((K, d)), level)
 
 
 class ChosenLearner(NamedTuple):

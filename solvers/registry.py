@@ -75,9 +75,9 @@ PENALTIES = {
 L1_RATIOS = {"l2": 0.0, "l1": 1.0, "elasticnet": 0.5, "group_lasso": 1.0}
 
 # Default penalty, the one with zeros in its optima, and what an l1_ratio alone means.
-SQUARES = "l2"
-SIZES = "l1"
-SIZES_AND_SQUARES = "elasticnet"
+L2 = "l2"
+L1 = "l1"
+ELASTIC_NET = "elasticnet"
 WITH_RATIO = ("elasticnet", "group_lasso")  # those of which an l1_ratio may be given
 
 # Default losses.

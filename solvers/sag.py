@@ -53,6 +53,7 @@ from fewpass.solvers.protocol import (
 from fewpass.solvers.registry import PRIMAL
 from fewpass.solvers.s2gd.inner_loop import fold
 from fewpass.solvers.sgd.averaged_sgd import loss_of_zero
+from fewpass.solvers.sgd.averaged_state import has_exploded
 
 FOLD_BELOW = 1e-4  # P
 RENEW_EVERY = 20  # passes
@@ -152,10 +153,10 @@ class Sag(Method):
         block = block._replace(order=block.order[draws])
         h = state.h if m == stats.n else min(state.h, self._longest_late_step(problem, stats))
         length = column_length(problem, stats)
-        least, scale = loss_of_zero(problem, stats), state.scale
+        zero_loss, scale = loss_of_zero(problem, stats), state.scale
         scale, t, seen, monitor = visit_rows(
             state.W, scale._replace(b=scale.b / length, D_b=scale.D_b * length), state.t,
-            state.seen, state.monitor, with_column(problem, length), least, h, stats.n,
+            state.seen, state.monitor, with_column(problem, length), zero_loss, h, stats.n,
             self._counts_all, *block[:5],
         )  # fmt: skip
         scale = scale._replace(b=scale.b * length, D_b=scale.D_b / length)
@@ -207,11 +208,6 @@ class SagPlus(Sag):
         return False
 
 
-def has_exploded(state: SagState) -> bool:
-    """Whether the loss before the step has exploded."""
-    return bool(state.monitor.diverged)
-
-
 def progressive_loss(state: SagState) -> dict[str, float]:
     """Return the running loss on rows before they were visited."""
     return {**state.monitor.metrics(), "step": state.h}
@@ -228,10 +224,10 @@ def folded(_problem: Problem, _stats: ProblemStats, states: list[SagState]) -> S
 @kernel
 def visit_rows(
     W: SideBySide, scale: SagScalars, t: int, seen: int, monitor: LossMonitor, problem: Problem,
-    least: float, h: float, n: int, counts_all: bool, rows: Rows, y: PerRow, weight: PerRow,
+    zero_loss: float, h: float, n: int, counts_all: bool, rows: Rows, y: PerRow, weight: PerRow,
     order: Order, slopes: PerRow,
 ) -> tuple[SagScalars, int, int, LossMonitor]:  # fmt: skip
-    """Visit rows in their order; `least` is the mean loss of zero weights, for the monitor.
+    """Visit rows in their order; `zero_loss` is the mean loss of zero weights, for the monitor.
 
     A row with slope 0 counts as not visited before; `seen` is at most n.  Returns (scale, t, seen,
     monitor).
@@ -249,7 +245,8 @@ def visit_rows(
         t += 1
         if t % LISTEN_EVERY == 0:
             rate = smoothing(monitor.n_monitored + 1.0)
-            monitor = listen(monitor, rate, value(loss, p, y[i]), value(loss, first, y[i]), least)
+            now, at_zero = value(loss, p, y[i]), value(loss, first, y[i])
+            monitor = listen(monitor, rate, now, at_zero, zero_loss)
             if monitor.diverged > 0.0:
                 break
 

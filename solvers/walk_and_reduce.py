@@ -7,6 +7,7 @@ state copy it first.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from fewpass.solvers.kernels.rows import Rows
 from fewpass.solvers.loss_monitor import ReportLosses
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.states import Part, State, copy_state, same
+from fewpass.solvers.states import Part, State, add_parts, copy_state, same
 
 RowStateUse = Literal["none", "read", "write", "update"]
 
@@ -154,6 +155,13 @@ class JoinByPairs(NamedTuple):
     end: Callable[[Problem, ProblemStats, State, Part, int], State]
     copied: Callable[[State], State] = copy_state
 
+    def join(self, problem: Problem, stats: ProblemStats, states: list[State]) -> State:
+        """Join the states of all streams; a single stream stays the same, bit for bit."""
+        if len(states) == 1:
+            return states[0]
+        parts = (self.part(problem, stats, state) for state in states)
+        return self.end(problem, stats, states[0], reduce(add_parts, parts), len(states))
+
 
 class Walk(NamedTuple):
     """A sequential pass: `step` updates a state block by block.
@@ -169,7 +177,7 @@ class Walk(NamedTuple):
     """
 
     name: str
-    step: Callable[[Problem, ProblemStats, State, Block], State]
+    step: Callable[..., State]  # of (problem, stats, state, block)
     join: Callable[[Problem, ProblemStats, list[State]], State]
     order: Literal["stored", "random"]  # "stored": legal on a shuffled set only
     metrics: Callable[[State], dict[str, float]]  # for the log and the live display
@@ -178,8 +186,7 @@ class Walk(NamedTuple):
     rows: Callable[[State], int] | None = None  # rows left for a stream; None: each once
     row_state: RowStateUse = "none"
     interleaved: Interleaved | None = None
-    #: `step` that reports losses inside a block as well.
-    telling: Callable[[Problem, ProblemStats, State, Block, ReportLosses], State] | None = None
+    reports: bool = False  # whether `step` takes a ReportLosses, for losses inside a block
     enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
     leave: Callable[[State], State] = same  # ... and after them
     #: Whether `enter` does nothing but copy: a state of one's own is then stepped without.
@@ -213,10 +220,10 @@ class Sum(NamedTuple):
 
     name: str
     zero: Callable[[Any], Part]  # from the point at which `add` is evaluated
-    add: Callable[[Problem, Any, Block, Part], Part]
+    add: Callable[..., Part]  # of (problem, at, block, part)
     row_state: RowStateUse = "none"  # "write": `add` fills block.row_state
-    #: `add` that reports losses inside a block as well, after each given number of rows.
-    telling: Callable[[Problem, Any, Block, Part, ReportLosses, int], Part] | None = None
+    #: Whether `add` takes a ReportLosses, and after how many rows each it is called inside a block.
+    reports: bool = False
 
 
 class Reduce(NamedTuple):

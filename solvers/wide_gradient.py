@@ -11,21 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel
-from fewpass.solvers.kernels.rows import Rows, prefetch_row
+from fewpass.solvers.kernels.rows import Rows, prefetch_columns, prefetch_row
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerRow, Vector
-from fewpass.solvers.kernels.simd.lanes import Eight, load, store
 from fewpass.solvers.kernels.simd.wide_rows import (
     EndToEnd,
     PerClass,
-    add_scores,
     add_wide,
     padded,
-    prefetch_wide,
+    scores_of,
+    weigh,
 )
-from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
+from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ignore_losses, inside, report_block
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import PADDED, LossOfScores, WideLoss, loss_and_slopes
-from fewpass.solvers.protocol import Block, Certificate, Sum, Weights
+from fewpass.solvers.protocol import Block, Sum, Weights
 
 
 class WideGradientPart(NamedTuple):
@@ -35,16 +34,6 @@ class WideGradientPart(NamedTuple):
     G: NDArray[np.float64]  # (d, wide) sum of rows times weighted slopes
     g_b: NDArray[np.float64]  # (wide,) sum of weighted slopes times the constant column
     rows: int
-
-    def of(self, K: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the means (K, d) and (K,)."""
-        return self.G[:, :K].T / self.rows, self.g_b[:K] / self.rows
-
-
-def constant_scores(problem: Problem, d: int) -> Weights:
-    """Return where methods begin: zero weights for d features, the intercepts at their level."""
-    K = problem.loss.width
-    return Weights(np.zeros((K, d)), np.broadcast_to(np.asarray(problem.level, float), K).copy())
 
 
 def in_columns(coef: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -73,45 +62,18 @@ def add_wide_gradient(
 ) -> WideGradientPart:  # fmt: skip
     """Add one block's loss and gradient at the given weights; G and g_b are added to in place."""
     rows, every = block.order.shape[0], max(1, every)
-    inside = np.empty(0 if report is ignore_losses else (rows - 1) // every)
+    noted = inside(report, rows, every)
     V, base = in_columns(at.coef).ravel(), base_of(at.intercept, problem.intercept)
     more = add_wide_slopes(
         part.G.ravel(), part.g_b, V, base, problem.loss, problem.intercept, *block[:4], every,
-        inside,
+        noted,
     )  # fmt: skip
-    for k, so_far in enumerate(inside.tolist()):
-        stop = (k + 1) * every
-        report(stop, (part.rows + stop, part.loss + so_far))
-    report(rows, (part.rows + rows, part.loss + more))
+    report_block(report, LossSum(part.rows, part.loss), rows, more, noted, every)
     return part._replace(loss=part.loss + more, rows=part.rows + rows)
 
 
 #: The gradient at some weights.
-WIDE_GRADIENT = Sum(
-    "reduce-gradient", no_wide_gradient, add_wide_gradient, telling=add_wide_gradient
-)
-
-
-def wide_certificate(problem: Problem, at: Weights, total: WideGradientPart) -> Certificate:
-    """Return the certificate that follows from the sums over all rows."""
-    w, up = at.coef.ravel(), at.intercept - np.asarray(problem.level)
-    means, g_b = total.of(len(at.coef))
-    g = (means + problem.lam * at.coef).ravel()
-    with np.errstate(over="ignore", invalid="ignore"):  # huge weights: inf or nan
-        square, error = float(w @ w), float(g @ g)
-    charged = 0.5 * problem.lam * square + 0.5 * problem.lam_b * float(up @ up)
-    objective, gap = total.loss / total.rows + charged, error / (2.0 * problem.lam)
-    if problem.intercept:
-        slopes = g_b + problem.lam_b * up
-        gap += float(slopes @ slopes) / (2.0 * problem.lam_b)
-    return Certificate(objective, min(gap, objective))
-
-
-def whole_wide_gradient(problem: Problem, at: Weights, total: WideGradientPart) -> Weights:
-    """Return the gradient of the objective."""
-    means, g_b = total.of(len(at.coef))
-    up = at.intercept - np.asarray(problem.level)
-    return Weights(means + problem.lam * at.coef, g_b + problem.lam_b * up)
+WIDE_GRADIENT = Sum("reduce-gradient", no_wide_gradient, add_wide_gradient, reports=True)
 
 
 @kernel
@@ -123,20 +85,15 @@ def add_wide_slopes(
 
     `inside` receives the running loss sums at regular intervals, until it is full.
     """
-    wide, total, how, last = base.shape[0], 0.0, Eight(), order.shape[0] - 1
+    wide, total, last = base.shape[0], 0.0, order.shape[0] - 1
     v, g, noted = np.empty(wide), np.empty(wide), 0
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
-        prefetch_wide(rows, order[min(r + 1, last)], V, wide)
-        for k in range(0, wide, 8):
-            store(v, k, load(base, k, how))
-        add_scores(rows, i, V, wide, 0, v)
+        prefetch_columns(rows, order[min(r + 1, last)], V, wide)
+        scores_of(rows, i, V, base, v)
         total += weight[i] * loss_and_slopes(loss, v, int(y[i]), g)
-        for k in range(0, wide, 8):
-            change = weight[i] * load(g, k, how)
-            store(g, k, change)
-            store(g_b, k, load(g_b, k, how) + intercept * change)
+        weigh(g, weight[i], intercept, g_b)
         add_wide(rows, i, g, G, wide, 0)
         if noted < inside.shape[0] and (r + 1) % every == 0:
             inside[noted] = total
@@ -170,12 +127,10 @@ def judge_rows(
     weight: PerRow,
 ) -> float:
     """Write every row's class of the highest score; return the sum of the weighted losses."""
-    wide, total, how = base.shape[0], 0.0, Eight()
+    wide, total = base.shape[0], 0.0
     v, g = np.empty(wide), np.empty(wide)
     for i in range(best.shape[0]):
-        for k in range(0, wide, 8):
-            store(v, k, load(base, k, how))
-        add_scores(rows, i, V, wide, 0, v)
+        scores_of(rows, i, V, base, v)
         total += weight[i] * loss_and_slopes(loss, v, int(y[i]), g)
         for k in range(1, loss.n_classes):
             if v[k] > v[best[i]]:

@@ -52,9 +52,9 @@ class NonNegative(Penalty, Squares):
         """max(u, 0)."""
         return maximum(u, 0.0)
 
-    def in_lanes(self, V: Vector, place: int, how: LaneWidth) -> NonNegative:
+    def in_lanes(self, V: Vector, place: int, lanes: LaneWidth) -> NonNegative:
         """Read lam of every model."""
-        return NonNegative(load(V, place, how))
+        return NonNegative(load(V, place, lanes))
 
     def over(self, reg: float) -> NonNegative:
         """Divide by reg."""

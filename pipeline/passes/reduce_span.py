@@ -57,11 +57,8 @@ def reduce_span(
     with closing(reader.blocks(windows)) as blocks:
         for window, (block, places, _) in zip(windows, blocks, strict=True):
             before, rows = rows, rows + block.order.shape[0]
-            if what.telling is None:
-                part = what.add(job.problem, at, block, part)
-            else:
-                tell = partial(note, losses, before)
-                part = what.telling(job.problem, at, block, part, tell, every)
+            report = (partial(note, losses, before), every) if what.reports else ()
+            part = what.add(job.problem, at, block, part, *report)
             if row_state is not None and what.row_state == "write":
                 row_state.write(sweep, window, places, block)
     return part, SpanReport(

@@ -115,9 +115,9 @@ class CountedStep:
         walk, before = self._walk, self._rows
         self._rows += rows_visited(walk, state, block)
         self.windows += 1
-        if walk.telling is None:
+        if not walk.reports:
             return walk.step(problem, stats, state, block)
-        return walk.telling(problem, stats, state, block, partial(note, self.losses, before))
+        return walk.step(problem, stats, state, block, partial(note, self.losses, before))
 
 
 def this_worker() -> str:

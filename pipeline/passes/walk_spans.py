@@ -104,7 +104,7 @@ def arrival_span(
     """
     began, rows = time.perf_counter(), job.source_rows
     assert rows is not None, "the rows come once"
-    walk = walk._replace(telling=None)  # spans are short
+    walk = walk._replace(reports=False)  # spans are short
     step, restarts, visited = CountedStep(walk), list[dict[str, float]](), 0
     arrival: Arrival | None = None
     with closing(rows.blocks([Window((number,), "permuted", 0, 0)])) as blocks:

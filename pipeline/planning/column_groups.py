@@ -6,7 +6,7 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.registry import SIZES
+from fewpass.solvers.registry import L1
 from fewpass.storage.column_schema import Groups
 
 
@@ -24,13 +24,13 @@ def with_groups(problem: Problem, groups: Groups | None) -> Problem:
         raise BadInput(
             "The group penalty charges for the features that a column became together, and no "
             "column is known to have become several. Ingest columns of words or dates with "
-            f"`encode=always`, or use `penalty={SIZES}`."
+            f"`encode=always`, or use `penalty={L1}`."
         )
     from fewpass.solvers.batch.working_set import MOST_SET  # noqa: PLC0415 - its kernels
 
     if (widest := int(np.bincount(groups).max())) > MOST_SET:
         raise BadInput(
             f"A column became {widest:,} features, and the group penalty takes up to "
-            f"{MOST_SET:,} together. Have it hashed (`column=NAME=hash`), or use `penalty={SIZES}`."
+            f"{MOST_SET:,} together. Have it hashed (`column=NAME=hash`), or use `penalty={L1}`."
         )
     return problem._replace(penalty=problem.penalty.with_groups(groups))

@@ -151,7 +151,7 @@ def of_psdca(solver: Any, problem: Problem, stats: ProblemStats, tol: float) -> 
 
 def per_digit_with_l1(solver: Any, problem: Problem, stats: ProblemStats) -> float:
     """Return passes to expect for a digit: fewer, the more of the steps' base is the penalty's."""
-    own = solver.stepped(problem, stats).lam / problem.lam if problem.lam else math.inf
+    own = solver.step_problem(problem, stats).lam / problem.lam if problem.lam else math.inf
     return min(L1_ALONE, 1.0 + WITH_SQUARES * math.sqrt(own))
 
 

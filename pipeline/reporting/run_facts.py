@@ -10,7 +10,7 @@ from fewpass.pipeline.runs.outcome import Convergence, TrainingResult
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline_points import NO_BOUND, above_optimum
 from fewpass.pipeline.sizes import counted, format_bytes, format_seconds
-from fewpass.solvers.registry import SQUARES, loss_class
+from fewpass.solvers.registry import L2, loss_class
 
 if TYPE_CHECKING:
     from fewpass.pipeline.reporting.report import RunReport
@@ -20,7 +20,7 @@ Facts = dict[str, str | None]  # None: there is nothing to say
 
 def training_facts(result: TrainingResult) -> Facts:
     """Write down what a training came to."""
-    squares = result.penalty == SQUARES
+    squares = result.penalty == L2
     return _facts(result) | {
         "snapshot": result.snapshot,
         "penalty": None if squares else result.penalty,

@@ -29,15 +29,15 @@ from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
 from fewpass.solvers.described import Described
 from fewpass.solvers.registry import (
     ALL_CLASSES_AT_ONCE,
+    ELASTIC_NET,
+    L1,
     L1_RATIOS,
+    L2,
     LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
     LOSS_SETTINGS,
     LOSSES,
     METHODS,
-    SIZES,
-    SIZES_AND_SQUARES,
-    SQUARES,
     WITH_RATIO,
     PenaltyName,
     loss_class,
@@ -192,7 +192,7 @@ class TrainingPlan(Described):
             together = self.tol is not None and self.passes > 1 and self.source is None
         else:
             together = self.solver.kind in ALL_CLASSES_AT_ONCE and not self.solver.for_one_score
-        together = together and self.penalty in (None, SQUARES) and not self.l1_ratio
+        together = together and self.penalty in (None, L2) and not self.l1_ratio
         together = together and self._has_both_forms
         return self.classes == "multinomial" or (self.classes == "auto" and together)
 
@@ -214,15 +214,15 @@ class TrainingPlan(Described):
     @property
     def charged(self) -> str:
         """The word of the penalty."""
-        word = self.penalty or SIZES_AND_SQUARES
-        return SQUARES if word in WITH_RATIO and self.l1_share == 0.0 else word
+        word = self.penalty or ELASTIC_NET
+        return L2 if word in WITH_RATIO and self.l1_share == 0.0 else word
 
     @property
     def l1_share(self) -> float:
         """The share of lam that is charged for the sizes of weights."""
         if self.l1_ratio is not None:
             return self.l1_ratio
-        return L1_RATIOS.get(self.penalty or SQUARES, 0.0)
+        return L1_RATIOS.get(self.penalty or L2, 0.0)
 
     @model_validator(mode="before")
     @classmethod
@@ -235,7 +235,7 @@ class TrainingPlan(Described):
         goal = method.goal if method else None
         if method and goal == "steps" and values.get("loss") is None:
             values = values | {"loss": method.needs.only_loss.name}
-        by_size = values.get("penalty") not in (None, SQUARES) or bool(values.get("l1_ratio"))
+        by_size = values.get("penalty") not in (None, L2) or bool(values.get("l1_ratio"))
         again = values.get("source") is None
         many = goal == "tolerance" or (goal is None and again and (by_size or _is_steep(values)))
         if many and values.get("passes") is None and values.get("tol") is None:
@@ -306,13 +306,13 @@ class TrainingPlan(Described):
         """Refuse shares of what the penalty does not have."""
         if self.l1_ratio is not None and self.penalty not in (None, *WITH_RATIO):
             raise BadInput(
-                f"l1_ratio = {self.l1_ratio:g} is the share of {SIZES_AND_SQUARES}, and penalty is "
+                f"l1_ratio = {self.l1_ratio:g} is the share of {ELASTIC_NET}, and penalty is "
                 f"{self.penalty}. Leave one of them out."
             )
         if self.lam.has("max") and not self.l1_share:
             raise BadInput(
                 f"lam is {self.lam}, a share of the smallest that makes all weights 0, and with an "
-                f"{SQUARES} penalty none does. Give a number, or `penalty={SIZES}`."
+                f"{L2} penalty none does. Give a number, or `penalty={L1}`."
             )
         if self.lam.has("max") and self.source is not None:
             raise BadInput(

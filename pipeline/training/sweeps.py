@@ -376,7 +376,7 @@ class Sweeps:
         """Return a handle on the sum; `counts`: as a pass."""
         number = self._progress.cursor.sweeps
         if not counts:  # a look at weights that are done is no part of how they learnt
-            what = what._replace(telling=None)
+            what = what._replace(reports=False)
         versions = self._versions_read() if what.row_state == "read" else ()
 
         def count(report: SpanReport) -> None:

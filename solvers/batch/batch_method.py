@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
-from fewpass.solvers.gradient import GRADIENT, GradientPart, certificate, whole_gradient
+from fewpass.solvers.gradient import GRADIENT, certificate, whole_gradient
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
@@ -25,15 +25,15 @@ from fewpass.solvers.protocol import (
     Sweep,
     Weights,
 )
-from fewpass.solvers.wide_gradient import WideGradientPart, whole_wide_gradient, wide_certificate
 
 
 class Trial(NamedTuple):
     """A point with its gradient and certificate."""
 
     at: Weights
-    g: Weights  # gradient of the objective
+    g: Weights  # gradient of the objective; of an l1 penalty without l1
     certificate: Certificate
+    theta: float = 1.0  # of the certificate (scaled_gap.py)
 
 
 class BatchMethod(Method):
@@ -79,12 +79,7 @@ class BatchMethod(Method):
 
     def trial(self, problem: Problem, at: Weights, total: Part) -> Trial:
         """Return a point with what its pass says of it."""
-        if self.needs.several_scores:
-            wide = WideGradientPart(*total[:4])
-            g = whole_wide_gradient(problem, at, wide)
-            return Trial(at, g, wide_certificate(problem, at, wide))
-        part = GradientPart(*total[:4])
-        return Trial(at, whole_gradient(problem, at, part), certificate(problem, at, part))
+        return Trial(at, whole_gradient(problem, at, total), certificate(problem, at, total))
 
     def is_good(self, state: State, trial: Trial) -> bool:
         """Whether to accept a trial: if the objective has not risen."""

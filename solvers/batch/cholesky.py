@@ -79,24 +79,24 @@ def subtract_products(
     H: LowerTriangle, i: int, first: int, end: int, start: int, stop: int
 ) -> None:
     """Subtract the products of four rows and of columns first ... end, from start to stop."""
-    width, how = H.shape[1], Eight()
+    width, lanes = H.shape[1], Eight()
     a, b, c, d = i * width, (i + 1) * width, (i + 2) * width, (i + 3) * width
     whole = first + (end - first) // 2 * 2
     for j in range(first, whole, 2):
         one, other = j * width, (j + 1) * width
-        a_one, b_one = broadcast(0.0, how), broadcast(0.0, how)
-        c_one, d_one = broadcast(0.0, how), broadcast(0.0, how)
-        a_other, b_other = broadcast(0.0, how), broadcast(0.0, how)
-        c_other, d_other = broadcast(0.0, how), broadcast(0.0, how)
+        a_one, b_one = broadcast(0.0, lanes), broadcast(0.0, lanes)
+        c_one, d_one = broadcast(0.0, lanes), broadcast(0.0, lanes)
+        a_other, b_other = broadcast(0.0, lanes), broadcast(0.0, lanes)
+        c_other, d_other = broadcast(0.0, lanes), broadcast(0.0, lanes)
         for k in range(start, stop, 8):
-            left, right = load(H, one + k, how), load(H, other + k, how)
-            row = load(H, a + k, how)
+            left, right = load(H, one + k, lanes), load(H, other + k, lanes)
+            row = load(H, a + k, lanes)
             a_one, a_other = fma(row, left, a_one), fma(row, right, a_other)
-            row = load(H, b + k, how)
+            row = load(H, b + k, lanes)
             b_one, b_other = fma(row, left, b_one), fma(row, right, b_other)
-            row = load(H, c + k, how)
+            row = load(H, c + k, lanes)
             c_one, c_other = fma(row, left, c_one), fma(row, right, c_other)
-            row = load(H, d + k, how)
+            row = load(H, d + k, lanes)
             d_one, d_other = fma(row, left, d_one), fma(row, right, d_other)
         H[i, j] -= sum_lanes(a_one)
         H[i, j + 1] -= sum_lanes(a_other)
@@ -114,8 +114,8 @@ def subtract_products(
 @part_of_kernels
 def sum_of_products(H: LowerTriangle, i: int, j: int, start: int, stop: int) -> float:
     """Return the sum of the products of rows i and j, from column start to stop, eights of them."""
-    width, how = H.shape[1], Eight()
-    sums = broadcast(0.0, how)
+    width, lanes = H.shape[1], Eight()
+    sums = broadcast(0.0, lanes)
     for k in range(start, stop, 8):
-        sums = fma(load(H, i * width + k, how), load(H, j * width + k, how), sums)
+        sums = fma(load(H, i * width + k, lanes), load(H, j * width + k, lanes), sums)
     return sum_lanes(sums)

@@ -97,7 +97,7 @@ def add_curvature(
 
 
 #: Objective, gradient and H at a point.
-CURVED = Sum("reduce-curvature", no_curvature, add_curvature, telling=add_curvature)
+CURVED = Sum("reduce-curvature", no_curvature, add_curvature, reports=True)
 
 
 @kernel

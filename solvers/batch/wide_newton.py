@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fewpass.solvers.batch.newton import Newton, NewtonState
-from fewpass.solvers.gradient import Bounds
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerRow
-from fewpass.solvers.kernels.simd.lanes import Eight, load, store
-from fewpass.solvers.kernels.simd.wide_rows import EndToEnd, PerClass, add_scores
+from fewpass.solvers.kernels.simd.wide_rows import EndToEnd, PerClass, scores_of
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import LossOfScores, curvature_of_scores
 from fewpass.solvers.needs import Needs
@@ -33,7 +31,6 @@ from fewpass.solvers.wide_gradient import (
     WideGradientPart,
     add_wide_gradient,
     base_of,
-    constant_scores,
     in_columns,
     no_wide_gradient,
 )
@@ -97,8 +94,7 @@ class WideNewton(Newton):
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState:
         """Return the best constant; H is of all rows."""
-        x = self.flat(constant_scores(problem, stats.d))
-        return NewtonState(x, np.zeros_like(x), Bounds(), thinned=1)
+        return super().first_state(problem, stats)._replace(thinned=1)
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of the state, with those of H."""
@@ -144,15 +140,13 @@ def add_blocks(
     y: PerRow, weight: PerRow, order: Order,
 ) -> None:  # fmt: skip
     """H += sum of weighted C_i (x) x_i x_i', the lower halves of blocks at and below its own."""
-    wide, K, how = base.shape[0], loss.n_classes, Eight()
+    wide, K = base.shape[0], loss.n_classes
     size = H.shape[0] // K
     v, g, C, x = np.empty(wide), np.empty(wide), np.zeros((K, K)), np.zeros(size)
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
-        for k in range(0, wide, 8):
-            store(v, k, load(base, k, how))
-        add_scores(rows, i, V, wide, 0, v)
+        scores_of(rows, i, V, base, v)
         curvature_of_scores(loss, v, int(y[i]), g, C)
         x[:] = 0.0
         add_vector(rows, i, 1.0, x[: size - 1])

@@ -21,17 +21,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.batch.batch_method import Trial
 from fewpass.solvers.batch.column_model import minimised
 from fewpass.solvers.batch.group_model import minimised_by_groups
 from fewpass.solvers.batch.newton import thinning
 from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, set_point
-from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE, Bounds
+from fewpass.solvers.gradient import (
+    RISE,
+    SUFFICIENT_DECREASE,
+    Bounds,
+    scaled_certificate,
+    whole_gradient,
+)
 from fewpass.solvers.kernels.shapes import Matrix
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.penalties import Penalty
-from fewpass.solvers.protocol import Certificate, Outgrown, ProblemStats, Weights
+from fewpass.solvers.protocol import Outgrown, ProblemStats, Weights
 from fewpass.solvers.registry import DUAL
-from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, proven_zeros, scaled_gap
+from fewpass.solvers.scaled_gap import FIRST, knots, proven_zeros
 
 ALL_COLUMNS = 500  # up to here W has every column
 LEAST_SET, PER_NONZERO, MOST_SET = 64, 2.0, 1500  # columns of W
@@ -39,7 +46,7 @@ ROUGHLY, FINELY, EXACTLY = 1e-2, 1e-3, 1e-10  # of the model's violation that is
 NEAR = 1e-3  # relative gap, below which the model is solved finely
 SHORT = 0.25  # best step, below which the model is damped
 DAMPED, MORE_DAMPED, LESS_DAMPED, UNDAMPED = 3e-4, 16.0, 8.0, 1e-5  # kappa
-CROWDED, PATIENCE = 0.95, 8  # share of MOST_SET that is not 0, and passes of it, before giving up
+FULL, PATIENCE = 0.95, 8  # share of MOST_SET that is not 0, and passes of it, before giving up
 MOST_HALVINGS = 40  # of the least gradient of a column in W
 
 Vector = NDArray[np.float64]
@@ -59,7 +66,7 @@ class SetState(NamedTuple):
     theta: float = FIRST  # of the last certificate
     evaluations: int = 0
     shortened: int = 0  # steps that were too long
-    crowded: int = 0  # passes in which W had no room left
+    n_full_passes: int = 0  # in a row, in which W had no room left
     zeros: int = 0  # columns that are proven to be 0 at the optimum
     rows_left: int = 0  # that the start is made of; 0: there are weights to begin with
 
@@ -77,28 +84,11 @@ def point_of(state: SetState) -> SetPoint:
     return set_point(newest_of(state), before, chosen, state.theta, state.thinned)
 
 
-class SetTrial(NamedTuple):
-    """A point with what its pass says of it."""
-
-    at: Weights
-    g: Weights  # of the mean loss, and of the intercept's charge
-    certificate: Certificate
-    theta: float
-
-
-def tried(problem: Problem, state: SetState, total: SetPart) -> SetTrial:
+def tried(problem: Problem, state: SetState, total: SetPart) -> Trial:
     """Return objective, gradient and certificate of the point of a pass."""
-    at, n = newest_of(state), total.rows
-    loss, up = total.loss / n, at.intercept - problem.level
-    charged = problem.penalty.value(at.coef) + 0.5 * problem.lam_b * up**2
-    g = Weights(total.G / n, total.g_b / n)
-    objective = loss + charged
-    gap = ScaledGap(math.inf, state.theta)
-    if math.isfinite(objective) and math.isfinite(float(g.coef.sum())):
-        gap = scaled_gap(problem, at, g, loss, knots(state.theta), total.brackets / n)
-    certificate = Certificate(objective, min(gap.gap, objective))
-    g = g._replace(intercept=g.intercept + problem.lam_b * up)
-    return SetTrial(at, g, certificate, gap.theta)
+    at, thetas = newest_of(state), knots(state.theta)
+    proven = scaled_certificate(problem, at, total, state.theta, thetas, total.brackets)
+    return Trial(at, whole_gradient(problem, at, total), *proven)
 
 
 def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetPart) -> SetState:
@@ -115,17 +105,17 @@ def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetP
 
 
 def accepted(
-    problem: Problem, stats: ProblemStats, state: SetState, trial: SetTrial, total: SetPart
+    problem: Problem, stats: ProblemStats, state: SetState, trial: Trial, total: SetPart
 ) -> SetState:
     """Go to the point, and take the next step and the next working set."""
     kappa = state.kappa / LESS_DAMPED if state.t == 1.0 else state.kappa
     kappa = kappa if kappa >= UNDAMPED else 0.0
     bounds = state.bounds.moved(trial.certificate)
     state = state._replace(x=np.append(*trial.at), bounds=bounds, kappa=kappa, theta=trial.theta)
-    return stepped(problem, stats, state, trial.g, total)
+    return next_step(problem, stats, state, trial.g, total)
 
 
-def shortened(problem: Problem, state: SetState, trial: SetTrial, total: SetPart) -> SetState:
+def shortened(problem: Problem, state: SetState, trial: Trial, total: SetPart) -> SetState:
     """Take the best of the shorter steps; where there is none, stay and damp the model."""
     best, t = state.bounds.objective, 0.0
     for k in range(total.shorter.shape[0]):
@@ -145,16 +135,15 @@ def shortened(problem: Problem, state: SetState, trial: SetTrial, total: SetPart
     )  # fmt: skip
 
 
-def stepped(
+def next_step(
     problem: Problem, stats: ProblemStats, state: SetState, g: Weights, total: SetPart
 ) -> SetState:
     """Minimise the model at x; return the state with the step under trial and the next W."""
     chosen, penalty = np.flatnonzero(state.chosen), problem.penalty
     own, l1 = penalty.among(chosen), l1_of(penalty)
     w, b = state.x[:-1], float(state.x[-1])
-    smooth = g.coef + problem.lam * w if problem.lam else g.coef.copy()
     A = whole_matrix(problem, stats, state.kappa, total)
-    r, start = np.append(smooth[chosen], g.intercept), np.append(w[chosen], b)
+    r, start = np.append(g.coef[chosen], g.intercept), np.append(w[chosen], b)
     near = state.bounds.certificate.relative <= NEAR
     share = EXACTLY if problem.loss.is_quadratic else FINELY if near else ROUGHLY
     slopes = r.copy()
@@ -163,14 +152,14 @@ def stepped(
     p[chosen], p[-1] = new[:-1] - start[:-1], new[-1] - start[-1]
     there = w.copy()
     there[chosen] = new[:-1]
-    smooth[chosen] = r[:-1]
+    g.coef[chosen] = r[:-1]
     change = l1 * (own.size(new[:-1]) - own.size(start[:-1]))
     state = state._replace(
         p=p, t=1.0, slope=min(0.0, float(slopes @ (new - start)) + change),
-        chosen=next_set(penalty, there, smooth),
+        chosen=next_set(penalty, there, g.coef),
         thinned=1 if state.shortened else thinning(problem, stats, chosen.shape[0]),
     )  # fmt: skip
-    return crowded(penalty, state, there, smooth)
+    return with_full_passes(penalty, state, there, g.coef)
 
 
 def l1_of(penalty: Penalty) -> float:
@@ -250,18 +239,18 @@ def largest(score: Vector, size: int) -> NDArray[np.int64]:
     return order
 
 
-def crowded(penalty: Penalty, state: SetState, w: Vector, g: Vector) -> SetState:
+def with_full_passes(penalty: Penalty, state: SetState, w: Vector, g: Vector) -> SetState:
     """Count consecutive passes with a full working set that leaves columns out."""
     taken = np.count_nonzero(penalty.whole(w != 0.0)) + penalty.widest - 1
-    if taken <= CROWDED * MOST_SET:
-        return state._replace(crowded=0)
+    if taken <= FULL * MOST_SET:
+        return state._replace(n_full_passes=0)
     left_out = penalty.slopes(g)[~state.chosen].max(initial=0.0) > l1_of(penalty)
-    return state._replace(crowded=state.crowded + 1 if left_out else 0)
+    return state._replace(n_full_passes=state.n_full_passes + 1 if left_out else 0)
 
 
-def refuse_crowded(state: SetState) -> None:
+def refuse_full(state: SetState) -> None:
     """Raise Outgrown where there is no room for the weights that are not 0."""
-    if state.crowded > PATIENCE:
+    if state.n_full_passes > PATIENCE:
         raise Outgrown(
             f"More than {MOST_SET:,} weights are not 0 at this `lam`, and newton keeps a matrix of "
             f"those columns by those columns. Take `solver={DUAL}`, or a larger `lam`."

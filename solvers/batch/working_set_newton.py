@@ -26,7 +26,7 @@ from fewpass.solvers.batch.working_set import (
     l1_of,
     next_set,
     point_of,
-    refuse_crowded,
+    refuse_full,
 )
 from fewpass.solvers.batch.working_set_sums import SET_SUMS, SetPart, add_sums, no_sums
 from fewpass.solvers.gradient import Bounds
@@ -85,7 +85,7 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     for _ in range(START_PASSES):
         at = point_of(sample)
         sample = absorbed(rough, few, sample, add_sums(rough, at, rows, no_sums(at)))
-        if sample.bounds.certificate.relative <= START_GAP or sample.crowded > PATIENCE:
+        if sample.bounds.certificate.relative <= START_GAP or sample.n_full_passes > PATIENCE:
             break
     fresh = first_set_state(problem, stats)
     return fresh._replace(x=sample.x, chosen=sample.chosen | fresh.chosen, rows_left=0)
@@ -152,7 +152,7 @@ class WorkingSetNewton(Method):
     ) -> SetState:
         """Accept the point of a pass or not, and take the next step."""
         moved = absorbed(problem, stats, state, total)
-        refuse_crowded(moved)
+        refuse_full(moved)
         return moved
 
     def certificate(self, state: SetState) -> Certificate | None:

@@ -13,7 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.batch.cut_rows import CutRows, add_tile_squares, cut_rows_of, read_tile
+from fewpass.solvers.batch.gathered_rows import (
+    GatheredRows,
+    add_tile_squares,
+    gathered_rows,
+    read_tile,
+)
 from fewpass.solvers.gradient import noted
 from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel, part_of_kernels
 from fewpass.solvers.kernels.rows import DenseRows, Rows, add_vector, prefetch_row
@@ -32,7 +37,7 @@ from fewpass.solvers.kernels.simd.row_blocks import (
     add_four_squares,
     prefetch_eight,
 )
-from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
+from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ignore_losses, inside, report_block
 from fewpass.solvers.losses import (
     Problem,
     bracket,
@@ -119,16 +124,14 @@ def add_sums(
     """Add one block, in place."""
     problem = problem._replace(penalty=problem.penalty.in_kernels)
     rows, tiles = block.order.shape[0], max(1, every // TILE)
-    inside = np.empty(0 if report is ignore_losses else (rows - 1) // (tiles * TILE))
+    noted_inside = inside(report, rows, tiles * TILE)
     curvatures = np.empty(rows)
-    cut = cut_rows_of(block.rows, block.order, at.place, ends_of(at))
+    cut = gathered_rows(block.rows, block.order, at.place, ends_of(at))
     loss, g_b = add_losses(
-        at, part, problem, *block[:4], knots(at.theta), curvatures, tiles, inside, cut
+        at, part, problem, *block[:4], knots(at.theta), curvatures, tiles,
+        noted_inside, cut,
     )  # fmt: skip
-    for k, so_far in enumerate(inside.tolist()):
-        stop = (k + 1) * tiles * TILE
-        report(stop, (part.rows + stop, part.loss + so_far))
-    report(rows, (part.rows + rows, part.loss + loss))
+    report_block(report, LossSum(part.rows, part.loss), rows, loss, noted_inside, tiles * TILE)
     few = np.arange(0, rows, at.thinned)
     if isinstance(block.rows, DenseRows):
         add_set_squares(
@@ -148,13 +151,13 @@ def add_sums(
 
 
 #: Objective and gradient at a point, H of the working set, and losses at shorter steps.
-SET_SUMS = Sum("reduce-curvature", no_sums, add_sums, telling=add_sums)
+SET_SUMS = Sum("reduce-curvature", no_sums, add_sums, reports=True)
 
 
 @kernel
 def add_losses(
     at: SetPoint, part: SetPart, problem: Problem, rows: Rows, y: PerRow, weight: PerRow,
-    order: Order, thetas: Vector, curvatures: PerRow, tiles: int, inside: Vector, cut: CutRows,
+    order: Order, thetas: Vector, curvatures: PerRow, tiles: int, inside: Vector, cut: GatheredRows,
 ) -> tuple[float, float]:  # fmt: skip
     """Add to G, brackets and shorter of a part; return the sums of losses and slopes.
 
@@ -169,11 +172,11 @@ def add_losses(
         at.thinned,
     )
     G, brackets, shorter, H, squares = part.G, part.brackets, part.shorter, part.H, part.squares
-    n, count, how = order.shape[0], 0, Eight()
+    n, count, lanes = order.shape[0], 0, Eight()
     whole, steps = n - n % TILE, SHORTER[: shorter.shape[0]]
     p, q, target, c = np.empty(TILE), np.zeros(TILE), np.empty(TILE), np.empty(TILE)
     g, at_knots, at_steps = np.empty(TILE), np.zeros(8 * thetas.shape[0]), np.zeros(8 * len(steps))
-    losses, sums = broadcast(0.0, how), broadcast(0.0, how)
+    losses, sums = broadcast(0.0, lanes), broadcast(0.0, lanes)
     for start in range(0, whole, TILE):
         for k in range(TILE):
             target[k], c[k] = y[order[start + k]], weight[order[start + k]]
@@ -181,17 +184,17 @@ def add_losses(
                 prefetch_eight(rows, y, weight, order, start + k - 7)
         read_tile(rows, order, start, TILE, w, before, cut, p, q)
         for k in range(0, TILE, 8):
-            own, t = load(c, k, how), load(target, k, how)
-            here = load(p, k, how) + problem.intercept * b
-            there = load(q, k, how) + problem.intercept * b_before
+            own, t = load(c, k, lanes), load(target, k, lanes)
+            here = load(p, k, lanes) + problem.intercept * b
+            there = load(q, k, lanes) + problem.intercept * b_before
             phi, change = value(problem.loss, here, t), slope(problem.loss, here, t)
             store(curvatures, start + k, own * curvature_at(problem.loss, here, t))
             for j in range(thetas.shape[0]):
                 more = own * bracket_at(problem, thetas[j], here, t, phi, change)
-                store(at_knots, 8 * j, load(at_knots, 8 * j, how) + more)
+                store(at_knots, 8 * j, load(at_knots, 8 * j, lanes) + more)
             for j in range(steps.shape[0]):
                 more = own * value(problem.loss, there + steps[j] * (here - there), t)
-                store(at_steps, 8 * j, load(at_steps, 8 * j, how) + more)
+                store(at_steps, 8 * j, load(at_steps, 8 * j, lanes) + more)
             losses += own * phi
             sums += own * change
             store(g, k, own * change)

@@ -25,20 +25,12 @@ docs/methods.md, section 7.13.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from fewpass.solvers.certificate import LEAST_SHARE
 from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
-from fewpass.solvers.dual.duality import (
-    Column,
-    DualPoint,
-    add_gap,
-    constant_column,
-    gap_certificate,
-    no_gap,
-)
+from fewpass.solvers.dual.duality import DualPoint, add_gap, column_of_rows, gap_certificate, no_gap
 from fewpass.solvers.dual.rounds_in_memory import (
     CHECKED,
     Aim,
@@ -57,12 +49,6 @@ CHARGE = 4.0  # for the intercept's distance from its centre, at least, in lam
 FLEXIBLE = 0.02  # of the loss's curvature: at most, so that the centre follows quickly
 AT_A_TIME = 1 << 25  # values that a call reads before it asks whether to stop
 DRAWN = 47  # what a random generator is for
-
-
-class RowLengths(NamedTuple):
-    """What the constant column goes by."""
-
-    mean_square: float
 
 
 def ascend(
@@ -109,7 +95,7 @@ def _given(problem: Problem, sizes: Sizes, block: Block, tol: float) -> GivenRow
     squares = np.empty(sizes.n)
     row_squares(block.rows, squares)
     charge = min(CHARGE * problem.lam, FLEXIBLE * problem.loss.rate(1.0))
-    column: Column = constant_column(problem, RowLengths(float(squares.mean())), charge)
+    column = column_of_rows(problem, float(squares.mean()), charge)
     squares += column.value**2
     shrink = SHRINK if problem.loss.is_smooth else 0.0
     aim = Aim(float(tol), LEAST_SHARE * max(sizes.constants, default=0.0), shrink, problem.lam)

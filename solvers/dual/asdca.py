@@ -34,16 +34,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.asdca_batches import (
-    GAP_U,
-    GAP_W,
-    GAP_X,
-    LOSS_U,
-    LOSS_W,
-    LOSS_X,
-    SUMS,
-    visit_batches,
-)
+from fewpass.solvers.dual.asdca_batches import GAP_U, LOSS_U, LOSS_W, LOSS_X, SUMS, visit_batches
 from fewpass.solvers.dual.asdca_theta import (
     Scale,
     Theta,
@@ -229,8 +220,8 @@ class Asdca(DualMethod):
         loss = float(state.sums[LOSS_W]) / state.rows
         require_pair(problem, state.W[:, RUNNING], state.W[:, NEXT], loss)
         if state.passes > 0:
-            for column, total in ((W_START, sums_at_w(state)), (X_START, sums_at_x(state))):
-                certificate = certificate_of(problem, stats, state, column, total)
+            for column, first in ((W_START, LOSS_W), (X_START, LOSS_X)):
+                certificate = certificate_of(problem, stats, state, column, sums_at(state, first))
                 state = prove(state, certificate, column)
         return begin_pass(problem, stats, state)
 
@@ -276,7 +267,7 @@ def given_weights(state: AsdcaState) -> Weights:
 def begin_at_duals(
     problem: Problem, stats: ProblemStats, state: AsdcaState, total: DualsPart, sweep: int
 ) -> AsdcaState:
-    """Begin the first pass at a given x and at its dual variables, as many of them as help."""
+    """Warm start at x, with theta a, theta maximising D."""
     W, b, column = state.W, state.centre.offset, short_column(problem, stats)
     centre = column.offset(b)
     w = np.append(total.V, column.unit * total.v_b) / (problem.lam * total.rows)
@@ -293,14 +284,10 @@ def begin_at_duals(
     )  # fmt: skip
 
 
-def sums_at_x(state: AsdcaState) -> GapPart:
-    """Return what the pass has summed at the x that it began with."""
-    return GapPart(float(state.sums[LOSS_X]), float(state.sums[GAP_X]), state.rows)
-
-
-def sums_at_w(state: AsdcaState) -> GapPart:
-    """Return what the pass has summed at the w(a) that it began with."""
-    return GapPart(float(state.sums[LOSS_W]), float(state.sums[GAP_W]), state.rows)
+def sums_at(state: AsdcaState, first: int) -> GapPart:
+    """Return what the pass has summed at the x or w(a) that it began with, `first` its loss."""
+    loss, gap = state.sums[first : first + 2].tolist()
+    return GapPart(loss, gap, state.rows)
 
 
 def certificate_of(
@@ -326,7 +313,7 @@ def potential(problem: Problem, stats: ProblemStats, state: AsdcaState, offset: 
     P and D are those of the problem that steps are taken for: the intercept is charged for its
     distance from the centre, which is what `offset` says.
     """
-    certificate = certificate_of(problem, stats, state, X_START, sums_at_x(state))
+    certificate = certificate_of(problem, stats, state, X_START, sums_at(state, LOSS_X))
     P, D = certificate.objective, certificate.objective - certificate.gap
     unit = state.centre.unit
     if unit > 0.0:

@@ -31,7 +31,7 @@ def visit_batches(
     column: float, offset: float, scale: float, share: float, rows: Rows, y: PerRow, weight: PerRow,
     order: Order, row_state: PerRow, batches: int, sums: SixSums,
 ) -> float:  # fmt: skip
-    """Step `batches` even batches of rows; dual variables are `share` of what is kept.
+    """Process the rows in `batches` equal batches; a_i = share row_state[i].
 
     W (d + 1, 5) has x and w of the pass's start; `running` sees its columns from w on, h and the
     fresh sum after it, `fresh` that alone.  `row_state` (n,) gets the new dual variables,

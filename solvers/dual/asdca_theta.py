@@ -1,4 +1,4 @@
-"""theta: how large a share of a batch's gradients accelerated dual ascent takes over at a step.
+"""Choice of theta, the share of a batch's gradients that a step of asdca takes over.
 
 With k = lam n / (q R^2), S = sigma^2 / R^2 between R^2/n and 1, and q, R, sigma the curvature of
 the loss, the length of the longest row and the root of the largest eigenvalue of mean x x^T, the
@@ -70,7 +70,7 @@ def scale_of(problem: Problem, stats: ProblemStats) -> Scale:
 
 
 def estimated_sigma_share(problem: Problem, stats: ProblemStats) -> float:
-    """S as ingest's sample gives it, from above; 1 where that is no help."""
+    """Upper estimate of sigma^2/R^2; 1 if unknown."""
     square = scale_of(problem, stats).square
     column = short_column(problem, stats).value
     return min(1.0, (stats.sigma_square + column**2) / square) if square > 0.0 else 1.0

@@ -51,7 +51,7 @@ class BestWeights(NamedTuple):
         )
 
     def smaller_gap(self, at: Weights, certificate: Certificate) -> BestWeights:
-        """Return those with the smaller gap, each to the largest dual objective that is known."""
+        """Keep the weights with the smaller gap to the larger dual bound."""
         current = self.certificate
         if current is None:
             return self.replaced(at, certificate)
@@ -62,7 +62,7 @@ class BestWeights(NamedTuple):
 
 
 def no_weights(d: int, K: int = 1) -> BestWeights:
-    """Return what stands there before any weights of d columns and K scores have a certificate."""
+    """Return zero weights of d columns and K scores, uncertified."""
     return BestWeights(np.zeros(d)) if K == 1 else BestWeights(np.zeros((K, d)), np.zeros(K))
 
 
@@ -113,7 +113,7 @@ class DualMethod(Method):
     def end_pass(self, problem: Problem, stats: ProblemStats, states: list[Any]) -> State:
         """Put the streams together, certify the weights that the pass began with, begin the next.
 
-        In the middle of a pass the result has the weights so far, to be looked at only.
+        Mid-pass: returns the weights so far, for display.
         """
 
     @abstractmethod

@@ -28,7 +28,7 @@ pass, how it moved, and the round that it was stepped in, of which `shares` says
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ from fewpass.solvers.kernels.rows import (
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, Shares, SideBySide
 from fewpass.solvers.losses import Problem, bracket, conjugate, value
 from fewpass.solvers.losses.wide_loss import level_of_scores
-from fewpass.solvers.protocol import Block, Certificate, Mispaired, Sum, Weights
+from fewpass.solvers.protocol import Block, Certificate, Mispaired, ProblemStats, Sum, Weights
 
 LARGEST = 1e300
 LONGEST = 10.0  # square of the constant column, at most: it is in every row, however long they are
@@ -72,37 +72,33 @@ class Column(NamedTuple):
 
     value: float  # in every row; 0 for no intercept
     unit: float
-    remains: float  # 1 - left
-    left: float  # lam_b / lam_p, which may be far below the rounding of `row_state`
+    ratio: float  # lam_b / lam_p, which may be far below the rounding of `row_state`
     level: Any = 0.0  # b_0; of several scores (wide,)
 
-    def offset(self, centre: Any) -> Any:
-        """Return the intercept's part that does not depend on v, with this centre."""
-        return self.remains * centre + self.left * self.level
+    def offset(self, centre: Any, r: float = 1.0) -> Any:
+        """Return the intercept's part that does not depend on v: with this centre, and r lam_p."""
+        ratio = self.ratio / r
+        return (1.0 - ratio) * centre + ratio * self.level
 
     def under_lam_b(self, v: Any) -> Any:
         """Return b(a), the intercept that goes with the dual variables under lam_b alone."""
-        return self.unit * v / self.left + self.level
+        return self.unit * v / self.ratio + self.level
 
 
-class Lengths(Protocol):
-    """How long rows are, as `ProblemStats` have it."""
-
-    @property
-    def mean_square(self) -> float:
-        """Mean ||x||^2."""
-
-
-def constant_column(problem: Problem, stats: Lengths, least: float = 0.0) -> Column:
+def constant_column(problem: Problem, stats: ProblemStats, least: float = 0.0) -> Column:
     """Return the column: no longer than a typical row, shorter where lam_p has to be `least`."""
+    return column_of_rows(problem, stats.mean_square, least)
+
+
+def column_of_rows(problem: Problem, mean_square: float, least: float) -> Column:
+    """Return the same for rows of this mean ||x||^2."""
     if problem.intercept == 0.0:
-        return Column(0.0, 0.0, 0.0, 1.0)
-    typical = problem.lam * problem.intercept**2 / min(stats.mean_square or 1.0, LONGEST)
+        return Column(0.0, 0.0, 1.0)
+    typical = problem.lam * problem.intercept**2 / min(mean_square or 1.0, LONGEST)
     charge = max(problem.lam_b, min(typical, MOST_CHARGED * problem.lam_b, LARGEST), least)
-    unit, left = math.sqrt(problem.lam / charge), problem.lam_b / charge
-    wide = problem.loss.width > 1
-    level = level_of_scores(problem) if wide else problem.level
-    return Column(problem.intercept * unit, unit, 1.0 - left, left, level)
+    unit = math.sqrt(problem.lam / charge)
+    level = level_of_scores(problem) if problem.loss.width > 1 else problem.level
+    return Column(problem.intercept * unit, unit, problem.lam_b / charge, level)
 
 
 class Centre(NamedTuple):
@@ -166,8 +162,8 @@ def gap_certificate(
     """Turn the sums over all rows, taken at any weights and intercept, into objective and gap.
 
     `b_dual` is b(a), the intercept that goes with the dual variables under lam_b alone, and `away`
-    lam times the square of the weights' distance from w(a), or twice the penalty's brackets.  What
-    is no number any more is `LARGEST`.
+    lam times the square of the weights' distance from w(a), or twice the penalty's brackets.
+    Non-finite values become `LARGEST`.
     """
     difference, up = at.intercept - b_dual, at.intercept - np.asarray(problem.level)
     charged = float(np.sum(problem.lam_b * up * up))
@@ -229,7 +225,7 @@ def per_row(block: Block) -> NDArray[np.float64]:
 
 @part_of_kernels
 def prefetch_resident(row_state: RowState, order: Order, r: int) -> None:
-    """Ask the memory for the numbers of a row to come, as `prefetch_row` does for the row."""
+    """Prefetch the numbers of a later row, as `prefetch_row` does the row."""
     prefetch_line(row_state, order[min(r + PREFETCH_ROWS, order.shape[0] - 1)] * row_state.shape[1])
 
 

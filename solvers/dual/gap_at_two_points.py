@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import Centre, DualPoint, GapPart, gap_certificate, per_row
+from fewpass.solvers.dual.sdca_steps import row_sums
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, dot_both, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerRow, RowState
-from fewpass.solvers.losses import Problem, conjugate, direction, value
+from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, Sum
 
 
@@ -83,11 +84,10 @@ def sum_both(
         p_0, p_1 = dot_both(rows, i, at.W)
         p_0 += column * at.W[d, 0] + shift
         p_1 += column * at.W[d, 1] + shift
-        a, s = at.shares[0] * row_state[i, 0], direction(loss, y[i])
-        dual = conjugate(loss, a, y[i])
-        phi_0, phi_1 = value(loss, p_0, y[i]), value(loss, p_1, y[i])
-        loss_0 += weight[i] * phi_0
-        loss_1 += weight[i] * phi_1
-        gap_0 += weight[i] * (phi_0 + dual + a * s * p_0)
-        gap_1 += weight[i] * (phi_1 + dual + a * s * p_1)
+        a = at.shares[0] * row_state[i, 0]
+        first, second, third, fourth = row_sums(loss, a, y[i], weight[i], p_0, p_1)
+        loss_0 += first
+        gap_0 += second
+        loss_1 += third
+        gap_1 += fourth
     return loss_0, loss_1, gap_0, gap_1

@@ -85,7 +85,7 @@ def counted_by(state: SdcaState, stats: ProblemStats) -> Counted:
     """Return how a stream counts its own moves."""
     if stats.streams == 1:
         return ALONE
-    at, merges = state.pull.rounds, state.merges
+    at, merges = state.proximal.rounds, state.merges
     if at.across == 0.0:  # the first round
         return Counted(float(stats.streams), 0.0, 0.0, 0.0, float(merges.done))
     ratio = (at.along / at.rho / at.across - 1.0) if len(at.V) else 0.0
@@ -99,7 +99,7 @@ def note_rows(
 
     Rows of the first block of all are added up.
     """
-    at, merges = state.pull.rounds, state.merges
+    at, merges = state.proximal.rounds, state.merges
     if stats.streams == 1:
         return state
     if stats.rows_kind is DenseRows:
@@ -172,19 +172,19 @@ def note_along(V: PerColumn, column: float, rows: Rows, order: Order, row_state:
 
 def moves_of(_problem: Problem, stats: ProblemStats, state: SdcaState) -> StreamMoves:
     """Return what a stream's state adds to a merge."""
-    counted, at, merges = counted_by(state, stats), state.pull.rounds, state.merges
+    counted, at, merges = counted_by(state, stats), state.proximal.rounds, state.merges
     columns = np.flatnonzero(merges.touched)
-    by = (state.W[columns, RUNNING] - merges.begin[columns]) / counted.stretch
-    moves, along = Moves(columns, by.reshape(len(columns), -1)), merges.moved / counted.stretch
+    by = (state.W[columns, RUNNING] - merges.begin[columns]) / counted.sigma_prime
+    moves, along = Moves(columns, by.reshape(len(columns), -1)), merges.moved / counted.sigma_prime
     added, rows = (at.V, merges.looked) if at.across == 0.0 else (EMPTY, 0)
     return StreamMoves(moves, added, rows, square_of_all(moves.by), along, along * along)
 
 
 def merged(stats: ProblemStats, state: SdcaState, total: StreamMoves, lag: Lag) -> SdcaState:
     """Return a stream's state, at the weights that all streams' moves make, in place."""
-    at, merges, counted = state.pull.rounds, state.merges, counted_by(state, stats)
+    at, merges, counted = state.proximal.rounds, state.merges, counted_by(state, stats)
     columns, u = total.moves.columns, total.moves.by
-    s, begin = counted.stretch, merges.begin
+    s, begin = counted.sigma_prime, merges.begin
     square, T = square_of_all(u), total.along
     wanted = square - (1.0 - 1.0 / at.rho) * T * T
     allowed = s * (total.square + counted.ratio * total.along_square)
@@ -205,12 +205,12 @@ def merged(stats: ProblemStats, state: SdcaState, total: StreamMoves, lag: Lag) 
         late = min(1.0, lag.curvature * at.common / BITES)
         before = at._replace(across=s, along=max(s, at.along), owed=owed)
         rounds = next_factors(before, squares, t, stats.streams, late, lag.most_rho)
-    return state._replace(merges=merges, pull=state.pull._replace(rounds=rounds))
+    return state._replace(merges=merges, proximal=state.proximal._replace(rounds=rounds))
 
 
 def first_factors(state: SdcaState, total: StreamMoves, streams: int) -> Rounds:
     """Return V, and the factors that the second round begins with."""
-    at, size = state.pull.rounds, float(np.linalg.norm(total.added))
+    at, size = state.proximal.rounds, float(np.linalg.norm(total.added))
     at.V[:] = total.added / size if size > 0.0 else 0.0
     across, along = float(min(FIRST_S, streams)), float(min(MOST_FIRST, streams))
     common = (size / total.rows) ** 2 if total.rows else 0.0  # at least: of the mean row

@@ -200,7 +200,7 @@ class Pegasos(DualMethod):
         state.W[:, MEAN] = tail_mean(state)
         column = constant_column(problem, stats)
         state = state._replace(
-            b_dual=state.centre.unit * float(state.W[-1, LAST]) / column.left,
+            b_dual=state.centre.unit * float(state.W[-1, LAST]) / column.ratio,
             shares=np.full(1, 1.0 / passes),
             sums=no_sums(),
             passes=passes,
@@ -234,7 +234,7 @@ def raise_bound(problem: Problem, stats: ProblemStats, state: PegasosState) -> P
     violated = state.tail.violated + state.sums.violated
     count = stats.n * (state.passes + 1 - state.tail.began)
     w = (state.W[:, ADDED] - state.W[:, FROM]) / (problem.lam * count)
-    b = state.centre.unit * float(w[-1]) / constant_column(problem, stats).left
+    b = state.centre.unit * float(w[-1]) / constant_column(problem, stats).ratio
     square = problem.lam * float(w[:-1] @ w[:-1]) + problem.lam_b * b * b
     lower = max(state.lower, violated / count - 0.5 * square)
     return state._replace(lower=lower, tail=state.tail._replace(violated=violated))
@@ -265,10 +265,10 @@ def move_centre(state: PegasosState, column: Column) -> PegasosState:
     if unit == 0.0:
         return state
     mean = state.centre.intercept(state.W[-1, MEAN])
-    shift = (offset - column.remains * mean) / unit
+    shift = (offset - (1.0 - column.ratio) * mean) / unit
     state.W[-1, [LAST, MEAN]] += shift
     state.W[-1, BEFORE] += shift * state.tail.rows_before
-    return state._replace(centre=Centre(unit, column.remains * mean))
+    return state._replace(centre=Centre(unit, (1.0 - column.ratio) * mean))
 
 
 def newest_points(state: PegasosState) -> TwoPoints:

@@ -21,7 +21,7 @@ no squares; q = lam / reg above, and r does not grow.  What is certified is a sh
 (scaled_gap.py), whatever z and reg are.
 
 On many columns and a few very long rows the centre may pull some columns more than others
-(column_pulls.py): with h_j the larger the larger the values of column j are, reg is
+(`next_trial`): with h_j the larger the larger the values of column j are, reg is
 lam + (r - 1) lam h_j there, and all else as above, column by column.
 
 The intercept has a centre of its own next to z, as in SDCA: what it is charged for leaving it grows
@@ -44,10 +44,15 @@ from numpy.typing import NDArray
 from fewpass.solvers.dual.duality import GapPart, constant_column, gap_certificate
 from fewpass.solvers.dual.rounds import owed_after
 from fewpass.solvers.dual.sdca_state import (
+    ALIKE,
+    BACK,
+    EMPTY,
     RUNNING,
     START,
+    TRIED,
     UNBOUNDED,
-    Pull,
+    PerColumnTrial,
+    Proximal,
     SdcaState,
     newest_point,
     weights_of_steps,
@@ -63,6 +68,10 @@ MOST_STEEP = 0.5  # K = curvature mean ||x||^2 / (base n), where the penalty is 
 FIRST_R = 16.0  # largest r of the first pass
 AT_ONCE = 1 << 13  # numbers of each array: 64 KB, and too few for threads of a BLAS
 BEARABLE = 0.125  # K, to which r brings losses of unbounded curvature from the first pass on
+LONG = 50.0  # square of the longest row over the mean, from which on columns apart are tried
+MANY = 1000  # columns, likewise; up to there `newton` is at hand
+FROM_R = 3  # r = 2 comes by chance, and most problems need no more
+POWER = 2.0 / 3.0  # of a column's mean square, in h
 
 
 class Growth(NamedTuple):
@@ -72,7 +81,7 @@ class Growth(NamedTuple):
     most: int  # largest r
 
 
-def stepped(problem: Problem, stats: ProblemStats) -> Problem:
+def step_problem(problem: Problem, stats: ProblemStats) -> Problem:
     """Return the problem whose strength r multiplies: with at least `base` where R is not smooth.
 
     Source: docs/methods.md, section 7.11, for the base.
@@ -90,24 +99,28 @@ def proven_at_x(
 ) -> Certificate:
     """Return what sums over all rows prove of x, the weights that the pass before ended at."""
     at = newest_point(state)
-    b_dual: Any = constant_column(stepped(problem, stats), stats).under_lam_b(state.pull.dual_v)
+    b_dual: Any = constant_column(step_problem(problem, stats), stats).under_lam_b(
+        state.proximal.dual_v
+    )
     if np.ndim(b_dual):  # padded
         b_dual = b_dual[: len(at.intercept)]
-    return gap_certificate(problem, at, b_dual, total, state.pull.away)
+    return gap_certificate(problem, at, b_dual, total, state.proximal.away)
 
 
-def next_pull(pull: Pull, certificate: Certificate, growth: Growth, *, first: bool) -> Pull:
+def next_proximal(
+    proximal: Proximal, certificate: Certificate, growth: Growth, *, first: bool
+) -> Proximal:
     """Return how much the centre weighs next, now that a pass has certified its x.
 
     The first pass certifies zero weights, which nothing rises from.
     """
     P, D = certificate.objective, certificate.objective - certificate.gap
-    lowest, highest = min(pull.lowest, P), max(pull.highest, D)
-    rose = not pull.objective >= P  # nan is no fall
-    slow = lowest - highest > growth.above * (pull.lowest - pull.highest)
-    r = max(pull.r, min(pull.r + 1, growth.most)) if slow else pull.r
-    return pull._replace(
-        r=r, alpha=1.0 if rose else pull.alpha,
+    lowest, highest = min(proximal.lowest, P), max(proximal.highest, D)
+    rose = not proximal.objective >= P  # nan is no fall
+    slow = lowest - highest > growth.above * (proximal.lowest - proximal.highest)
+    r = max(proximal.r, min(proximal.r + 1, growth.most)) if slow else proximal.r
+    return proximal._replace(
+        r=r, alpha=1.0 if rose else proximal.alpha,
         objective=UNBOUNDED if first else min(UNBOUNDED, P), lowest=lowest, highest=highest,
     )  # fmt: skip
 
@@ -137,24 +150,23 @@ def momentum(alpha: float, q: float) -> tuple[float, float]:
 
 
 def move_centre(
-    problem: Problem, stats: ProblemStats, state: SdcaState, pull: Pull, worth: float = 0.0
+    problem: Problem, stats: ProblemStats, state: SdcaState, proximal: Proximal, worth: float = 0.0
 ) -> SdcaState:
     """Make the weights that a pass ended at x, and move the centre ahead of them."""
-    step, W, z, own = stepped(problem, stats), state.W, pull.z, pull.own
+    step, W, z, own = step_problem(problem, stats), state.W, proximal.z, proximal.own
     w, x = W[:, RUNNING], W[:, START]
-    alpha, beta = momentum(pull.alpha, own / pull.r)
-    reached, before = weights_of_steps(step, state), state.pull.charged
+    alpha, beta = momentum(proximal.alpha, own / proximal.r)
+    reached, before = weights_of_steps(step, state), state.proximal.charged
     b, b_before = state.centre.intercept(reached[-1]), state.centre.intercept(x[-1])
-    owed = owed_after(state, z, before, pull.charged)
-    move(w, x, z, reached, beta, Charges(before, pull.charged, own))
+    owed = owed_after(state, z, before, proximal.charged)
+    move(w, x, z, reached, beta, Charges(before, proximal.charged, own))
 
-    column = constant_column(step, stats)
-    left = column.left / float(np.ravel(pull.charged)[-1])
-    offset = (1.0 - left) * (b + beta * (b - b_before)) + left * column.level
+    reg = float(np.ravel(proximal.charged)[-1])
+    offset = constant_column(step, stats).offset(b + beta * (b - b_before), reg)
     centre = state.centre._replace(offset=offset)
     x[-1] = (b - offset) / centre.unit if centre.unit > 0.0 else 0.0
-    pull = pull._replace(alpha=alpha, rounds=pull.rounds._replace(owed=owed))
-    moved = state._replace(centre=centre, pull=pull)
+    proximal = proximal._replace(alpha=alpha, rounds=proximal.rounds._replace(owed=owed))
+    moved = state._replace(centre=centre, proximal=proximal)
     return at_pass_start(problem, stats, moved, worth)
 
 
@@ -162,39 +174,43 @@ def at_pass_start(
     problem: Problem, stats: ProblemStats, state: SdcaState, worth: float = 0.0
 ) -> SdcaState:
     """Note where a pass begins; `worth` is about U(1) of its dual variables."""
-    w, pull = state.W[:, RUNNING], state.pull
-    charges = Charges(pull.charged, pull.charged, pull.own)
-    if not pull.shrinks:
-        far = squared_distance(state.W[:-1, START], w[:-1], pull.z[:-1], charges.of(FEATURES))
-        last = steps_alone(w[-1], pull.z[-1], charges.of(CONSTANT))
+    w, proximal = state.W[:, RUNNING], state.proximal
+    charges = Charges(proximal.charged, proximal.charged, proximal.own)
+    if not proximal.shrinks:
+        far = squared_distance(state.W[:-1, START], w[:-1], proximal.z[:-1], charges.of(FEATURES))
+        last = steps_alone(w[-1], proximal.z[-1], charges.of(CONSTANT))
         dual_v = last if np.ndim(last) else float(last)
-        return state._replace(pull=pull._replace(away=problem.lam * far, dual_v=dual_v))
-    step, at, v = stepped(problem, stats), newest_point(state), steps_alone(w, pull.z, charges)
+        return state._replace(proximal=proximal._replace(away=problem.lam * far, dual_v=dual_v))
+    step, at, v = (
+        step_problem(problem, stats),
+        newest_point(state),
+        steps_alone(w, proximal.z, charges),
+    )
     s, dual_v = step.lam * v[:-1], float(v[-1])
     b_dual = constant_column(step, stats).under_lam_b(dual_v)
     s_b = problem.lam_b * (b_dual - problem.level) if problem.intercept else 0.0
     theta = dual_scale(problem, s, s_b, worth)
-    pull.s[:] = theta * s
-    far = 2.0 * problem.penalty.brackets(at.coef, pull.s)
-    pairing = float(pull.s @ at.coef) + theta * s_b * at.intercept
+    proximal.s[:] = theta * s
+    far = 2.0 * problem.penalty.brackets(at.coef, proximal.s)
+    pairing = float(proximal.s @ at.coef) + theta * s_b * at.intercept
     return state._replace(
-        pull=pull._replace(away=far, dual_v=theta * dual_v, theta=theta, pairing=pairing)
+        proximal=proximal._replace(away=far, dual_v=theta * dual_v, theta=theta, pairing=pairing)
     )
 
 
 def zeros_for_certain(
-    problem: Problem, stats: ProblemStats, pull: Pull, certificate: Certificate
+    problem: Problem, stats: ProblemStats, proximal: Proximal, certificate: Certificate
 ) -> int:
     """Return how many columns are proven to be 0 at the optimum, by the best pass so far."""
-    if not pull.shrinks:
+    if not proximal.shrinks:
         return 0
-    return max(pull.zeros, proven_zeros(problem, stats, pull.s, certificate.gap))
+    return max(proximal.zeros, proven_zeros(problem, stats, proximal.s, certificate.gap))
 
 
-def worth_of(pull: Pull, total: GapPart) -> float:
+def worth_of(proximal: Proximal, total: GapPart) -> float:
     """Return U(theta) / theta of a pass's dual variables, from its sums: at least about U(1)."""
-    U = (total.loss - total.gap) / total.rows + pull.pairing
-    return U / pull.theta if pull.theta > 0.0 else 0.0
+    U = (total.loss - total.gap) / total.rows + proximal.pairing
+    return U / proximal.theta if proximal.theta > 0.0 else 0.0
 
 
 # Between two passes arrays are changed part by part, and each part stays in a core's cache: of a
@@ -260,3 +276,44 @@ def squared_distance(
 def steps_alone(w: Any, z: Any, charges: Charges) -> Any:
     """Return v = reg w - kap z."""
     return charges.now * w - (charges.now - charges.own) * z
+
+
+# -- per-column strengths --------------------------------------------------------------------------
+
+# Word counts have a few values that are far larger than the others, most of them in frequent
+# columns, and one weight of the centre for all columns goes by these.  With h_j it is
+# (r - 1) lam h_j in column j.  On some texts that halves the passes, on others it takes four times
+# as many, and nothing that ingest measures tells which.  So it is tried: all columns are pulled
+# alike until r would become `FROM_R`, then apart, and alike for good, with r as it was before, once
+# three passes apart left more of the gap than the last three alike had.  docs/methods.md, 7.10.
+
+
+def strengths(problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
+    """Return h, the per-column strengths: m_j^(2/3) for the mean square m_j of column j.
+
+    The constant column counts.  h is scaled so that sum m_j / h_j = sum m_j: a typical row's
+    ||x||^2 / reg falls with r as it does where h_j = 1 everywhere.  Where nothing is known of
+    columns h is empty: all are alike.
+    """
+    if stats.columns is None:
+        return EMPTY
+    moments = stats.columns()
+    m = np.append(moments.share * moments.square, constant_column(problem, stats).value ** 2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        h = np.where(m > 0.0, m, 1.0) ** POWER
+        h *= float((m / h).sum()) / float(m.sum() or 1.0)
+    return h if np.isfinite(h).all() and h.all() else EMPTY
+
+
+def next_trial(before: Proximal, proximal: Proximal) -> Proximal:
+    """Update the per-column trial after a pass, which was made with `before`."""
+    trial, gap = proximal.trial, min(UNBOUNDED, proximal.lowest - proximal.highest)
+    complete = 0.0 < trial.third < UNBOUNDED
+    left = gap / trial.third if complete else 1.0
+    if complete and trial.stage == ALIKE and proximal.r >= FROM_R:
+        trial = PerColumnTrial(TRIED, before.r, left, first=gap)
+        return proximal._replace(trial=trial, r=max(2, before.r))
+    if complete and trial.stage == TRIED and left > trial.left:
+        return proximal._replace(trial=PerColumnTrial(BACK), r=trial.r)
+    trial = trial._replace(first=gap, second=trial.first, third=trial.second)
+    return proximal._replace(trial=trial)

@@ -27,17 +27,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fewpass.solvers.dual.column_pulls import LONG, MANY, after_a_pass, pulls
 from fewpass.solvers.dual.duality import GapPart, constant_column
 from fewpass.solvers.dual.merging import Lag
 from fewpass.solvers.dual.proximal import (
+    LONG,
+    MANY,
     Growth,
     at_pass_start,
     first_r,
     move_centre,
-    next_pull,
+    next_proximal,
+    next_trial,
     proven_at_x,
-    stepped,
+    step_problem,
+    strengths,
     worth_of,
     zeros_for_certain,
 )
@@ -50,9 +53,9 @@ from fewpass.solvers.dual.sdca_state import (
     ASKED,
     EMPTY,
     START,
+    PerColumnTrial,
     Rounds,
     SdcaState,
-    Ways,
     read_column,
     visits_of,
 )
@@ -133,54 +136,54 @@ class Psdca(Sdca):
         if self.batch == "rounds":
             refuse_unfit_rounds(problem, stats)
         state: SdcaState = super().first_state(problem, stats)
-        pull = state.pull._replace(
-            z=np.zeros(stats.d + 1), h=self.first_pulls(problem, stats),
+        proximal = state.proximal._replace(
+            z=np.zeros(stats.d + 1), h=self.first_strengths(problem, stats),
             r=first_r(problem, stats, self.grow_to) if problem.penalty.is_smooth else 1,
-            s=np.zeros(stats.d if state.pull.shrinks else 0),
-            own=problem.lam / self.stepped(problem, stats).lam,
-            ways=Ways(ASKED if self.columns == "apart" else ALIKE),
+            s=np.zeros(stats.d if state.proximal.shrinks else 0),
+            own=problem.lam / self.step_problem(problem, stats).lam,
+            trial=PerColumnTrial(ASKED if self.columns == "apart" else ALIKE),
         )  # fmt: skip
         if self.batch == "rounds":
-            pull = pull._replace(rounds=Rounds(np.zeros(stats.d + 1)))
-        return state._replace(pull=pull)
+            proximal = proximal._replace(rounds=Rounds(np.zeros(stats.d + 1)))
+        return state._replace(proximal=proximal)
 
     def row_state_size(self, stats: ProblemStats) -> int:
         """The dual variable, and in rounds V . x_i; of several streams as in SDCA."""
         return 2 if self.batch == "rounds" else super().row_state_size(stats)
 
-    def stepped(self, problem: Problem, stats: ProblemStats) -> Problem:
+    def step_problem(self, problem: Problem, stats: ProblemStats) -> Problem:
         """Return the problem with what r multiplies for its strength."""
-        return stepped(problem, stats)
+        return step_problem(problem, stats)
 
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: SdcaState, block: Block,
-        tell: ReportLosses = ignore_losses,
+        report: ReportLosses = ignore_losses,
     ) -> SdcaState:  # fmt: skip
         """Visit the rows of one block."""
         if self.batch != "rounds":
-            return super().step_rows(problem, stats, state, block, tell)
-        step, B = self.stepped(problem, stats), self.batch_size or rows_of_a_round(stats.n)
+            return super().step_rows(problem, stats, state, block, report)
+        step, B = self.step_problem(problem, stats), self.batch_size or rows_of_a_round(stats.n)
         column = constant_column(step, stats).value
-        if state.pull.rounds.across == 0.0:
+        if state.proximal.rounds.across == 0.0:
             state = begin_rounds(state, block, column, B)
         scale = self._scale(problem, stats, state)
-        K = problem.loss.rate(stats.target_mean) * state.pull.rounds.common * scale
+        K = problem.loss.rate(stats.target_mean) * state.proximal.rounds.common * scale
         given = Given(
             step, column, problem.intercept * state.centre.offset, scale,
-            state.passes == state.pull.rounds.since, B,
+            state.passes == state.proximal.rounds.since, B,
             min(1.0, K / BITES), max(1.0, stats.n / (LAG * B)),
         )  # fmt: skip
         key = [stats.seed, state.passes, state.sums.rows]
         most = self.shrink_rounds if state.passes else 0
         return step_in_rounds(state, given, block, most, key, block.threads)
 
-    def first_pulls(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
+    def first_strengths(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
         """Return how hard the centre may pull each column; no entries for all alike."""
         heavy = stats.d > MANY and stats.max_square > LONG * stats.mean_square
         heavy = heavy and not columns_are_few(stats.n, stats.d)
         one_by_one = self.batch == "serial" and problem.penalty.is_smooth and stats.streams == 1
         apart = heavy and one_by_one if self.columns == "auto" else self.columns == "apart"
-        return pulls(problem, stats) if apart else EMPTY
+        return strengths(problem, stats) if apart else EMPTY
 
     def lag(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> Lag:
         """Return over how many rounds moves along V are paid out."""
@@ -190,11 +193,11 @@ class Psdca(Sdca):
     def certificate(self, state: SdcaState) -> Certificate | None:
         """Return what the passes so far proved, and of how many columns that their weight is 0."""
         proven = super().certificate(state)
-        return proven._replace(zeros=state.pull.zeros) if proven else None
+        return proven._replace(zeros=state.proximal.zeros) if proven else None
 
     def metrics(self, state: SdcaState) -> dict[str, float]:
         """Return the losses of rows before their steps, and how much the centre weighs."""
-        return {**state.monitor.metrics(), "r": state.pull.r, "visits": visits_of(state)}
+        return {**state.monitor.metrics(), "r": state.proximal.r, "visits": visits_of(state)}
 
     def proven(
         self, problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
@@ -207,13 +210,13 @@ class Psdca(Sdca):
         total: GapPart,
     ) -> SdcaState:  # fmt: skip
         """Make the weights that the pass ended at x, and move the centre."""
-        before, most = state.pull, self.grow_to if problem.penalty.is_smooth else 1
+        before, most = state.proximal, self.grow_to if problem.penalty.is_smooth else 1
         zeros = zeros_for_certain(problem, stats, before, certificate)
         growth = Growth(self.grow_above, most)
-        pull = next_pull(before, certificate, growth, first=state.passes == 0)
-        pull = after_a_pass(before, pull) if len(pull.h) else pull
-        worth = worth_of(pull, total)
-        return move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
+        proximal = next_proximal(before, certificate, growth, first=state.passes == 0)
+        proximal = next_trial(before, proximal) if len(proximal.h) else proximal
+        worth = worth_of(proximal, total)
+        return move_centre(problem, stats, state, proximal._replace(zeros=zeros), worth)
 
 
 def rows_of_a_round(n: int) -> int:
@@ -242,7 +245,7 @@ def begin_centred(
     problem: Problem, stats: ProblemStats, state: SdcaState, total: DualsPart, sweep: int
 ) -> SdcaState:
     """Begin the first pass of a state at its weights' dual variables (warm_start.py)."""
-    step = stepped(problem, stats)
-    if state.pull.shrinks:
-        state.pull.z[:-1] = state.W[:-1, START]  # the centre is where the weights are
+    step = step_problem(problem, stats)
+    if state.proximal.shrinks:
+        state.proximal.z[:-1] = state.W[:-1, START]  # the centre is where the weights are
     return at_pass_start(problem, stats, begin_at_duals(problem, stats, state, total, sweep, step))

@@ -54,14 +54,14 @@ def begin_rounds(state: SdcaState, block: Block, column: float, batch: int) -> S
         V, state.passes, common, across=min(FIRST_S, float(batch)),
         along=min(MOST_FIRST, float(batch)),
     )  # fmt: skip
-    return state._replace(pull=state.pull._replace(rounds=first))
+    return state._replace(proximal=state.proximal._replace(rounds=first))
 
 
 def step_in_rounds(
     state: SdcaState, given: Given, block: Block, most_again: int, key: list[int], threads: int
 ) -> SdcaState:
     """Step the rows of a block, and those that moved up to `most_again` times again."""
-    row_state, at = per_row(block), state.pull.rounds
+    row_state, at = per_row(block), state.proximal.rounds
     if state.sums.rows == 0:  # the centre has moved
         w = state.W[:-1, RUNNING]
         at = at._replace(size=float(w @ w))
@@ -83,7 +83,7 @@ def step_in_rounds(
     if state.adding:
         add_duals(state.fresh, given.problem.loss, given.column, given.scale, *block[:4], row_state)
     return state._replace(
-        pull=state.pull._replace(rounds=at), sums=state.sums._replace(extra_visits=more)
+        proximal=state.proximal._replace(rounds=at), sums=state.sums._replace(extra_visits=more)
     )
 
 
@@ -143,7 +143,7 @@ def shared_memory(rows: Rows, d: int, batch: int, threads: int) -> SharedByThrea
 
 def owed_after(state: SdcaState, z: NDArray[np.float64], before: Any, after: Any) -> float:
     """Return what is owed along V once reg is another, so that predictions along V stay."""
-    rounds = state.pull.rounds  # columns are pulled alike
+    rounds = state.proximal.rounds  # columns are pulled alike
     if not len(rounds.V) or rounds.across == 0.0 or before == after:
         return rounds.owed
     moved = (1.0 - before / after) * (z - state.W[:, RUNNING])

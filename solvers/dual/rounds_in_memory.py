@@ -206,7 +206,7 @@ def visit_round(at: Ascent, given: GivenRows, m: int, limit: float) -> tuple[flo
                 active += 1
     if column.value != 0.0:
         b = column.unit * w[d] + at.offset[0]
-        at.offset[0] = column.remains * b + column.left * column.level
+        at.offset[0] = (1.0 - column.ratio) * b + column.ratio * column.level
     return total, lost, active
 
 
@@ -220,7 +220,7 @@ def charged(at: Ascent, given: GivenRows) -> tuple[float, float]:
     if column.value == 0.0:
         return 0.5 * given.aim.lam * square, 0.0
     b = column.unit * w[d] + at.offset[0]
-    up, difference = b - column.level, b - (column.unit * w[d] / column.left + column.level)
+    up, difference = b - column.level, b - (column.unit * w[d] / column.ratio + column.level)
     return 0.5 * (given.aim.lam * square + lam_b * up * up), 0.5 * lam_b * difference * difference
 
 
@@ -276,7 +276,7 @@ def best_length(at: Ascent, given: GivenRows, m: int) -> float:
 
 @part_of_kernels
 def go_on(at: Ascent, given: GivenRows, m: int, t: float) -> float:
-    """Move rows t times as far again as they went; return what D gains without its squares, n fold.
+    """Extend each last change by t; return n times the gain of the conjugates.
 
     Notes where they were.
     """

@@ -51,11 +51,10 @@ from fewpass.solvers.dual.sdca_batches import Batch, curvatures, visit_batches
 from fewpass.solvers.dual.sdca_state import (
     RUNNING,
     START,
-    Pull,
+    Proximal,
     Rounds,
     SdcaState,
     begin_pass,
-    charged_in_steps,
     copy_to_go_on,
     count_rows,
     end_adding,
@@ -64,6 +63,7 @@ from fewpass.solvers.dual.sdca_state import (
     go_interleaved,
     keep_better,
     newest_point,
+    penalty_in_step_units,
     proven_at_start,
     read_column,
     running_weights,
@@ -140,20 +140,20 @@ class Sdca(DualMethod):
             W=side_by_side(stats.rows_kind, stats.d + 1, 2), fresh=np.zeros(stats.d + 1),
             best=no_weights(stats.d),
             centre=Centre(
-                constant_column(self.stepped(problem, stats), stats).unit, problem.level
+                constant_column(self.step_problem(problem, stats), stats).unit, problem.level
             ),
-            shares=first_shares(stats), pull=self._first_pull(problem, stats),
+            shares=first_shares(stats), proximal=self._first_proximal(problem, stats),
             merges=first_merges(stats, np.zeros(stats.d + 1)),
         )  # fmt: skip
 
-    def stepped(self, problem: Problem, stats: ProblemStats) -> Problem:  # noqa: ARG002
+    def step_problem(self, problem: Problem, stats: ProblemStats) -> Problem:  # noqa: ARG002
         """Return the problem whose strength the steps are scaled by."""
         return problem
 
-    def _first_pull(self, problem: Problem, stats: ProblemStats) -> Pull:
+    def _first_proximal(self, problem: Problem, stats: ProblemStats) -> Proximal:
         shrinks = not problem.penalty.is_smooth
         V = np.zeros(stats.d + 1 if stats.streams > 1 and not shrinks else 0)
-        return Pull(shrinks=shrinks, rounds=Rounds(V))
+        return Proximal(shrinks=shrinks, rounds=Rounds(V))
 
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, _rows_before: int
@@ -172,7 +172,7 @@ class Sdca(DualMethod):
         together = Interleaved(go_interleaved, self.step_interleaved)
         return (
             walk._replace(
-                telling=self.step_rows, merge=JoinByPairs(moves_of, self.merge, copy_to_go_on),
+                reports=True, merge=JoinByPairs(moves_of, self.merge, copy_to_go_on),
                 interleaved=together if self._is_plain() else None,
             ),
         )  # fmt: skip
@@ -200,17 +200,17 @@ class Sdca(DualMethod):
 
     def uncertified(self, state: SdcaState) -> Weights:
         """Return the running weights; of a penalty that shrinks them those of the last pass."""
-        if state.pull.shrinks:
+        if state.proximal.shrinks:
             return read_column(state, START)
         seen = state.centre.weights(running_weights(state), np.size(state.best.intercept))
         return seen._replace(coef=np.array(seen.coef, order="C"))
 
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: SdcaState, block: Block,
-        tell: ReportLosses = ignore_losses,
+        report: ReportLosses = ignore_losses,
     ) -> SdcaState:  # fmt: skip
         """Visit the rows of one block."""
-        step = self.stepped(problem, stats)
+        step = self.step_problem(problem, stats)
         column = constant_column(step, stats).value
         if self.batch != "serial":
             return self._step_batches(step, stats, state, block, column)
@@ -218,14 +218,14 @@ class Sdca(DualMethod):
         state = note_rows(state, stats, block, column, own_rows)
         given, rows = self._given(step, stats, state, column), block.order.shape[0]
         before = state.shares[0] * own_rows[:, 0]
-        ends = ends_of(stats.stream_rows, rows, tell)
+        ends = ends_of(stats.stream_rows, rows, report)
         curve = np.zeros(len(ends))
         running, fresh = state.W[:, RUNNING:], state.fresh
         sums, moved = visit_rows(
             state.W, running, fresh, given, state.shares, *block[:4], own_rows, ends, curve
         )
         for end, lost in zip(ends.tolist(), curve.tolist(), strict=True):
-            tell(end, state.monitor.add(end, lost))
+            report(end, state.monitor.add(end, lost))
         state = count_rows(state, rows, *sums)
         key = [stats.seed, state.passes, state.sums.rows]
         most = self.shrink_rounds if state.passes else 0  # from zero nearly all rows move at first
@@ -259,13 +259,13 @@ class Sdca(DualMethod):
         self, step: Problem, stats: ProblemStats, state: SdcaState, column: float
     ) -> StepInputs:
         return StepInputs(
-            charged_in_steps(step, state), column, state.centre.offset,
+            penalty_in_step_units(step, state), column, state.centre.offset,
             self._scale(step, stats, state), counted_by(state, stats), float(state.adding),
-            state.pull.theta, state.pull.gains,
+            state.proximal.theta, state.proximal.gains,
         )  # fmt: skip
 
     def _scale(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> float:
-        return 1.0 / (state.pull.scale * self.stepped(problem, stats).lam * stats.n)
+        return 1.0 / (state.proximal.scale * self.step_problem(problem, stats).lam * stats.n)
 
     def _is_plain(self) -> bool:
         """Say whether every row is visited once and by itself."""
@@ -280,38 +280,26 @@ class Sdca(DualMethod):
         block: Block,
         labels: list[int],
         places: tuple[int, ...],
-        tell: ReportLosses = ignore_losses,
+        report: ReportLosses = ignore_losses,
     ) -> list[SdcaState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
-        steps = [self.stepped(problem, stats) for problem in problems]
-        numbers = [
-            (
-                constant_column(step, stats).value,
-                problem.intercept * state.centre.offset,
-                self._scale(problem, stats, state),
-                state.pull.theta,
-                *counted_by(state, stats),
-            )
-            for problem, step, state in zip(problems, steps, models, strict=True)
-        ]
-        size = self.row_state_size(stats)
+        steps = [self.step_problem(problem, stats) for problem in problems]
+        columns = [constant_column(step, stats).value for step in steps]
+        rows, size = per_row(block), self.row_state_size(stats)
         models = [
-            note_rows(state, stats, block, column, rows_of_model(per_row(block), place, size))
-            for (column, *_), state, place in zip(numbers, models, places, strict=True)
+            note_rows(state, stats, block, column, rows_of_model(rows, place, size))
+            for column, state, place in zip(columns, models, places, strict=True)
         ]
-        each_step = zip(steps, models, strict=True)
-        penalties = [charged_in_steps(step, state).penalty for step, state in each_step]
-        shares = np.array([state.shares for state in models])
+        each = zip(steps, models, columns, strict=True)
+        givens = [self._given(step, stats, state, column) for step, state, column in each]
         before = [sum(state.monitor[k] for state in models) for k in range(2)]
 
-        def tell_all(rows: int, lost: float) -> None:
-            tell(rows, (before[0] + rows * len(models), before[1] + lost))
+        def report_all(rows: int, lost: float) -> None:
+            report(rows, (before[0] + rows * len(models), before[1] + lost))
 
-        ends = ends_of(stats.stream_rows, len(block.order), tell)
-        sums = walk_interleaved(
-            problems[0].loss, penalties, numbers, shares, labels, places, W, block,
-            per_row(block), ends, tell_all,
-        )  # fmt: skip
+        ends = ends_of(stats.stream_rows, len(block.order), report)
+        shares = np.array([state.shares for state in models])
+        sums = walk_interleaved(givens, shares, labels, places, W, block, rows, ends, report_all)
         stepped = []
         for state, (*own, moved) in zip(models, sums, strict=True):
             merges = state.merges._replace(moved=moved)
@@ -341,7 +329,7 @@ class Sdca(DualMethod):
         sums = state.sums
         if sums.rows < stats.n:
             return state
-        state = end_adding(self.stepped(problem, stats), state)
+        state = end_adding(self.step_problem(problem, stats), state)
         total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
         certificate = self.proven(problem, stats, state, total)
         if state.passes > 0:

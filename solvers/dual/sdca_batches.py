@@ -30,9 +30,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fewpass.solvers.dual.duality import dual_variable, move_weights, store_step
-from fewpass.solvers.dual.sdca_steps import StepInputs
+from fewpass.solvers.dual.sdca_steps import RowSums, StepInputs, row_sums
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
-from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.rows import Rows, add_vector, clear, dot_vector, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     Order,
@@ -43,8 +43,8 @@ from fewpass.solvers.kernels.shapes import (
     SideBySide,
     Vector,
 )
-from fewpass.solvers.losses import Loss, conjugate, direction, dual_step, value
-from fewpass.solvers.penalties import predict_both, scaled_dual
+from fewpass.solvers.losses import Loss, conjugate, direction, dual_step
+from fewpass.solvers.penalties import dot_both_shrunk
 from fewpass.solvers.protocol import Block
 
 Batch = Literal["serial", "naive", "safe", "aggressive"]
@@ -105,19 +105,14 @@ def visit_batches(
         for k in range(chosen.shape[0]):
             i = chosen[k]
             prefetch_row(rows, y, weight, order, start + k)
-            a[k], c, s = dual_variable(row_state, i, shares), weight[i], direction(loss, y[i])
-            p_start, p[k] = predict_both(penalty, rows, i, W)
+            a[k], c = dual_variable(row_state, i, shares), weight[i]
+            p_start, p[k] = dot_both_shrunk(rows, i, W, penalty)
             p_start += column * W[d, 0] + shift
             p[k] += column * W[d, 1] + shift
             square[k] = c * (norm2(rows, i) + column * column)
 
-            b = scaled_dual(penalty, a[k], theta)
-            dual = conjugate(loss, b, y[i])
-            phi_start, phi = value(loss, p_start, y[i]), value(loss, p[k], y[i])
-            sums[0] += c * phi_start
-            sums[1] += c * (phi_start + dual + b * s * p_start)
-            sums[2] += c * phi
-            sums[3] += c * (phi + dual + b * s * p[k])
+            each = row_sums(loss, theta * a[k], y[i], c, p_start, p[k])
+            add_each(sums, each)
 
         if curvatures.adaptive:
             if beta <= 0.0:
@@ -146,6 +141,13 @@ def visit_batches(
             fresh = refresh * unit * (a[k] + delta[k])
             move_weights(rows, i, unit * delta[k], fresh, column, running, anew, None)
     return beta, sums[0], sums[1], sums[2], sums[3]
+
+
+@part_of_kernels
+def add_each(sums: Vector, each: RowSums) -> None:
+    """sums += each."""
+    for n in range(len(each)):
+        sums[n] += each[n]
 
 
 @kernel

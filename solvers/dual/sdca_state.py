@@ -48,10 +48,10 @@ class PassSums(NamedTuple):
     extra_visits: int = 0  # beyond one a row
 
 
-class Ways(NamedTuple):
-    """Whether columns are pulled apart: whether that is tried, and what it brings."""
+class PerColumnTrial(NamedTuple):
+    """Trial of per-column strengths, and the last three gaps."""
 
-    way: int = ALIKE
+    stage: int = ALIKE
     r: int = 1  # before it was tried
     left: float = 1.0  # share of the gap that three passes before had left
     first: float = UNBOUNDED  # the gap after the pass before
@@ -88,15 +88,15 @@ class Merges(NamedTuple):
     touched: NDArray[np.bool_] = NO_COLUMNS  # (d + 1,) columns that its rows of this round have
 
 
-class Pull(NamedTuple):
+class Proximal(NamedTuple):
     """The proximal centre and its weight (proximal.py); without a centre, r is 1 and nothing moves.
 
     z ends in the constant column's weight.
     """
 
     z: NDArray[np.float64] = EMPTY  # (d + 1,) the centre; (0,) without one
-    h: NDArray[np.float64] = EMPTY  # (d + 1,) pull of each column, where they may be pulled apart
-    ways: Ways = Ways()
+    h: NDArray[np.float64] = EMPTY  # (d + 1,) per-column strengths, where there may be some
+    trial: PerColumnTrial = PerColumnTrial()
     s: NDArray[np.float64] = EMPTY  # (d,) theta s where the pass began; (0,) for smooth penalties
     r: int = 1  # reg / lam, or reg / base where the penalty is not smooth (proximal.py)
     own: float = 1.0  # lam / base
@@ -116,7 +116,7 @@ class Pull(NamedTuple):
     @property
     def per_column(self) -> bool:
         """Whether columns are pulled with different strength in this pass."""
-        return self.ways.way in PER_COLUMN and len(self.h) > 0 and self.r > 1
+        return self.trial.stage in PER_COLUMN and len(self.h) > 0 and self.r > 1
 
     @property
     def charged(self) -> PerColumnOrAll:
@@ -150,7 +150,7 @@ class SdcaState(NamedTuple):
     best: BestWeights
     centre: Centre
     shares: NDArray[np.float64]  # (1,), or (1 + m,) of the numbers kept per row (duality.py)
-    pull: Pull
+    proximal: Proximal
     merges: Merges
     beta: float = 0.0  # curvature of a batch's first steps; 0 before the first batch
     sums: PassSums = PassSums()
@@ -174,7 +174,7 @@ class SdcaState(NamedTuple):
 
 def go_interleaved(states: list[SdcaState]) -> bool:
     """Say whether models' steps need no vector but W, and can be taken together."""
-    return not any(state.adding or state.pull.per_column for state in states)
+    return not any(state.adding or state.proximal.per_column for state in states)
 
 
 def end_adding(problem: Problem, state: SdcaState) -> SdcaState:
@@ -184,9 +184,9 @@ def end_adding(problem: Problem, state: SdcaState) -> SdcaState:
     weights.
     """
     if state.adding:
-        r, shift = state.pull.charged, state.pull.shift
+        r, shift = state.proximal.charged, state.proximal.shift
         w, loss = r * (state.W[:, RUNNING] - shift), state.sums.loss_start / state.sums.rows
-        state.fresh[:] /= r if state.pull.per_column else 1.0  # next to the steps' scale
+        state.fresh[:] /= r if state.proximal.per_column else 1.0  # next to the steps' scale
         require_pair(problem, w, r * state.fresh, loss)
         if state.refreshing:
             state.W[:, RUNNING] = state.fresh + shift
@@ -219,16 +219,16 @@ def seen_in_column(state: SdcaState, column: int) -> Weights:
     return state.centre.weights(state.W[:, column], np.size(state.best.intercept))
 
 
-def charged_in_steps(step: Problem, state: SdcaState) -> Problem:
+def penalty_in_step_units(step: Problem, state: SdcaState) -> Problem:
     """Return the problem as kernels take it: its penalty that of the units of RUNNING."""
-    if not state.pull.shrinks:
+    if not state.proximal.shrinks:
         return step
-    return step._replace(penalty=step.penalty.over(state.pull.scale * step.lam))
+    return step._replace(penalty=step.penalty.over(state.proximal.scale * step.lam))
 
 
 def running_weights(state: SdcaState) -> NDArray[np.float64]:
     """Return the weights that rows are predicted by, (d + 1,), where nothing shrinks them."""
-    w, rounds = state.W[:, RUNNING], state.pull.rounds
+    w, rounds = state.W[:, RUNNING], state.proximal.rounds
     return w - rounds.owed * rounds.V if rounds.owed else w
 
 
@@ -238,16 +238,16 @@ def weights_of_steps(step: Problem, state: SdcaState) -> NDArray[np.float64]:
     A copy where the penalty shrinks it, or where rounds owe a move along V.
     """
     w = running_weights(state)
-    if not state.pull.shrinks:
+    if not state.proximal.shrinks:
         return w
-    x: NDArray[np.float64] = shrunk(charged_in_steps(step, state).penalty, w)
+    x: NDArray[np.float64] = shrunk(penalty_in_step_units(step, state).penalty, w)
     x[-1] = w[-1]
     return x
 
 
 def newest_point(state: SdcaState) -> DualPoint:
     """Read out the weights that a pass begins with, and how their dual variables are kept."""
-    return DualPoint(*read_column(state, START), state.pull.theta * state.shares)
+    return DualPoint(*read_column(state, START), state.proximal.theta * state.shares)
 
 
 def proven_at_start(
@@ -292,11 +292,11 @@ def first_merges(stats: ProblemStats, begin: NDArray[np.float64]) -> Merges:
 
 def copy_to_go_on(state: SdcaState) -> SdcaState:
     """Copy what steps and merges change; all else stays as it is to the end of a pass."""
-    pull, merges = state.pull, copy_state(state.merges)
-    if pull.rounds.across == 0.0:
-        pull = pull._replace(rounds=copy_state(pull.rounds))
+    proximal, merges = state.proximal, copy_state(state.merges)
+    if proximal.rounds.across == 0.0:
+        proximal = proximal._replace(rounds=copy_state(proximal.rounds))
     fresh = state.fresh.copy() if state.adding else state.fresh
-    return state._replace(W=state.W.copy(order="K"), fresh=fresh, pull=pull, merges=merges)
+    return state._replace(W=state.W.copy(order="K"), fresh=fresh, proximal=proximal, merges=merges)
 
 
 def first_shares(stats: ProblemStats) -> NDArray[np.float64]:

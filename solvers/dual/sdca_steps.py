@@ -48,20 +48,14 @@ from fewpass.solvers.kernels.simd.interleaved import in_lanes as to_lanes
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, maximum, store
 from fewpass.solvers.loss_monitor import end_of
 from fewpass.solvers.losses import Loss, Problem, bracket, conjugate, direction, dual_step, value
-from fewpass.solvers.penalties import (
-    Penalty,
-    in_lanes,
-    predict_both,
-    predict_both_lanes,
-    scaled_dual,
-)
+from fewpass.solvers.penalties import Penalty, dot_both_lanes_shrunk, dot_both_shrunk, in_lanes
 from fewpass.solvers.protocol import Block
 
 
 class Counted(NamedTuple):
     """How a stream counts its own moves, as others move the same way (merging.py)."""
 
-    stretch: float  # s: its moves are made so many times as long
+    sigma_prime: float  # s: its moves are made so many times as long
     ratio: float  # f / s, by which more along V
     owed: float  # predictions are by w - owed V
     moved: float  # s times what it moved along V in this round
@@ -109,19 +103,17 @@ def visit_rows(
         prefetch_row(rows, y, weight, order, r)
         prefetch_resident(row_state, order, r)
         a, c, along = dual_variable(row_state, i, shares), weight[i], along_row(row_state, i)
-        p_start, p = predict_both(penalty, rows, i, W)
+        p_start, p = dot_both_shrunk(rows, i, W, penalty)
         p_start += column * W[d, 0] + shift
         p += column * W[d, 1] + shift + along * (counted.ratio * moved - counted.owed)
-        first, second, third, fourth = row_sums(
-            loss, scaled_dual(penalty, a, theta), y[i], c, p_start, p
-        )
+        first, second, third, fourth = row_sums(loss, theta * a, y[i], c, p_start, p)
         loss_start += first
         gap_start += second
         loss_running += third
         gap_running += fourth
 
         square = counted_square(square_of(rows, i, column, g), counted, along)
-        delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, counted.stretch)
+        delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, counted.sigma_prime)
         store_step(row_state, i, a, delta, counted.in_round)
         moved += along * step
         move_weights(rows, i, step, refresh * fresh, column, running, anew, g)
@@ -159,25 +151,25 @@ def row_sums(
 @part_of_kernels
 def best_step(
     loss: Loss, a: Number, y: Number, c: float, p: Number, square: Number, scale: Number,
-    stretch: Number,
+    sigma_prime: Number,
 ) -> tuple[Number, Number, Number]:  # fmt: skip
     """Return the best step of a dual variable, and what RUNNING and w(a) gain of the row."""
-    delta = dual_step(loss, a, p, y, stretch * scale * c * square)
+    delta = dual_step(loss, a, p, y, sigma_prime * scale * c * square)
     unit = scale * c * direction(loss, y)
-    return delta, stretch * unit * delta, unit * (a + delta)
+    return delta, sigma_prime * unit * delta, unit * (a + delta)
 
 
 # -- several models side by side ------------------------------------------------------------------
 
 NUMBERS = 9  # of each model, next to those of its penalty
-SUMS, MOVED = 5, 7  # sums of each, and which number the last of them begins at
+SUMS = 5  # of each
 ModelShares = Matrix  # (K, m): the Shares of every model
 Places = WholeNumbers  # (K,): which of all models each one is, by its numbers per row
 
 
 @kernel
 def visit_interleaved(
-    sums: EndToEnd, W: AllGroups, how: LaneWidth, loss: Loss, charged: Penalty, numbers: EndToEnd,
+    sums: EndToEnd, W: AllGroups, lanes: LaneWidth, loss: Loss, charged: Penalty, numbers: EndToEnd,
     labels: EndToEnd, shares: ModelShares, places: Places, rows: Rows, y: PerRow, weight: PerRow,
     order: Order, row_state: RowState, ends: WholeNumbers, curve: Matrix,
 ) -> None:  # fmt: skip
@@ -190,11 +182,11 @@ def visit_interleaved(
     of each model, those of model k the places[k]-th.  After `ends` rows, which rise, `curve` gets
     the losses of each lane.
     """
-    L, models = how.width, shares.shape[0]
+    L, models = lanes.width, shares.shape[0]
     V, last = W.reshape(-1), order.shape[0] - 1
     groups, length, width = W.shape
     size, streams = numbers_per_row(shares), shares.shape[1] > 1
-    lanes, noted, end = np.empty(3 * L), 0, end_of(ends, 0)
+    scratch, noted, end = np.empty(3 * L), 0, end_of(ends, 0)
     for r in range(order.shape[0]):
         i, next_row, c = order[r], order[min(r + 1, last)], weight[order[r]]
         prefetch_row(rows, y, weight, order, r)
@@ -204,45 +196,45 @@ def visit_interleaved(
             place, first = g * length * width, L * g
             five = SUMS * L * g  # where this group's sums stand
             at = (NUMBERS + len(charged)) * L * g  # type: ignore[arg-type]
-            column, shift = load(numbers, at, how), load(numbers, at + L, how)
-            scale, theta = load(numbers, at + 2 * L, how), load(numbers, at + 3 * L, how)
-            stretch, ratio = load(numbers, at + 4 * L, how), load(numbers, at + 5 * L, how)
-            owed = load(numbers, at + 6 * L, how)
+            column, shift = load(numbers, at, lanes), load(numbers, at + L, lanes)
+            scale, theta = load(numbers, at + 2 * L, lanes), load(numbers, at + 3 * L, lanes)
+            sigma_prime, ratio = load(numbers, at + 4 * L, lanes), load(numbers, at + 5 * L, lanes)
+            owed = load(numbers, at + 6 * L, lanes)
             in_round = numbers[at + 8 * L]
-            penalty = in_lanes(charged, numbers, at + NUMBERS * L, how)
-            target = targets_of(load(labels, L * g, how), y[i])
+            penalty = in_lanes(charged, numbers, at + NUMBERS * L, lanes)
+            target = targets_of(load(labels, L * g, lanes), y[i])
             for lane in range(L):
                 k = min(first + lane, models - 1)
                 own = rows_of_model(row_state, places[k], size)
-                lanes[lane] = dual_variable(own, i, shares[k])
-                lanes[2 * L + lane] = along_row(own, i)
+                scratch[lane] = dual_variable(own, i, shares[k])
+                scratch[2 * L + lane] = along_row(own, i)
             a, along, at = (
-                load(lanes, 0, how),
-                load(lanes, 2 * L, how),
+                load(scratch, 0, lanes),
+                load(scratch, 2 * L, lanes),
                 place + (length - 1) * width,
             )
-            p_start, p = predict_both_lanes(penalty, rows, i, V, width, place, how)
-            p_start = p_start + (column * load(V, at, how) + shift)
-            constant, counts = column * load(V, at + L, how) + shift, square + column * column
+            p_start, p = dot_both_lanes_shrunk(rows, i, V, width, place, lanes, penalty)
+            p_start = p_start + (column * load(V, at, lanes) + shift)
+            constant, counts = column * load(V, at + L, lanes) + shift, square + column * column
             if streams:
-                constant = constant + along * (ratio * load(sums, five + 4 * L, how) - owed)
+                constant = constant + along * (ratio * load(sums, five + 4 * L, lanes) - owed)
                 counts = maximum(counts + ratio * along * along, 0.0)
             p = p + constant
-            row = row_sums(loss, scaled_dual(penalty, a, theta), target, c, p_start, p)
-            add_to(sums, five, row[0], how)
-            add_to(sums, five + L, row[1], how)
-            add_to(sums, five + 2 * L, row[2], how)
-            add_to(sums, five + 3 * L, row[3], how)
-            delta, step, _ = best_step(loss, a, target, c, p, counts, scale, stretch)
-            add_to(sums, five + 4 * L, along * step, how)
-            store(lanes, L, delta)
+            row = row_sums(loss, theta * a, target, c, p_start, p)
+            add_to(sums, five, row[0], lanes)
+            add_to(sums, five + L, row[1], lanes)
+            add_to(sums, five + 2 * L, row[2], lanes)
+            add_to(sums, five + 3 * L, row[3], lanes)
+            delta, step, _ = best_step(loss, a, target, c, p, counts, scale, sigma_prime)
+            add_to(sums, five + 4 * L, along * step, lanes)
+            store(scratch, L, delta)
             for k in range(first, min(first + L, models)):
                 own = rows_of_model(row_state, places[k], size)
-                store_step(own, i, lanes[k - first], lanes[L + k - first], in_round)
+                store_step(own, i, scratch[k - first], scratch[L + k - first], in_round)
             if any_lane(abs(step) > 0.0):
                 upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
-                add_lanes(rows, i, step, V, width, place + L, upcoming, how)
-                add_to(V, at + L, step * column, how)
+                add_lanes(rows, i, step, V, width, place + L, upcoming, lanes)
+                add_to(V, at + L, step * column, lanes)
         if r + 1 == end:
             for k in range(groups * L):
                 curve[noted, k] = sums[k // L * SUMS * L + 2 * L + k % L]
@@ -262,39 +254,37 @@ def rows_of_model(row_state: RowState, place: int, size: int) -> RowState:
 
 
 @part_of_kernels
-def add_to(V: EndToEnd, place: int, v: LaneVector, how: LaneWidth) -> None:
+def add_to(V: EndToEnd, place: int, v: LaneVector, lanes: LaneWidth) -> None:
     """V[place : place + width] += v."""
-    store(V, place, load(V, place, how) + v)
+    store(V, place, load(V, place, lanes) + v)
+
+
+def numbers_of(given: StepInputs) -> tuple[float, ...]:
+    """Return the numbers of a model that stay, as visit_interleaved takes them."""
+    penalty: Any = given.problem.penalty  # a tuple of numbers
+    shift = given.problem.intercept * given.offset
+    return given.column, shift, given.scale, given.theta, *given.counted, *penalty
 
 
 def walk_interleaved(
-    loss: Loss,
-    penalties: Sequence[Penalty],
-    numbers: Sequence[Sequence[float]],
-    shares: NDArray[np.float64],
-    labels: list[int],
-    places: tuple[int, ...],
-    W: NDArray[np.float64],
-    block: Block,
-    row_state: NDArray[np.float64],
-    ends: WholeNumbers,
-    tell: Callable[[int, float], None],
-) -> list[list[float]]:
+    givens: Sequence[StepInputs], shares: NDArray[np.float64], labels: list[int],
+    places: tuple[int, ...], W: NDArray[np.float64], block: Block, row_state: NDArray[np.float64],
+    ends: WholeNumbers, report: Callable[[int, float], None],
+) -> list[list[float]]:  # fmt: skip
     """Visit the rows of a block with several models; W and the numbers per row change.
 
-    `tell` hears the losses of all models after `ends` of its rows.  Returns what visit_rows
+    `report` hears the losses of all models after `ends` of its rows.  Returns what visit_rows
     returns, model after model.
     """
-    how = lanes_for(len(labels))
-    sums = to_lanes([(0.0,) * 4 + (own[MOVED],) for own in numbers], how)
-    charged: list[Any] = list(penalties)  # tuples of numbers
-    each = [(*own, *penalty) for own, penalty in zip(numbers, charged, strict=True)]
-    given = (to_lanes(each, how), to_lanes([(k,) for k in labels], how), shares)
-    curve = np.zeros((len(ends), len(given[1])))
+    lanes = lanes_for(len(labels))
+    sums = to_lanes([(0.0,) * 4 + (given.counted.moved,) for given in givens], lanes)
+    numbers = to_lanes([numbers_of(given) for given in givens], lanes)
+    given = (numbers, to_lanes([(k,) for k in labels], lanes), shares)
+    curve, problem = np.zeros((len(ends), len(given[1]))), givens[0].problem
     visit_interleaved(
-        sums, W, how, loss, penalties[0], *given, np.array(places), block.rows, block.y,
-        block.weight, block.order, row_state, ends, curve,
+        sums, W, lanes, problem.loss, problem.penalty, *given, np.array(places), block.rows,
+        block.y, block.weight, block.order, row_state, ends, curve,
     )  # fmt: skip
     for end, lost in zip(ends.tolist(), curve[:, : len(labels)].sum(axis=1).tolist(), strict=True):
-        tell(end, lost)
-    return out_of_lanes(sums, len(labels), how)
+        report(end, lost)
+    return out_of_lanes(sums, len(labels), lanes)

@@ -23,19 +23,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.duality import (
-    MOVE,
-    move_weights,
-    per_row,
-    prefetch_resident,
-    square_of,
-)
-from fewpass.solvers.dual.sdca_steps import StepInputs, along_row, counted_square
+from fewpass.solvers.dual.duality import MOVE, move_weights, per_row, prefetch_resident, square_of
+from fewpass.solvers.dual.sdca_steps import StepInputs, along_row, best_step, counted_square
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, SideBySide
-from fewpass.solvers.losses import conjugate, direction, dual_step, value
-from fewpass.solvers.penalties import predict
+from fewpass.solvers.losses import bracket, conjugate, direction, value
+from fewpass.solvers.penalties import dot_shrunk
 from fewpass.solvers.protocol import Block
 
 ROUNDS = 37  # what a random generator is for
@@ -92,19 +86,17 @@ def visit_once_more(
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
         prefetch_resident(row_state, order, r)
-        c, s, a, along = weight[i], direction(loss, y[i]), row_state[i, 0], along_row(row_state, i)
+        c, a, along = weight[i], row_state[i, 0], along_row(row_state, i)
         if last > 0:
             a += row_state[i, last]
-        p = predict(problem.penalty, rows, i, running) + column * running[d, 0] + shift
+        p = dot_shrunk(rows, i, running, problem.penalty) + column * running[d, 0] + shift
         p += along * (counted.ratio * moved - counted.owed)
-        total += c * (value(loss, p, y[i]) + conjugate(loss, a, y[i]) + a * s * p)
+        total += c * bracket(loss, a, p, y[i], value(loss, p, y[i]), conjugate(loss, a, y[i]))
 
         square = counted_square(square_of(rows, i, column, g), counted, along)
-        q = counted.stretch * scale * c * square
-        delta = dual_step(loss, a, p, y[i], q)
+        delta, step, _ = best_step(loss, a, y[i], c, p, square, scale, counted.sigma_prime)
         row_state[i, last] += delta
-        unit = scale * c * s
-        step, fresh = counted.stretch * unit * delta, refresh * unit * delta
+        fresh = refresh * scale * c * direction(loss, y[i]) * delta
         move_weights(rows, i, step, fresh, column, running, anew, g)
         moved += along * step
     return total, moved

@@ -15,13 +15,21 @@ proven of (w, b) itself.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.duality import Centre, constant_column, per_row
-from fewpass.solvers.dual.sdca_state import START, SdcaState, note_begin, weights_of_steps
+from fewpass.solvers.dual.duality import constant_column, per_row
+from fewpass.solvers.dual.sdca_state import (
+    RUNNING,
+    START,
+    SdcaState,
+    note_begin,
+    read_column,
+    weights_of_steps,
+)
+from fewpass.solvers.gradient import squared
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState
@@ -36,8 +44,8 @@ class DualsPart(NamedTuple):
 
     loss: float
     worth: float  # of -phi*(-a)
-    V: NDArray[np.float64]  # (d,) of a s x
-    v_b: float  # of a s times the constant column
+    V: NDArray[np.float64]  # (d,) of a s x; of several scores (d, wide)
+    v_b: Any  # of a s times the constant column; (wide,)
     rows: int
 
 
@@ -82,25 +90,24 @@ def begin_at_duals(
     are, or where the penalty shrinks weights, at those given.
     """
     n, b, step = total.rows, state.centre.offset, step or problem
-    column, reg = constant_column(step, stats), float(np.ravel(state.pull.charged)[-1])
-    left = column.left / reg
-    centre = (1.0 - left) * b + left * column.level
-    w = np.append(total.V, column.unit * total.v_b) / (step.lam * n)
-    worth = (total.worth - total.v_b * centre) / n
-    shift = np.asarray(state.pull.shift)
+    column, reg = constant_column(step, stats), float(np.ravel(state.proximal.charged)[-1])
+    centre = column.offset(b, reg)
+    w = np.concatenate([total.V, [column.unit * total.v_b]]) / (step.lam * n)
+    worth = float(total.worth - np.sum(total.v_b * centre)) / n
+    shift = np.asarray(state.proximal.shift)
     w[-1] /= math.sqrt(reg)  # as its charge counts
     theta = share_of_steps(step, worth, w, shift)
     w[-1] /= math.sqrt(reg)
-    given = Weights(state.W[:-1, 0].copy(), b)
+    given = read_column(state, START)
     best = state.best.replaced(given, proven_of_given(problem, given, total))
-    state.W[:, 1] = theta * w + shift if state.pull.shrinks else theta * w
-    if len(state.pull.z) and not state.pull.shrinks:
-        state.pull.z[:-1] = theta * w[:-1]
-    state.W[:, 0] = weights_of_steps(step, state)
+    state.W[:, RUNNING] = theta * w + shift if state.proximal.shrinks else theta * w
+    if len(state.proximal.z) and not state.proximal.shrinks:
+        state.proximal.z[:-1] = theta * w[:-1]
+    state.W[:, START] = weights_of_steps(step, state)
     state.shares[:] = 0.0
     state.shares[0] = theta
     return note_begin(state)._replace(
-        centre=Centre(column.unit, centre), best=best, passes=1, row_version=sweep
+        centre=state.centre._replace(offset=centre), best=best, passes=1, row_version=sweep
     )
 
 
@@ -109,7 +116,7 @@ def share_of_steps(
 ) -> float:
     """Return the share of the dual variables that the steps best begin with."""
     if step.penalty.is_smooth:
-        return best_share(worth, 0.5 * step.lam * float(w @ w))
+        return best_share(worth, 0.5 * step.lam * squared(w))
     centre = np.broadcast_to(shift, w.shape)
 
     def loss(theta: float) -> float:
@@ -128,18 +135,17 @@ def best_share(A: float, B: float) -> float:
 
 def proven_of_given(problem: Problem, at: Weights, total: DualsPart) -> Certificate:
     """Return objective and gap of the weights that the slopes were taken at."""
-    n, (w, b) = total.rows, at
-    up, v_b = b - problem.level, total.v_b / n
-    charged = 2.0 * problem.penalty.value(w) + problem.lam_b * up * up
+    n, level, K = total.rows, np.asarray(problem.level), np.size(at.intercept)
+    up, v_b = at.intercept - level, np.ravel(total.v_b)[:K] / n
+    charged = 2.0 * problem.penalty.value(at.coef.ravel()) + problem.lam_b * squared(up)
     objective = total.loss / n + 0.5 * charged
-    A = total.worth / n - problem.level * v_b
+    A = total.worth / n - float(np.sum(level * v_b))
     if not problem.penalty.is_smooth:
         s = total.V / n
-        theta = dual_scale(problem, s, v_b, total.worth / n)
-        B = problem.penalty.conjugate(theta * s) + 0.5 * (theta * v_b) ** 2 / problem.lam_b
+        theta = dual_scale(problem, s, float(v_b[0]), total.worth / n)
+        B = problem.penalty.conjugate(theta * s) + 0.5 * squared(theta * v_b) / problem.lam_b
         return Certificate(objective, max(0.0, objective - theta * A + B))
-    B = 0.5 * float(total.V @ total.V) / (problem.lam * n * n)
-    B += 0.5 * v_b**2 / problem.lam_b
+    B = 0.5 * squared(total.V) / (problem.lam * n * n) + 0.5 * squared(v_b) / problem.lam_b
     theta = best_share(A, B)
     return Certificate(objective, max(0.0, objective - theta * A + theta * theta * B))
 

@@ -11,7 +11,7 @@ import numpy as np
 from fewpass.solvers.dual.duality import prefetch_resident
 from fewpass.solvers.dual.sdca_steps import Counted, RowSums
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
-from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_row
+from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_columns, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     Matrix,
     Order,
@@ -25,10 +25,10 @@ from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, load, store
 from fewpass.solvers.kernels.simd.wide_rows import (
     EndToEnd,
     PerClass,
-    add_both_scores,
     add_scores,
     add_wide,
-    prefetch_wide,
+    scores_of,
+    weigh,
 )
 from fewpass.solvers.loss_monitor import end_of
 from fewpass.solvers.losses.wide_loss import (
@@ -56,44 +56,45 @@ def visit_wide_rows(
     wide) takes w(a) where `refresh` is 1.
     """
     K, wide, d, last = loss.n_classes, W.shape[2], W.shape[0] - 1, order.shape[0] - 1
-    how, V, fresh, step = Eight(), W.reshape(-1), anew.reshape(-1), 2 * W.shape[2]
-    v_start, v, a, new = np.empty(wide), np.empty(wide), np.zeros(wide), np.zeros(wide)
+    lanes, V, fresh, step = Eight(), W.reshape(-1), anew.reshape(-1), 2 * W.shape[2]
+    both, a, new = np.empty(step), np.zeros(wide), np.zeros(wide)
+    v_start, v = both[:wide], both[wide:]
     scratch, constant = np.empty((SCRATCH, wide)), d * step
     loss_start, gap_start, loss_running = 0.0, 0.0, 0.0
-    noted, end, stretch = 0, end_of(ends, 0), counted.stretch
+    noted, end, sigma_prime = 0, end_of(ends, 0), counted.sigma_prime
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
         prefetch_resident(row_state, order, r)
-        prefetch_wide(rows, order[min(r + ROWS_AHEAD, last)], V, step)
+        prefetch_columns(rows, order[min(r + ROWS_AHEAD, last)], V, step)
         c, label = weight[i], int(y[i])
         for k in range(0, wide, 8):
-            own = load(base, k, how)
-            store(v_start, k, own + column * load(V, constant + k, how))
-            store(v, k, own + column * load(V, constant + wide + k, how))
-        add_both_scores(rows, i, V, step, 0, v_start, v)
+            own = load(base, k, lanes)
+            store(v_start, k, own + column * load(V, constant + k, lanes))
+            store(v, k, own + column * load(V, constant + wide + k, lanes))
+        add_scores(rows, i, V, step, 0, both)
         dual_variables(row_state, i, shares, K, a)
 
         phi, bracket = loss_and_bracket(loss, v_start, a, label, scratch)
         loss_start += c * phi
         gap_start += c * bracket
         unit = scale * c
-        q = stretch * unit * (norm2(rows, i) + column * column)
+        q = sigma_prime * unit * (norm2(rows, i) + column * column)
         loss_running += c * best_duals(loss, a, v, label, q, new, scratch)
         store_duals(row_state, i, K, a, new, counted.in_round)
 
         for k in range(0, wide, 8):
-            move = (stretch * unit) * (load(new, k, how) - load(a, k, how))
+            move = (sigma_prime * unit) * (load(new, k, lanes) - load(a, k, lanes))
             store(v, k, move)
             at = constant + wide + k
-            store(V, at, load(V, at, how) + column * move)
+            store(V, at, load(V, at, lanes) + column * move)
         add_wide(rows, i, v, V, step, wide)
         if refresh > 0.0:
             for k in range(0, wide, 8):
-                own = (refresh * unit) * load(new, k, how)
+                own = (refresh * unit) * load(new, k, lanes)
                 store(v, k, own)
                 at = d * wide + k
-                store(fresh, at, load(fresh, at, how) + column * own)
+                store(fresh, at, load(fresh, at, lanes) + column * own)
             add_wide(rows, i, v, fresh, wide, 0)
         if r + 1 == end:
             curve[noted] = loss_running
@@ -136,16 +137,14 @@ def sum_wide_brackets(
 
     `base` (wide,) are the intercepts, PADDED beyond the classes.
     """
-    wide, total, gap, how = base.shape[0], 0.0, 0.0, Eight()
+    wide, total, gap = base.shape[0], 0.0, 0.0
     v, a, scratch = np.empty(wide), np.zeros(wide), np.empty((SCRATCH, wide))
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
         prefetch_resident(row_state, order, r)
         dual_variables(row_state, i, shares, loss.n_classes, a)
-        for k in range(0, wide, 8):
-            store(v, k, load(base, k, how))
-        add_scores(rows, i, V, wide, 0, v)
+        scores_of(rows, i, V, base, v)
         phi, bracket = loss_and_bracket(loss, v, a, int(y[i]), scratch)
         total += weight[i] * phi
         gap += weight[i] * bracket
@@ -161,26 +160,21 @@ def write_wide_duals(
 
     A row's dual variables become the first of the numbers kept for it, the others 0.
     """
-    wide, total, worth, how = base.shape[0], 0.0, 0.0, Eight()
+    wide, total, worth, lanes = base.shape[0], 0.0, 0.0, Eight()
     v, a = np.empty(wide), np.zeros(wide)
     for r in range(order.shape[0]):
         i, label = order[r], int(y[order[r]])
         prefetch_row(rows, y, weight, order, r)
-        for k in range(0, wide, 8):
-            store(v, k, load(base, k, how))
-        add_scores(rows, i, V, wide, 0, v)
+        scores_of(rows, i, V, base, v)
         total += weight[i] * loss_and_slopes(loss, v, label, a)
         for k in range(0, wide, 8):
-            store(a, k, broadcast(0.0, how) - load(a, k, how))
+            store(a, k, broadcast(0.0, lanes) - load(a, k, lanes))
         for k in range(loss.n_classes, wide):
             a[k] = 0.0
         row_state[i, :] = 0.0
         for k in range(loss.n_classes):
             row_state[i, k] = a[k]
         worth += weight[i] * worth_of(loss, a, label)
-        for k in range(0, wide, 8):
-            own = weight[i] * load(a, k, how)
-            store(a, k, own)
-            store(s_b, k, load(s_b, k, how) + intercept * own)
+        weigh(a, weight[i], intercept, s_b)
         add_wide(rows, i, a, S, wide, 0)
     return total, worth

@@ -162,19 +162,13 @@ def reading_part(function: Function) -> Function:
 
 
 def called_by_kernels(function: Function) -> Function:
-    """Make `function` callable by kernels; it divides as Python does, and LLVM may inline it."""
-    made = register_jitable(pipeline_class=PartCompiler)(function)
-    return cast("Function", made)
-
-
-def exact_part(function: Function) -> Function:
-    """As `called_by_kernels`, with C's division: for arithmetic that plain Python does the same."""
+    """Make `function` callable by kernels, with C's division; LLVM may inline it or not."""
     made = register_jitable(pipeline_class=PartCompiler, error_model="numpy")(function)
     return cast("Function", made)
 
 
 def exactly(compiled: Function, n_bytes: int) -> Function:
-    """Return a kernel of `exact_part`s, or its plain Python for input that is not worth compiling.
+    """Return a kernel whose parts are `called_by_kernels`, or plain Python for little input.
 
     Both give the same bits.  Where machine code is on disk, or in this process, it is used.
     """

@@ -31,9 +31,9 @@ class Lanes(types.Type):  # type: ignore[misc]
         super().__init__(name=f"Lanes({width})")
 
 
-def lanes_of(how: Any) -> Any:
-    """Return the type of as many lanes as `how` has; of a single one that of a number."""
-    width = how.instance_class._field_defaults["width"]
+def lanes_of(lanes: Any) -> Any:
+    """Return the type of as many lanes as `lanes` has; of a single one that of a number."""
+    width = lanes.instance_class._field_defaults["width"]
     return Lanes(width) if width > 1 else types.float64
 
 
@@ -257,13 +257,13 @@ def sum_lanes(_typing: Any, v: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def broadcast_number(_typing: Any, x: Any, how: Any) -> Any:
+def broadcast_number(_typing: Any, x: Any, lanes: Any) -> Any:
     """Broadcast a number to all lanes."""
-    kind = lanes_of(how)
+    kind = lanes_of(lanes)
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         if not isinstance(kind, Lanes):
             return args[0]
         return _broadcast(context, builder, args[0], types.float64, kind)
 
-    return kind(types.float64, how), generate
+    return kind(types.float64, lanes), generate

@@ -32,9 +32,9 @@ def _as_float64(builder: Any, vector: Any, to: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def load(_typing: Any, V: Any, place: Any, how: Any) -> Any:
+def load(_typing: Any, V: Any, place: Any, lanes: Any) -> Any:
     """Return V[place:] as lanes; V may be of float32."""
-    kind = lanes_of(how)
+    kind = lanes_of(lanes)
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         vector = _vector_of(context, V, kind)
@@ -42,7 +42,7 @@ def load(_typing: Any, V: Any, place: Any, how: Any) -> Any:
         loaded.align = V.dtype.bitwidth // 8
         return _as_float64(builder, loaded, context.get_value_type(kind))
 
-    return kind(V, types.intp, how), generate
+    return kind(V, types.intp, lanes), generate
 
 
 def _first_lanes(builder: Any, count: Any, width: int) -> Any:
@@ -56,9 +56,9 @@ def _first_lanes(builder: Any, count: Any, width: int) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def load_first(_typing: Any, V: Any, place: Any, count: Any, how: Any) -> Any:
+def load_first(_typing: Any, V: Any, place: Any, count: Any, lanes: Any) -> Any:
     """Return the first `count` of them, and 0 in the other lanes, without reading further."""
-    kind = Lanes(how.instance_class._field_defaults["width"])
+    kind = Lanes(lanes.instance_class._field_defaults["width"])
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         vector, width, number = _vector_of(context, V, kind), kind.width, ir.IntType(32)
@@ -71,7 +71,7 @@ def load_first(_typing: Any, V: Any, place: Any, count: Any, how: Any) -> Any:
         loaded = builder.call(function, [pointer, number(V.dtype.bitwidth // 8), mask, nothing])
         return _as_float64(builder, loaded, context.get_value_type(kind))
 
-    return kind(V, types.intp, types.intp, how), generate
+    return kind(V, types.intp, types.intp, lanes), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

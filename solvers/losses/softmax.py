@@ -54,16 +54,16 @@ def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 @part_of_kernels
 def exponentials(v: PerClass, e: PerClass) -> tuple[float, float]:
     """Write exp(v - max v) into e; return max v and the sum."""
-    how, top = Eight(), load(v, 0, Eight())
+    lanes, top = Eight(), load(v, 0, Eight())
     for k in range(8, v.shape[0], 8):
-        top = maximum(load(v, k, how), top)
+        top = maximum(load(v, k, lanes), top)
     store(e, 0, top)
     highest = e[0]
     for k in range(1, 8):
         highest = max(highest, e[k])
-    total = broadcast(0.0, how)
+    total = broadcast(0.0, lanes)
     for k in range(0, v.shape[0], 8):
-        each = exp_below(maximum(load(v, k, how) - highest, LEAST_LOG - 100.0))
+        each = exp_below(maximum(load(v, k, lanes) - highest, LEAST_LOG - 100.0))
         store(e, k, each)
         total += each
     return highest, sum_lanes(total)
@@ -72,29 +72,29 @@ def exponentials(v: PerClass, e: PerClass) -> tuple[float, float]:
 @part_of_kernels
 def probabilities_behind(a: PerClass, y: int, p: PerClass) -> None:
     """Write p = e_y - a into p; what is below 0 by rounding becomes 0."""
-    how = Eight()
+    lanes = Eight()
     for k in range(0, a.shape[0], 8):
-        store(p, k, maximum(-load(a, k, how), 0.0))
+        store(p, k, maximum(-load(a, k, lanes), 0.0))
     p[y] = max(1.0 - a[y], 0.0)
 
 
 @part_of_kernels
 def newton_step(q: float, p0: PerClass, log_p: PerClass, p: PerClass, rest: PerClass) -> float:
     """Change log p and p by one step; return at least the largest change of a p."""
-    how, wide = Eight(), p.shape[0]
-    first, second, third = broadcast(0.0, how), broadcast(0.0, how), broadcast(0.0, how)
+    lanes, wide = Eight(), p.shape[0]
+    first, second, third = broadcast(0.0, lanes), broadcast(0.0, lanes), broadcast(0.0, lanes)
     for k in range(0, wide, 8):
-        own, log_own = load(p, k, how), load(log_p, k, how)
-        r = load(rest, k, how) + q * (load(p0, k, how) - own) - log_own
+        own, log_own = load(p, k, lanes), load(log_p, k, lanes)
+        r = load(rest, k, lanes) + q * (load(p0, k, lanes) - own) - log_own
         ph = own / (1.0 + q * own)
         first += ph
         second += ph * r
         third += own
     mu = (sum_lanes(second) - (1.0 - sum_lanes(third))) / sum_lanes(first)
-    most = broadcast(0.0, how)
+    most = broadcast(0.0, lanes)
     for k in range(0, wide, 8):
-        own, log_own = load(p, k, how), load(log_p, k, how)
-        r = load(rest, k, how) + q * (load(p0, k, how) - own) - log_own
+        own, log_own = load(p, k, lanes), load(log_p, k, lanes)
+        r = load(rest, k, lanes) + q * (load(p0, k, lanes) - own) - log_own
         d = (r - mu) / (1.0 + q * own)
         is_long = d > LONG_STEP
         if any_lane(is_long):
@@ -144,10 +144,10 @@ class SoftmaxLoss(WideLoss, Classes):
 
     def loss_and_slopes(self, v: PerClass, y: int, g: PerClass) -> float:
         """softmax(v) - e_y."""
-        how = Eight()
+        lanes = Eight()
         top, total = exponentials(v, g)
         for k in range(0, v.shape[0], 8):
-            store(g, k, load(g, k, how) * (1.0 / total))
+            store(g, k, load(g, k, lanes) * (1.0 / total))
         g[y] -= 1.0
         return float(top + log_below(total) - v[y])
 
@@ -163,22 +163,22 @@ class SoftmaxLoss(WideLoss, Classes):
         self, v: PerClass, a: PerClass, y: int, scratch: Matrix
     ) -> tuple[float, float]:
         """sum p (log p - log softmax(v))."""
-        how, p, e = Eight(), scratch[0], scratch[1]
+        lanes, p, e = Eight(), scratch[0], scratch[1]
         probabilities_behind(a, y, p)
         top, total = exponentials(v, e)
         level = top + log_below(total)
-        divergence = broadcast(0.0, how)
+        divergence = broadcast(0.0, lanes)
         for k in range(0, v.shape[0], 8):
-            own = load(p, k, how)
-            log_ratio = log_below(maximum(own, LEAST)) - (load(v, k, how) - level)
+            own = load(p, k, lanes)
+            log_ratio = log_below(maximum(own, LEAST)) - (load(v, k, lanes) - level)
             divergence += where(own > 0.0, own * log_ratio, 0.0)
         return level - v[y], sum_lanes(divergence)
 
     def worth_of(self, a: PerClass, y: int) -> float:
         """-sum p log p."""
-        how, entropy = Eight(), broadcast(0.0, Eight())
+        lanes, entropy = Eight(), broadcast(0.0, Eight())
         for k in range(0, a.shape[0], 8):
-            own = maximum(-load(a, k, how), 0.0)
+            own = maximum(-load(a, k, lanes), 0.0)
             entropy -= own * log_below(maximum(own, LEAST))
         own = max(1.0 - a[y], LEAST)
         return float(sum_lanes(entropy) - own * log_below(own))
@@ -187,13 +187,13 @@ class SoftmaxLoss(WideLoss, Classes):
         self, a: PerClass, v: PerClass, y: int, q: float, new: PerClass, scratch: Matrix
     ) -> float:
         """Newton's method in log p from between p0 and softmax(v); see the module's docstring."""
-        how, wide = Eight(), v.shape[0]
+        lanes, wide = Eight(), v.shape[0]
         p0, log_p, p = scratch[0], scratch[1], scratch[2]
         probabilities_behind(a, y, p0)
         top, total = exponentials(v, p)
         e = 1.0 / (1.0 + 0.5 * q)
         for k in range(0, wide, 8):
-            own = (1.0 - e) * load(p0, k, how) + (e / total) * load(p, k, how)
+            own = (1.0 - e) * load(p0, k, lanes) + (e / total) * load(p, k, lanes)
             own = maximum(own, LEAST)
             store(p, k, own)
             store(log_p, k, log_below(own))

@@ -72,7 +72,7 @@ def longest(rows: Rows, order: Order) -> int:  # type: ignore[empty-body]
 
 @by_type
 def predict(  # type: ignore[empty-body]
-    rows: Rows, i: int, V: Records, step: int, how: LaneWidth
+    rows: Rows, i: int, V: Records, step: int, lanes: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
     """Return x_i . w and x_i . u of both learners; records lie `step` numbers apart."""
 
@@ -80,7 +80,7 @@ def predict(  # type: ignore[empty-body]
 @by_type
 def count_slopes(  # type: ignore[empty-body]
     rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number, V: Records,
-    step: int, scratch: Vector, how: LaneWidth,
+    step: int, scratch: Vector, lanes: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     """Add the row's squared slopes to G; return a and q, and store D e x and e of each value."""
 
@@ -88,7 +88,7 @@ def count_slopes(  # type: ignore[empty-body]
 @by_type
 def move(
     rows: Rows, i: int, g: LaneVector, mass: float, V: Records, step: int,
-    scratch: Vector, how: LaneWidth,
+    scratch: Vector, lanes: LaneWidth,
 ) -> None:  # fmt: skip
     """Take the step of row i."""
 
@@ -96,32 +96,32 @@ def move(
 @part_of_kernels
 def count_slope(
     x: float, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number, V: Records, at: Index,
-    scratch: Vector, n: Index, how: LaneWidth,
+    scratch: Vector, n: Index, lanes: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     """Do count_slopes for the row's n-th value x, with its column's record at V[at]."""
-    L = half(how)
+    L = half(lanes)
     scale = V[at + INVERSE_SCALE * L]
     slope = g0 * (x * scale)
-    total = minimum(fma(slope, slope, load(V, at + G * L, how)), MOST_G)
+    total = minimum(fma(slope, slope, load(V, at + G * L, lanes)), MOST_G)
     store(V, at + G * L, total)
     h, k = root_n * sqrt(total), eta * (scale * scale)  # D = k / h
     share = 1.0 / fma(k, lam * V[at + INVERSE_SHARE * L], h)
     e, De_x = h * share, k * share * x
     store(scratch, SCRATCH * L * n, De_x)
     store(scratch, SCRATCH * L * n + 2 * L, e)
-    return x * load(V, at + W * L, how) * e, De_x * x
+    return x * load(V, at + W * L, lanes) * e, De_x * x
 
 
 @part_of_kernels
 def move_at(
-    g: LaneVector, mass: float, V: Records, at: Index, scratch: Vector, n: Index, how: LaneWidth
+    g: LaneVector, mass: float, V: Records, at: Index, scratch: Vector, n: Index, lanes: LaneWidth
 ) -> None:
     """Take the step of one column."""
-    L = half(how)
-    before, e = load(V, at + W * L, how), load(scratch, SCRATCH * L * n + 2 * L, how)
-    after = before * e - load(scratch, SCRATCH * L * n, how) * g
+    L = half(lanes)
+    before, e = load(V, at + W * L, lanes), load(scratch, SCRATCH * L * n + 2 * L, lanes)
+    after = before * e - load(scratch, SCRATCH * L * n, lanes) * g
     store(V, at + W * L, after)
-    store(V, at + U * L, load(V, at + U * L, how) - mass * (after - before))
+    store(V, at + U * L, load(V, at + U * L, lanes) - mass * (after - before))
 
 
 @part_of_kernels
@@ -144,14 +144,14 @@ def _(rows: SparseRows, order: Order) -> int:
 
 
 @in_cells(predict, dense=FUSED)
-def _(rows: Rows, i: int, V: Records, step: int, how: LaneWidth) -> tuple[LaneVector, LaneVector]:
-    L = half(how)
-    last, average = broadcast(0.0, how), broadcast(0.0, how)
+def _(rows: Rows, i: int, V: Records, step: int, lanes: LaneWidth) -> tuple[LaneVector, LaneVector]:
+    L = half(lanes)
+    last, average = broadcast(0.0, lanes), broadcast(0.0, lanes)
     for n in range(first_cell(rows, i), end_cell(rows, i)):
         j, x = cell(rows, i, n)
         at = step * np.int64(j)
-        last = fma(x, load(V, at + W * L, how), last)
-        average = fma(x, load(V, at + U * L, how), average)
+        last = fma(x, load(V, at + W * L, lanes), last)
+        average = fma(x, load(V, at + U * L, lanes), average)
     return last, average
 
 
@@ -161,15 +161,15 @@ def _(rows: Rows, i: int, V: Records, step: int, how: LaneWidth) -> tuple[LaneVe
 @in_cells(count_slopes, dense=FUSED)
 def _(
     rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
-    V: Records, step: int, scratch: Vector, how: LaneWidth,
+    V: Records, step: int, scratch: Vector, lanes: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
-    a, q = broadcast(0.0, how), broadcast(0.0, how)
+    a, q = broadcast(0.0, lanes), broadcast(0.0, lanes)
     first = np.int64(first_cell(rows, i))
     for n in range(first_cell(rows, i), end_cell(rows, i)):
         j, x = cell(rows, i, n)
         if x != 0.0:
             at, own = step * np.int64(j), np.int64(n) - first
-            da, dq = count_slope(x, g0, eta, root_n, lam, V, at, scratch, own, how)
+            da, dq = count_slope(x, g0, eta, root_n, lam, V, at, scratch, own, lanes)
             a, q = a + da, q + dq
     return a, q
 
@@ -177,10 +177,10 @@ def _(
 @in_cells(move, dense=FUSED)
 def _(
     rows: Rows, i: int, g: LaneVector, mass: float, V: Records, step: int,
-    scratch: Vector, how: LaneWidth,
+    scratch: Vector, lanes: LaneWidth,
 ) -> None:  # fmt: skip
     first = np.int64(first_cell(rows, i))
     for n in range(first_cell(rows, i), end_cell(rows, i)):
         j, x = cell(rows, i, n)
         if x != 0.0:
-            move_at(g, mass, V, step * np.int64(j), scratch, np.int64(n) - first, how)
+            move_at(g, mass, V, step * np.int64(j), scratch, np.int64(n) - first, lanes)

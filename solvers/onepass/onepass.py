@@ -209,7 +209,7 @@ class Onepass(Method):
             Walk(
                 name="walk-onepass",
                 step=self.step,
-                telling=self.step,
+                reports=True,
                 join=join,
                 order="stored" if epoch == 0 else "random",
                 metrics=progress,

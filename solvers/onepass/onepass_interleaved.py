@@ -95,9 +95,9 @@ MOST_BYTES = 48 << 20
 def fit_together(states: list[OnepassState]) -> bool:
     """Whether models are interleaved: with sparse rows, at the same row, and in little memory."""
     moments = {(s.t, s.rows_before, s.mass, s.values_per_row, s.sgd.t0) for s in states}
-    first, lanes = states[0].sgd, lanes_taken(len(states))
+    first, taken = states[0].sgd, lanes_taken(len(states))
     fits = len(moments) == 1 and first.t0 != SOUGHT and lies_for_sparse_rows(first.W)
-    return fits and lanes * COLUMNS * states[0].columns[:, 0].nbytes <= MOST_BYTES
+    return fits and taken * COLUMNS * states[0].columns[:, 0].nbytes <= MOST_BYTES
 
 
 def numbers_of(state: OnepassState) -> NDArray[np.float64]:
@@ -133,7 +133,7 @@ def walk_interleaved(
     schedules: list[Schedule],
     states: list[OnepassState],
     labels: list[int],
-    least: float,
+    zero_loss: float,
     pace: StepConstants,
     W: NDArray[np.float64],
     block: Block,
@@ -143,14 +143,14 @@ def walk_interleaved(
     `owns` are the problems of averaged SGD.  Returns the clock, and for every model its sums of
     losses and the state of averaged SGD.
     """
-    first, how = states[0], lanes_for(len(states))
+    first, lanes = states[0], lanes_for(len(states))
     models = [
         SgdModel(own, schedule, state.sgd, label)
         for own, schedule, state, label in zip(owns, schedules, states, labels, strict=True)
     ]
-    common = InCommon(problems[0].loss, schedules[0].c, least, first.sgd.t0)
+    common = InCommon(problems[0].loss, schedules[0].c, zero_loss, first.sgd.t0)
     numbers, losses, scalars = (
-        in_lanes(each, how).reshape(len(W), -1)
+        in_lanes(each, lanes).reshape(len(W), -1)
         for each in (
             [adagrad_numbers(*own) for own in zip(problems, states, models, strict=True)],
             [state.progressive.sums.reshape(-1).tolist() for state in states],
@@ -160,10 +160,10 @@ def walk_interleaved(
     for g, own in enumerate(W):
         t, mass = visit_interleaved(
             own, losses[g], scalars[g], numbers[g], problems[0].intercept,
-            Clock(first.t, first.mass), pace, common, how, TWICE[type(how)], *block[:4],
+            Clock(first.t, first.mass), pace, common, lanes, TWICE[type(lanes)], *block[:4],
         )  # fmt: skip
-    sums = [np.reshape(each, (2, OUTPUTS)) for each in out_of_lanes(losses, len(states), how)]
-    moved = out_of_lanes(scalars, len(states), how)
+    sums = [np.reshape(each, (2, OUTPUTS)) for each in out_of_lanes(losses, len(states), lanes)]
+    moved = out_of_lanes(scalars, len(states), lanes)
     sgd = [with_scalars(state.sgd, t, q) for state, q in zip(states, moved, strict=True)]
     return Clock(t, mass), sums, sgd
 
@@ -178,20 +178,20 @@ def adagrad_numbers(problem: Problem, state: OnepassState, model: SgdModel) -> l
 
 @part_of_kernels
 def read_adagrad(
-    V: Vector, loss: Loss, intercept: float, how: LaneWidth
+    V: Vector, loss: Loss, intercept: float, lanes: LaneWidth
 ) -> tuple[Problem, LaneVector, LaneVector]:
     """Return problem, steps and labels of both AdaGrad learners of a group's models."""
-    L = half(how)
-    moved = from_level(loss, load(V, 8 * L, how))
-    problem = Problem(moved, L2(load(V, 0, how)), intercept, load(V, 2 * L, how), 0.0)
-    return problem, load(V, 4 * L, how), load(V, 6 * L, how)
+    L = half(lanes)
+    moved = from_level(loss, load(V, 8 * L, lanes))
+    problem = Problem(moved, L2(load(V, 0, lanes)), intercept, load(V, 2 * L, lanes), 0.0)
+    return problem, load(V, 4 * L, lanes), load(V, 6 * L, lanes)
 
 
 @kernel
 def visit_interleaved(
     W: SideBySide, losses: Vector,
     scalars: Vector, numbers: Vector, intercept: float, clock: Clock, pace: StepConstants,
-    common: InCommon, how: LaneWidth, twice: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
+    common: InCommon, lanes: LaneWidth, twice: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
     order: Order,
 ) -> tuple[int, float]:  # fmt: skip
     """visit_rows for a group of models in lanes, all at one row; returns t and mass.
@@ -210,18 +210,18 @@ def visit_interleaved(
         averaged SGD, see steps.py.
     common
         Of averaged SGD.
-    how, twice
+    lanes, twice
         Lanes of the group, and twice as many.
     """
-    (t, mass), (horizon, root_n), (loss, c, least, t0) = clock, pace, common
-    L, last, V = how.width, order.shape[0] - 1, W.reshape(-1)
+    (t, mass), (horizon, root_n), (loss, c, zero_loss, t0) = clock, pace, common
+    L, last, V = lanes.width, order.shape[0] - 1, W.reshape(-1)
     step, place = W.shape[1], RECORD * L
-    adagrad, most = any_lane(load(losses, LAST * L, how) < LEFT), longest(rows, order)
+    adagrad, most = any_lane(load(losses, LAST * L, lanes) < LEFT), longest(rows, order)
     scratch = np.empty(SCRATCH * L * (most + 1))
     of_adagrad, etas, labels = read_adagrad(numbers, loss, intercept, twice)
-    loss_of_one = from_level(loss, load(numbers, 8 * L, how))
-    problem, schedule, gamma0, label = read_numbers(numbers[10 * L :], loss_of_one, c, how)
-    at = read_scalars(scalars, how)
+    loss_of_one = from_level(loss, load(numbers, 8 * L, lanes))
+    problem, schedule, gamma0, label = read_numbers(numbers[10 * L :], loss_of_one, c, lanes)
+    at = read_scalars(scalars, lanes)
     for r in range(last + 1):
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
@@ -237,30 +237,30 @@ def visit_interleaved(
         alive = at.monitor.diverged <= 0.0
         if not any_lane(alive):
             continue
-        s, s_bar = dot_both_lanes(rows, i, V, step, place, how)
+        s, s_bar = dot_both_lanes(rows, i, V, step, place, lanes)
         target, square, gamma = (
             targets_of(label, y[i]), square_of(loss, rows, i), step_size(schedule, gamma0, t),
         )  # fmt: skip
         p = sgd_prediction(at, problem, t, t0, s, s_bar)
-        count_alive(losses, alive, weight[i], share, value(loss_of_one, p, target), how)
-        moved, k = row_step(at, problem, least, gamma, t, target, weight[i], s, square)
+        count_alive(losses, alive, weight[i], share, value(loss_of_one, p, target), lanes)
+        moved, k = row_step(at, problem, zero_loss, gamma, t, target, weight[i], s, square)
         at = of_those(alive, moved, at)
         alive = at.monitor.diverged <= 0.0
         if not any_lane(alive):
             continue
         k = where(alive, k, 0.0)
         if t <= t0 + 1:
-            add_lanes(rows, i, -k, V, step, place, (next_row, place), how)
+            add_lanes(rows, i, -k, V, step, place, (next_row, place), lanes)
         else:
             later = where(alive, at.bar.tau * k, 0.0)
-            add_both_lanes(rows, i, -k, later, V, step, place, (next_row, place), how)
+            add_both_lanes(rows, i, -k, later, V, step, place, (next_row, place), lanes)
         at = of_those(alive, average(at, t, t0), at)
         flushes = any_lane(at.theta.alpha > FLUSH_ABOVE) or any_lane(at.bar.beta > FLUSH_BETA_ABOVE)
         if flushes or t == t0 + 1:
-            write_scalars(scalars, at, how)
+            write_scalars(scalars, at, lanes)
             settle(W, place, scalars, L, t == t0 + 1)
-            at = read_scalars(scalars, how)
-    write_scalars(scalars, at, how)
+            at = read_scalars(scalars, lanes)
+    write_scalars(scalars, at, lanes)
     return t, mass
 
 
@@ -268,34 +268,34 @@ def squares_of_each(states: list[OnepassState], W: NDArray[np.float64]) -> list[
     """Return the squares of every model's weights, which are interleaved in W; or of one's."""
     if len(W) == 0:
         return [squares_of_weights(state) for state in states]
-    how, per_mass = lanes_for(len(states)), inverse_mass(states[0])
-    factors = in_lanes([sgd_factors(state.sgd) for state in states], how)
-    sums = squares_in_lanes(W, per_mass, factors, how, TWICE[type(how)])
-    each = out_of_lanes(sums, len(states), how)
+    lanes, per_mass = lanes_for(len(states)), inverse_mass(states[0])
+    factors = in_lanes([sgd_factors(state.sgd) for state in states], lanes)
+    sums = squares_in_lanes(W, per_mass, factors, lanes, TWICE[type(lanes)])
+    each = out_of_lanes(sums, len(states), lanes)
     return [WeightSquares(np.reshape(own[:-1], (2, ASGD)).T.copy(), own[-1]) for own in each]
 
 
 @kernel
 def squares_in_lanes(
-    W: AllGroups, per_mass: float, factors: EndToEnd, how: LaneWidth, twice: LaneWidth
+    W: AllGroups, per_mass: float, factors: EndToEnd, lanes: LaneWidth, twice: LaneWidth
 ) -> EndToEnd:
     """Return SQUARES numbers of each model, in lanes.
 
     ||w||^2 of AdaGrad's four outputs, b^2 of them, ||w||^2 of averaged SGD.
     Columns are added up in the order of onepass_state.py.
     """
-    L, V = how.width, W.reshape(-1)
+    L, V = lanes.width, W.reshape(-1)
     groups, columns, width = W.shape
     sums, most = np.zeros(groups * SQUARES * L), columns - 1
     for g in range(groups):
-        u, uh = load(factors, 2 * L * g, how), load(factors, (2 * g + 1) * L, how)
-        last, average, sgd = broadcast(0.0, twice), broadcast(0.0, twice), broadcast(0.0, how)
+        u, uh = load(factors, 2 * L * g, lanes), load(factors, (2 * g + 1) * L, lanes)
+        last, average, sgd = broadcast(0.0, twice), broadcast(0.0, twice), broadcast(0.0, lanes)
         for j in range(most):
             at = (g * columns + j) * width
             w = load(V, at + LAST_WEIGHTS * L, twice)
             bar = w + load(V, at + AVERAGES * L, twice) * per_mass
             last, average = last + w * w, average + bar * bar
-            s = u * load(V, at + RECORD * L, how) + uh * load(V, at + (RECORD + 1) * L, how)
+            s = u * load(V, at + RECORD * L, lanes) + uh * load(V, at + (RECORD + 1) * L, lanes)
             sgd = sgd + s * s
         at, to = (g * columns + most) * width, g * SQUARES * L
         b = load(V, at + LAST_WEIGHTS * L, twice)
@@ -310,10 +310,10 @@ def squares_in_lanes(
 
 @part_of_kernels
 def count_alive(
-    losses: Vector, alive: Truth, c: float, share: float, loss: Number, how: LaneWidth
+    losses: Vector, alive: Truth, c: float, share: float, loss: Number, lanes: LaneWidth
 ) -> None:
     """Add averaged SGD's losses of models that have not diverged."""
-    loss, L = bounded_loss(c, loss), how.width
-    late, plain = load(losses, ASGD * L, how), load(losses, (OUTPUTS + ASGD) * L, how)
+    loss, L = bounded_loss(c, loss), lanes.width
+    late, plain = load(losses, ASGD * L, lanes), load(losses, (OUTPUTS + ASGD) * L, lanes)
     store(losses, ASGD * L, where(alive, late + share * loss, late))
     store(losses, (OUTPUTS + ASGD) * L, where(alive, plain + loss, plain))

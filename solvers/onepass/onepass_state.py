@@ -18,7 +18,7 @@ from fewpass.solvers.onepass.streaming_newton import Proof, Summary, fitted, joi
 from fewpass.solvers.onepass.visit import ASGD, LEFT, OUTPUTS, POLY, StepConstants
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.solvers.registry import ONE_LEARNER
-from fewpass.solvers.sgd.averaged_state import SgdState, has_exploded, join_streams, read_out
+from fewpass.solvers.sgd.averaged_state import IN_PAIRS, SgdState, has_exploded, read_out
 
 #: The outputs, in the order of visit.py.
 NAMES = (
@@ -237,7 +237,7 @@ def together(problem: Problem, stats: ProblemStats, states: list[OnepassState]) 
         mass_before=first.mass - float(np.mean([s.weight for s in states])),
     )
     exploded = max(s.sgd.monitor.diverged for s in states)
-    sgd = join_streams(problem, stats, [s.sgd for s in states])
+    sgd = IN_PAIRS.join(problem, stats, [s.sgd for s in states])
     sgd = sgd._replace(monitor=sgd.monitor._replace(diverged=exploded))
     return first._replace(progressive=progressive, sgd=sgd)
 

@@ -90,20 +90,20 @@ def count_loss(losses: Vector, output: int, c: float, share: float, loss: float)
 
 @part_of_kernels
 def monitor_both(
-    losses: Vector, output: int, c: float, share: float, loss: LaneVector, how: LaneWidth
+    losses: Vector, output: int, c: float, share: float, loss: LaneVector, lanes: LaneWidth
 ) -> None:
     """Add the losses of two adjacent outputs, late-weighted and plain."""
-    loss, L = bounded_loss(c, loss), half(how)
+    loss, L = bounded_loss(c, loss), half(lanes)
     late_at, at = output * L, (OUTPUTS + output) * L
-    store(losses, late_at, fma(share, loss, load(losses, late_at, how)))
-    store(losses, at, loss + load(losses, at, how))
+    store(losses, late_at, fma(share, loss, load(losses, late_at, lanes)))
+    store(losses, at, loss + load(losses, at, lanes))
 
 
 @part_of_kernels
 def learn(
     rows: Rows, i: int, target: Number, c: float, share: float, problem: Problem, etas: LaneVector,
     root_n: float, mass: float, V: Vector, step: int, losses: Vector, scratch: Vector,
-    most: int, how: LaneWidth,
+    most: int, lanes: LaneWidth,
 ) -> None:  # fmt: skip
     """Predict row i by both AdaGrad learners, of all models, and take their steps.
 
@@ -111,23 +111,23 @@ def learn(
     """
     loss, lam = problem.loss, strength(problem.penalty)
     intercept, lam_b = problem.intercept, problem.lam_b
-    L, constant = half(how), V.shape[0] - step
-    p, average_u = predict(rows, i, V, step, how)
-    p += intercept * load(V, constant + W * L, how)
-    average_u += intercept * load(V, constant + U * L, how)
+    L, constant = half(lanes), V.shape[0] - step
+    p, average_u = predict(rows, i, V, step, lanes)
+    p += intercept * load(V, constant + W * L, lanes)
+    average_u += intercept * load(V, constant + U * L, lanes)
     p_bar = p + average_u * (1.0 / mass if mass > 0.0 else 0.0)
-    monitor_both(losses, LAST, c, share, value(loss, p, target), how)
-    monitor_both(losses, POLY, c, share, value(loss, p_bar, target), how)
+    monitor_both(losses, LAST, c, share, value(loss, p, target), lanes)
+    monitor_both(losses, POLY, c, share, value(loss, p_bar, target), lanes)
 
     g0 = c * counted_slope(loss, p, target)
-    a, q = count_slopes(rows, i, g0, etas, root_n, lam, V, step, scratch, how)
+    a, q = count_slopes(rows, i, g0, etas, root_n, lam, V, step, scratch, lanes)
     if intercept != 0.0:
-        da, dq = count_slope(intercept, g0, etas, root_n, lam_b, V, constant, scratch, most, how)
+        da, dq = count_slope(intercept, g0, etas, root_n, lam_b, V, constant, scratch, most, lanes)
         a, q = a + da, q + dq
     g = implicit_slope(loss, c, a, q, target)
-    move(rows, i, g, mass, V, step, scratch, how)
+    move(rows, i, g, mass, V, step, scratch, lanes)
     if intercept != 0.0:
-        move_at(g, mass, V, constant, scratch, most, how)
+        move_at(g, mass, V, constant, scratch, most, lanes)
 
 
 @part_of_kernels
@@ -145,20 +145,20 @@ def sgd_prediction(
 def visit_rows(
     V: Vector, eta: Vector, losses: Vector, clock: Clock, pace: StepConstants, problem: Problem,
     sgd_W: SideBySide, at: StepScalars, t0: int, gamma0: float, schedule: Schedule,
-    sgd_problem: Problem, least: float, how: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
+    sgd_problem: Problem, zero_loss: float, lanes: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
     order: Order,
 ) -> tuple[int, float, StepScalars]:  # fmt: skip
     """Visit rows `order` with all learners; V, losses and sgd_W change in place.
 
     V are the columns' records, eta (2,), losses (10,): the late-weighted sums of the outputs'
-    losses before the steps, then the plain ones.  t0 to least are for averaged SGD, see steps.py,
-    which stops after divergence; AdaGrad rests where its losses are `LEFT`.  Returns t, mass and
-    the scalars of averaged SGD.
+    losses before the steps, then the plain ones.  t0 to zero_loss are for averaged SGD, see
+    steps.py, which stops after divergence; AdaGrad rests where its losses are `LEFT`.  Returns t,
+    mass and the scalars of averaged SGD.
     """
     loss, adagrad = problem.loss, losses[LAST] < LEFT
     (t, mass), (horizon, root_n) = clock, pace
     most, last = longest(rows, order), order.shape[0] - 1
-    scratch, etas = np.empty(SCRATCH * (most + 1)), load(eta, 0, how)
+    scratch, etas = np.empty(SCRATCH * (most + 1)), load(eta, 0, lanes)
     for r in range(last + 1):
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
@@ -168,7 +168,7 @@ def visit_rows(
             prefetch_columns(rows, next_row, V, RECORD)
             learn(
                 rows, i, target, c, share, problem, etas, root_n, mass, V, RECORD, losses, scratch,
-                most, how,
+                most, lanes,
             )  # fmt: skip
         mass += share
 
@@ -179,7 +179,7 @@ def visit_rows(
             count_loss(losses, ASGD, c, share, value(loss, p_sgd, target))
             gamma = step_size(schedule, gamma0, t)
             square = square_of(loss, rows, i)
-            at, k = row_step(at, sgd_problem, least, gamma, t, target, c, s, square)
+            at, k = row_step(at, sgd_problem, zero_loss, gamma, t, target, c, s, square)
             if at.monitor.diverged > 0.0:
                 continue
             if t <= t0 + 1:

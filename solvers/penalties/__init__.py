@@ -5,11 +5,10 @@ from fewpass.solvers.penalties.group_lasso import GroupLasso
 from fewpass.solvers.penalties.l2 import L2
 from fewpass.solvers.penalties.penalty import (
     Penalty,
+    dot_both_lanes_shrunk,
+    dot_both_shrunk,
+    dot_shrunk,
     in_lanes,
-    predict,
-    predict_both,
-    predict_both_lanes,
-    scaled_dual,
+    shrunk,
     strength,
 )
-from fewpass.solvers.penalties.predictions import shrunk

@@ -53,6 +53,18 @@ class ChargedSizes(Penalty):
         """Return the size of every column, or the norm of every group."""
         return np.abs(w)
 
+    def sums(self, v: Vector) -> Vector:
+        """Return the number of every column, or the sum over every group."""
+        return v
+
+    def of_columns(self, v: Any) -> Any:
+        """Return for every column the number of its group, or its own."""
+        return v
+
+    def near(self, s: Vector) -> Vector:
+        """Return s, cut to norms of l1 root_g."""
+        return np.clip(s, -self.l1, self.l1)
+
     def value(self, w: Vector) -> float:
         """l1 size(w) + (l2/2) ||w||^2."""
         return self.l1 * self.size(w) + 0.5 * self.l2 * float(w @ w)
@@ -63,6 +75,23 @@ class ChargedSizes(Penalty):
         if self.l2 > 0.0:
             return float(over @ over) / (2.0 * self.l2)
         return 0.0 if float((over / self.roots).max(initial=0.0)) <= ROUNDED * self.l1 else math.inf
+
+    def brackets(self, w: Vector, s: Vector) -> float:
+        """(l2/2) ||w - soft(s)/l2||^2, and what l1 root_g norm_g(w) is above w_g . near(s)_g."""
+        if self.l2 == 0.0 and math.isinf(self.conjugate(s)):
+            return math.inf
+        near, charged = self.near(s), self.l1 * self.roots * self.norms(w)
+        by_size = float(np.maximum(charged - self.sums(near * w), 0.0).sum())
+        if self.l2 == 0.0:
+            return by_size
+        difference = w - (s - near) / self.l2
+        return by_size + 0.5 * self.l2 * float(difference @ difference)
+
+    def zero_for_certain(self, s: Vector, radius: Vector) -> NDArray[np.bool_]:
+        """Return whether norm_g(s) stays below l1 root_g within the norm of the radii."""
+        certain = self.norms(s) + self.norms(radius) < self.l1 * self.roots
+        of_columns: NDArray[np.bool_] = self.of_columns(certain)
+        return of_columns
 
     def brackets_along(self, w: Vector, s: Vector) -> Callable[[float], float]:
         """Return a line in theta where there is no l2: no clipping before `most_scale`."""
@@ -114,27 +143,11 @@ class ElasticNet(ChargedSizes, SizesAndSquares):
         """Return u, nearer to 0 by l1, but not beyond it."""
         return maximum(u - self.l1, 0.0) + minimum(u + self.l1, 0.0)
 
-    def in_lanes(self, V: Vector, place: int, how: LaneWidth) -> ElasticNet:
+    def in_lanes(self, V: Vector, place: int, lanes: LaneWidth) -> ElasticNet:
         """Return l1 and l2 of every model, which follow one another in V."""
-        return ElasticNet(load(V, place, how), load(V, place + how.width, how))
-
-    def brackets(self, w: Vector, s: Vector) -> float:
-        """(l2/2) ||w - soft(s)/l2||^2, and what |w_j| l1 is above w_j s_j, s_j within l1."""
-        if self.l2 == 0.0 and math.isinf(self.conjugate(s)):
-            return math.inf
-        near = np.clip(s, -self.l1, self.l1)
-        by_size = float(np.maximum(self.l1 * np.abs(w) - near * w, 0.0).sum())
-        if self.l2 == 0.0:
-            return by_size
-        difference = w - (s - near) / self.l2
-        return by_size + 0.5 * self.l2 * float(difference @ difference)
+        return ElasticNet(load(V, place, lanes), load(V, place + lanes.width, lanes))
 
     def distance(self, w: Vector, g: Vector) -> Vector:
         """Return l1 sign(w_j) + l2 w_j + g_j, and where w_j is 0 what l1 leaves of g_j."""
         at_zero = np.sign(g) * np.maximum(np.abs(g) - self.l1, 0.0)
         return np.where(w == 0.0, at_zero, self.l1 * np.sign(w) + self.l2 * w + g)
-
-    def zero_for_certain(self, s: Vector, radius: Vector) -> NDArray[np.bool_]:
-        """Return whether |s_j| stays below l1 within the radius."""
-        certain: NDArray[np.bool_] = np.abs(s) + radius < self.l1
-        return certain

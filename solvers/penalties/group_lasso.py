@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,19 +100,19 @@ class GroupLasso(ChargedSizes, NormsAndSquares):
         _, groups = np.unique(self.groups[columns], return_inverse=True)
         return self._replace(groups=groups.astype(np.int32))
 
-    def brackets(self, w: Vector, s: Vector) -> float:
-        """Each group's, with s_g cut to norm l1 sqrt(d_g) as the near part of s."""
-        if self.l2 == 0.0 and math.isinf(self.conjugate(s)):
-            return math.inf
+    def sums(self, v: Vector) -> Vector:
+        """Return the sum over every group."""
+        return np.asarray(np.bincount(self.groups, v), float)
+
+    def of_columns(self, v: Any) -> Any:
+        """Return for every column the number of its group."""
+        return v[self.groups]
+
+    def near(self, s: Vector) -> Vector:
+        """Return s with every s_g cut to norm l1 sqrt(d_g)."""
         most, norms = self.l1 * self.roots, self.norms(s)
-        cut = np.minimum(1.0, most / np.where(norms > 0.0, norms, 1.0))
-        near = s * cut[self.groups]
-        products = np.bincount(self.groups, near * w)
-        by_size = float(np.maximum(most * self.norms(w) - products, 0.0).sum())
-        if self.l2 == 0.0:
-            return by_size
-        difference = w - (s - near) / self.l2
-        return by_size + 0.5 * self.l2 * float(difference @ difference)
+        near: Vector = s * np.minimum(1.0, most / np.where(norms > 0.0, norms, 1.0))[self.groups]
+        return near
 
     def distance(self, w: Vector, g: Vector) -> Vector:
         """Return l1 sqrt(d_g) w_g / ||w_g|| + l2 w_g + g_g; of a w_g of 0 what l1 leaves of g_g."""
@@ -121,9 +120,3 @@ class GroupLasso(ChargedSizes, NormsAndSquares):
         left = np.maximum(0.0, 1.0 - most / np.where(slopes > 0.0, slopes, 1.0))[self.groups]
         pull = (most / np.where(sizes > 0.0, sizes, 1.0))[self.groups]
         return np.where((sizes == 0.0)[self.groups], left * g, (pull + self.l2) * w + g)
-
-    def zero_for_certain(self, s: Vector, radius: Vector) -> NDArray[np.bool_]:
-        """Return whether ||s_g|| stays below l1 sqrt(d_g) within the norm of the radii."""
-        certain = self.norms(s) + self.norms(radius) < self.l1 * self.roots
-        of_columns: NDArray[np.bool_] = certain[self.groups]
-        return of_columns

@@ -7,9 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.rows import Rows, dot, dot_both
-from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide
-from fewpass.solvers.kernels.simd.interleaved import dot_both_lanes
+from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.lanes import LaneWidth
 from fewpass.solvers.penalties.penalty import Penalty, Vector
 
@@ -60,27 +58,9 @@ class L2(Penalty, Squares):
         """Return u."""
         return u
 
-    def in_lanes(self, V: Vector, place: int, how: LaneWidth) -> L2:  # noqa: ARG002
+    def in_lanes(self, V: Vector, place: int, lanes: LaneWidth) -> L2:  # noqa: ARG002
         """Return this one: nothing is asked of it."""
         return self
-
-    def scaled_dual(self, a: Number, theta: Number) -> Number:  # noqa: ARG002
-        """Return a: R* is finite everywhere."""
-        return a
-
-    def predict(self, rows: Rows, i: int, W: SideBySide) -> float:
-        """Return x_i . W[:, 0]."""
-        return dot(rows, i, W)  # type: ignore[no-any-return]
-
-    def predict_both(self, rows: Rows, i: int, W: SideBySide) -> tuple[float, float]:
-        """Return x_i . W[:, 0] and x_i . W[:, 1]."""
-        return dot_both(rows, i, W)  # type: ignore[no-any-return]
-
-    def predict_both_lanes(
-        self, rows: Rows, i: int, V: Vector, width: int, place: int, how: LaneWidth
-    ) -> tuple[LaneVector, LaneVector]:
-        """Return the same for every lane."""
-        return dot_both_lanes(rows, i, V, width, place, how)  # type: ignore[no-any-return]
 
     def value(self, w: Vector) -> float:
         """(lam/2) ||w||^2."""

@@ -4,8 +4,9 @@
 
 A penalty is one file next to this one, a class whose methods are the formulas (docs/methods.md,
 section 2).  Its instances are NamedTuples of numbers, so that kernels can take them.  `strength`
-and `shrunk` are compiled into kernels, one body per type, as the formulas of losses are; the others
-go over whole vectors, between passes.
+and `shrunk` are compiled into kernels, one body per type, as the formulas of losses are (where
+`shrunk` leaves a number as it is, it costs nothing); the others go over whole vectors, between
+passes.
 """
 
 from __future__ import annotations
@@ -16,16 +17,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import OfFormulas, Verb, by_type
-from fewpass.solvers.kernels.rows import Rows
+from fewpass.solvers.kernels.dispatch import FUSED, OfFormulas, Verb, by_type
+from fewpass.solvers.kernels.rows import Rows, SparseRows, cell, end_cell, first_cell, in_cells
 from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide
-from fewpass.solvers.kernels.simd.lanes import LaneWidth
-from fewpass.solvers.penalties.predictions import (
-    dot_both_lanes_shrunk,
-    dot_both_shrunk,
-    dot_shrunk,
-    shrunk,
-)
+from fewpass.solvers.kernels.simd.lanes import LaneWidth, broadcast, fma, load
 
 Vector = NDArray[np.float64]
 
@@ -36,36 +31,15 @@ def strength(penalty: Penalty) -> Number:
 
 
 @by_type
+def shrunk(penalty: Penalty, u: Number) -> Number:
+    """Return argmin over v of (v - u)^2 / 2 + R(v), without R's quadratic part."""
+
+
+@by_type
 def in_lanes(  # type: ignore[empty-body]
-    penalty: Penalty, V: Vector, place: int, how: LaneWidth
+    penalty: Penalty, V: Vector, place: int, lanes: LaneWidth
 ) -> Penalty:
     """Return the penalties of models side by side, their numbers read from V; None are needed."""
-
-
-@by_type
-def scaled_dual(penalty: Penalty, a: Number, theta: Number) -> Number:
-    """Return theta a where R* is infinite somewhere, or nearly; a itself where theta is 1."""
-
-
-@by_type
-def predict(  # type: ignore[empty-body]
-    penalty: Penalty, rows: Rows, i: int, W: SideBySide
-) -> float:
-    """Return x_i . shrunk(W[:, 0])."""
-
-
-@by_type
-def predict_both(  # type: ignore[empty-body]
-    penalty: Penalty, rows: Rows, i: int, W: SideBySide
-) -> tuple[float, float]:
-    """Return x_i . W[:, 0] and x_i . shrunk(W[:, 1])."""
-
-
-@by_type
-def predict_both_lanes(  # type: ignore[empty-body]
-    penalty: Penalty, rows: Rows, i: int, V: Vector, width: int, place: int, how: LaneWidth
-) -> tuple[LaneVector, LaneVector]:
-    """Return the same for every lane, as `dot_both_lanes` does."""
 
 
 class Penalty(OfFormulas):
@@ -73,9 +47,7 @@ class Penalty(OfFormulas):
 
     __slots__ = ()
 
-    formulas: ClassVar[tuple[Verb, ...]] = (
-        strength, shrunk, in_lanes, scaled_dual, predict, predict_both, predict_both_lanes,
-    )  # fmt: skip
+    formulas: ClassVar[tuple[Verb, ...]] = (strength, shrunk, in_lanes)
     is_smooth: ClassVar[bool] = True
     """Whether R has a gradient; without one some weights are 0 at the optimum."""
     is_l1: ClassVar[bool] = False
@@ -83,26 +55,6 @@ class Penalty(OfFormulas):
 
     by_column: ClassVar[bool] = True
     """Whether it is a sum over columns; else over groups of them."""
-
-    def scaled_dual(self, a: Number, theta: Number) -> Number:
-        """Return theta a."""
-        return theta * a
-
-    def predict(self, rows: Rows, i: int, W: SideBySide) -> float:
-        """Shrink every entry as it is read."""
-        return dot_shrunk(rows, i, W, self)  # type: ignore[no-any-return]
-
-    def predict_both(self, rows: Rows, i: int, W: SideBySide) -> tuple[float, float]:
-        """Shrink every entry of the second column as it is read."""
-        return dot_both_shrunk(rows, i, W, self)  # type: ignore[no-any-return]
-
-    def predict_both_lanes(
-        self, rows: Rows, i: int, V: Vector, width: int, place: int, how: LaneWidth
-    ) -> tuple[LaneVector, LaneVector]:
-        """Shrink every entry of the second column as it is read."""
-        return dot_both_lanes_shrunk(  # type: ignore[no-any-return]
-            rows, i, V, width, place, how, self
-        )
 
     @property
     def name(self) -> str:
@@ -198,3 +150,61 @@ class Penalty(OfFormulas):
     def among(self, columns: NDArray[np.bool_] | NDArray[np.int64]) -> Penalty:  # noqa: ARG002
         """Return the penalty of the weights of some columns."""
         return self
+
+
+# -- predictions by shrunk weights: `dot` and its like, every weight shrunk as it is read ----------
+
+
+@by_type
+def dot_shrunk(  # type: ignore[empty-body]
+    rows: Rows, i: int, W: SideBySide, penalty: Penalty
+) -> float:
+    """Return x_i . shrunk(W[:, 0])."""
+
+
+@by_type
+def dot_both_shrunk(  # type: ignore[empty-body]
+    rows: Rows, i: int, W: SideBySide, penalty: Penalty
+) -> tuple[float, float]:
+    """Return x_i . W[:, 0] and x_i . shrunk(W[:, 1])."""
+
+
+@by_type
+def dot_both_lanes_shrunk(  # type: ignore[empty-body]
+    rows: Rows, i: int, V: Vector, width: int, place: int, lanes: LaneWidth,
+    penalty: Penalty,
+) -> tuple[LaneVector, LaneVector]:  # fmt: skip
+    """Return the same for every lane, as `dot_both_lanes` does; the penalty is in lanes."""
+
+
+@in_cells(dot_shrunk)
+def _(rows: Rows, i: int, W: SideBySide, penalty: Penalty) -> float:
+    total = 0.0
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        total += x * shrunk(penalty, W[j, 0])
+    return total
+
+
+@in_cells(dot_both_shrunk)
+def _(rows: Rows, i: int, W: SideBySide, penalty: Penalty) -> tuple[float, float]:
+    first, second = 0.0, 0.0
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        j, x = cell(rows, i, n)
+        first += x * W[j, 0]
+        second += x * shrunk(penalty, W[j, 1])
+    return first, second
+
+
+@dot_both_lanes_shrunk.register(SparseRows, fastmath=FUSED)
+def _(
+    rows: SparseRows, i: int, V: Vector, width: int, place: int, lanes: LaneWidth,
+    penalty: Penalty,
+) -> tuple[LaneVector, LaneVector]:  # fmt: skip
+    L = lanes.width
+    first, second = broadcast(0.0, lanes), broadcast(0.0, lanes)
+    for n in range(first_cell(rows, i), end_cell(rows, i)):
+        at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
+        first = fma(x, load(V, at, lanes), first)
+        second = fma(x, shrunk(penalty, load(V, at + L, lanes)), second)
+    return first, second

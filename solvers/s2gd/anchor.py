@@ -15,7 +15,6 @@ certified 1e-6 (docs/methods.md, section 6).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -173,15 +172,6 @@ def rows_left(state: S2gdState) -> int:
     return state.left
 
 
-def average(_problem: Problem, _stats: ProblemStats, states: list[S2gdState]) -> S2gdState:
-    """Average the streams' y; a single stream stays the same, bit for bit."""
-    if len(states) == 1:
-        return states[0]
-    first = states[0]
-    first.W[:, 0] = np.mean([s.y.A * s.W[:, 0] - s.y.B * s.W[:, 1] for s in states], axis=0)
-    return first._replace(y=InnerIterate(math.fsum(s.y.b for s in states) / len(states)))
-
-
 class StreamSum(NamedTuple):
     """Sum of streams' y."""
 
@@ -197,7 +187,7 @@ def stream_y(_problem: Problem, _stats: ProblemStats, state: S2gdState) -> Strea
 def mean_y(
     _problem: Problem, _stats: ProblemStats, first: S2gdState, total: StreamSum, streams: int
 ) -> S2gdState:
-    """Average the streams' y by their sum."""
+    """Average the streams' y."""
     first.W[:, 0] = total.coef / streams
     return first._replace(y=InnerIterate(total.intercept / streams))
 

@@ -49,7 +49,6 @@ from fewpass.solvers.s2gd.anchor import (
     IN_PAIRS,
     InnerIterate,
     S2gdState,
-    average,
     begin_ahead,
     first_anchor,
     move_anchor,
@@ -118,7 +117,7 @@ class S2gd(Method):
         inner = Walk(
             name=f"walk-{self.kind}",
             step=self.step_rows,
-            join=average,
+            join=IN_PAIRS.join,
             pairs=IN_PAIRS,
             order="random",
             metrics=inner_metrics,

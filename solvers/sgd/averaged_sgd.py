@@ -60,7 +60,6 @@ from fewpass.solvers.sgd.averaged_state import (
     SgdState,
     at_intercept,
     has_exploded,
-    join_streams,
     progressive_loss,
     read_out,
     scale_intercept,
@@ -134,8 +133,8 @@ class Sgd(Method):
             Walk(
                 name=f"walk-{self.kind}",
                 step=self.step,
-                telling=self.step,
-                join=join_streams,
+                reports=True,
+                join=IN_PAIRS.join,
                 pairs=IN_PAIRS,
                 order="stored" if epoch == 0 else "random",
                 diverged=has_exploded,
@@ -178,13 +177,13 @@ class Sgd(Method):
             SgdModel(problem, self.schedule(problem), state, label)
             for (problem, state, _), label in zip(ready, labels, strict=True)
         ]
-        least, start = loss_of_zero(problems[0], stats), 0
+        zero_loss, start = loss_of_zero(problems[0], stats), 0
         ends = ends_of(stats.stream_rows, len(block.order), report)
         if models[0].t0 == SOUGHT:  # one model
             latest = max(SOONEST, stats.stream_rows // 2)
-            sought, start = seek_start(own[0], least, latest, block, ends, report)
+            sought, start = seek_start(own[0], zero_loss, latest, block, ends, report)
             own = [own[0]._replace(state=sought)]
-        stepped = visit_rows(own, W, least, start, block, ends, report)
+        stepped = visit_rows(own, W, zero_loss, start, block, ends, report)
         each = zip(stepped, ready, strict=True)
         return [scale_intercept(state, length) for state, (_, _, length) in each]
 

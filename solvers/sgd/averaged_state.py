@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.lanes import power, sqrt
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import JoinByPairs, ProblemStats, Weights
+from fewpass.solvers.protocol import JoinByPairs, ProblemStats, State, Weights
 
 NEVER = 1 << 62  # t0 of plain SGD: averaging never starts
 SOUGHT = -1  # t0 while averaging_start.py searches for it
@@ -68,7 +68,7 @@ def read_out(state: SgdState) -> tuple[Weights, Weights]:
     return theta, Weights((bar.tau * u + uh) / bar.beta, bar.b)
 
 
-def has_exploded(state: SgdState) -> bool:
+def has_exploded(state: State) -> bool:
     """Whether the loss before the step has exploded."""
     return bool(state.monitor.diverged)
 
@@ -76,24 +76,6 @@ def has_exploded(state: SgdState) -> bool:
 def progressive_loss(state: SgdState) -> dict[str, float]:
     """Return the running loss on rows before they were visited, smoothed and summed."""
     return {**state.monitor.metrics(), "gamma0": state.gamma0, "t0": state.t0}
-
-
-def join_streams(_problem: Problem, _stats: ProblemStats, states: list[SgdState]) -> SgdState:
-    """Average the streams' iterates and averages; a single stream stays the same, bit for bit."""
-    if len(states) == 1:
-        return states[0]
-    first = states[0]
-    thetas, bars = zip(*(read_out(s) for s in states), strict=True)
-    first.W[:, 0] = np.mean([theta.coef for theta in thetas], axis=0)
-    first.W[:, 1] = np.mean([bar.coef for bar in bars], axis=0)
-    b, b_bar = (mean_intercept([weights.intercept for weights in each]) for each in (thetas, bars))
-    return first._replace(theta=Iterate(b), bar=Average(b_bar))
-
-
-def mean_intercept(each: list[Any]) -> Any:
-    """Return the mean of streams' intercepts: a number, or (wide,) of several scores."""
-    mean = np.mean(each, axis=0)
-    return mean if mean.ndim else float(mean)
 
 
 class StreamSums(NamedTuple):
@@ -111,7 +93,7 @@ def stream_part(_problem: Problem, _stats: ProblemStats, state: SgdState) -> Str
 def mean_of_streams(
     _problem: Problem, _stats: ProblemStats, first: SgdState, total: StreamSums, streams: int
 ) -> SgdState:
-    """Average the streams' iterates and averages by their sums."""
+    """Average the streams' iterates and averages."""
     first.W[:, 0] = total.theta.coef / streams
     first.W[:, 1] = total.bar.coef / streams
     theta, bar = Iterate(total.theta.intercept / streams), Average(total.bar.intercept / streams)

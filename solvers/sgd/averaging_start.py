@@ -38,7 +38,7 @@ SOONEST = 100  # rows before the earliest start
 
 
 def seek_start(
-    model: SgdModel, least: float, latest: int, block: Block, ends: WholeNumbers,
+    model: SgdModel, zero_loss: float, latest: int, block: Block, ends: WholeNumbers,
     report: ReportLosses,
 ) -> tuple[SgdState, int]:  # fmt: skip
     """Step until averaging starts or the rows end.  Returns (state, rows visited).
@@ -50,7 +50,7 @@ def seek_start(
     for end in ends if len(ends) else [len(order)]:
         at, bar_loss, t, t0, more = step_and_compare(
             state.W, step_scalars(state), state.bar_loss, state.t, state.gamma0, schedule, problem,
-            least, latest, rows, y, weight, order[visited:end],
+            zero_loss, latest, rows, y, weight, order[visited:end],
         )  # fmt: skip
         state = after_steps(state, at, t)._replace(bar_loss=bar_loss, t0=t0)
         visited += more
@@ -64,7 +64,7 @@ def seek_start(
 @kernel
 def step_and_compare(
     W: SideBySide, at: StepScalars, bar_loss: float, t: int, gamma0: float, schedule: Schedule,
-    problem: Problem, least: float, latest: int, rows: Rows, y: PerRow, weight: PerRow,
+    problem: Problem, zero_loss: float, latest: int, rows: Rows, y: PerRow, weight: PerRow,
     order: Order,
 ) -> tuple[StepScalars, float, int, int, int]:  # fmt: skip
     """Take the steps of the search; W changes in place."""
@@ -77,7 +77,7 @@ def step_and_compare(
         p = prediction(at, problem, s)
         p_bar = (at.bar.tau * s + s_bar) / at.bar.beta + problem.intercept * at.bar.b
         rate = smoothing(t)
-        at = monitored(at, problem, least, rate, p, y[i])
+        at = monitored(at, problem, zero_loss, rate, p, y[i])
         bar_loss += rate * (value(loss, p_bar, y[i]) - bar_loss)
         gamma, square = step_size(schedule, gamma0, t), square_of(loss, rows, i)
         at, k = move(at, problem, gamma, p, y[i], weight[i], square)

@@ -1,7 +1,7 @@
 """The steps of averaged SGD (averaged_sgd.py): one text for one model and for several side by side.
 
-`how` says how many: One() steps a model, Eight() a group of eight, whose numbers and weights lie in
-lanes (interleaved.py).  Groups are stepped one after the other.
+`lanes` says how many: One() steps a model, Eight() a group of eight, whose numbers and weights lie
+in lanes (interleaved.py).  Groups are stepped one after the other.
 """
 
 from __future__ import annotations
@@ -75,38 +75,38 @@ class InCommon(NamedTuple):
 
     loss: Loss
     c: float  # power of the decay of steps
-    least: float  # mean loss of zero weights
+    zero_loss: float  # mean loss of zero weights
     t0: int  # averaging starts after it; not SOUGHT
 
 
 def visit_rows(
     models: Sequence[SgdModel], W: Sequence[NDArray[np.float64]] | NDArray[np.float64],
-    least: float, start: int, block: Block, ends: WholeNumbers, report: ReportLosses,
+    zero_loss: float, start: int, block: Block, ends: WholeNumbers, report: ReportLosses,
 ) -> list[SgdState]:  # fmt: skip
-    """Algorithm 1 over rows order[start:]; `least` is the mean loss of zero weights.
+    """Algorithm 1 over rows order[start:]; `zero_loss` is the mean loss of zero weights.
 
     W are the weights of each group, (d, 2 lanes), which change in place.  `report` is called with
     the losses of all models after `ends` rows, those beyond `start`.
     """
     rows, y, weight, order = block[:4]
-    how, ends = lanes_for(len(models)), ends[ends > start]
+    lanes, ends = lanes_for(len(models)), ends[ends > start]
     first = models[0]
-    common = InCommon(first.problem.loss, first.schedule.c, least, first.state.t0)
-    scalars = in_lanes([as_scalars(model.state) for model in models], how).reshape(len(W), -1)
-    numbers = in_lanes([fixed_numbers(model) for model in models], how).reshape(len(W), -1)
-    curve, t = np.zeros((len(W), len(ends), 2, how.width)), [first.state.t] * len(W)
+    common = InCommon(first.problem.loss, first.schedule.c, zero_loss, first.state.t0)
+    scalars = in_lanes([as_scalars(model.state) for model in models], lanes).reshape(len(W), -1)
+    numbers = in_lanes([fixed_numbers(model) for model in models], lanes).reshape(len(W), -1)
+    curve, t = np.zeros((len(W), len(ends), 2, lanes.width)), [first.state.t] * len(W)
     for g, own in enumerate(W):
         t[g] = step_rows(
-            own, scalars[g], numbers[g], common, t[g], how, ends - start, curve[g],
+            own, scalars[g], numbers[g], common, t[g], lanes, ends - start, curve[g],
             rows, y, weight, order[start:],
         )  # fmt: skip
-    curves = curve.transpose(1, 2, 0, 3).reshape(len(ends), 2, len(W) * how.width)
+    curves = curve.transpose(1, 2, 0, 3).reshape(len(ends), 2, len(W) * lanes.width)
     for end, (seen, lost) in zip(ends.tolist(), curves[:, :, : len(models)], strict=True):
         if np.all(seen > 0.0):
             report(end, (float(seen.sum()), float(lost.sum())))
-    moved = zip(models, out_of_lanes(scalars, len(models), how), strict=True)
+    moved = zip(models, out_of_lanes(scalars, len(models), lanes), strict=True)
     return [
-        with_scalars(model.state, t[k // how.width], own) for k, (model, own) in enumerate(moved)
+        with_scalars(model.state, t[k // lanes.width], own) for k, (model, own) in enumerate(moved)
     ]
 
 
@@ -140,7 +140,7 @@ def fixed_numbers(model: SgdModel) -> list[float]:
 
 @kernel
 def step_rows(
-    W: SideBySide, scalars: Vector, numbers: Vector, common: InCommon, t: int, how: LaneWidth,
+    W: SideBySide, scalars: Vector, numbers: Vector, common: InCommon, t: int, lanes: LaneWidth,
     ends: WholeNumbers, curve: Curve, rows: Rows, y: PerRow, weight: PerRow, order: Order,
 ) -> int:  # fmt: skip
     """Take the steps of a group's models, all at row t; W and scalars change.  Returns t.
@@ -148,73 +148,73 @@ def step_rows(
     After `ends` rows (ascending), `curve` (len(ends), 2, lanes) gets the number of rows monitored
     and their loss sum.
     """
-    loss, c, least, t0 = common
-    L, last, skips = how.width, order.shape[0] - 1, skipping_pays(rows)
-    problem, schedule, gamma0, label = read_numbers(numbers, loss, c, how)
-    V, at, noted, end = at_hand(rows, W), read_scalars(scalars, how), 0, end_of(ends, 0)
+    loss, c, zero_loss, t0 = common
+    L, last, skips = lanes.width, order.shape[0] - 1, skipping_pays(rows)
+    problem, schedule, gamma0, label = read_numbers(numbers, loss, c, lanes)
+    V, at, noted, end = at_hand(rows, W), read_scalars(scalars, lanes), 0, end_of(ends, 0)
     upcoming = step_size(schedule, gamma0, t + 1)  # computed a row ahead, as much depends on it
-    s = move_then_dot(rows, 0, None, None, V, order[0] if last >= 0 else 0, how)
+    s = move_then_dot(rows, 0, None, None, V, order[0] if last >= 0 else 0, lanes)
     for r in range(last + 1):
         i, after = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
         t += 1
         gamma, upcoming = upcoming, step_size(schedule, gamma0, t + 1)
         target, square = targets_of(label, y[i]), square_of(loss, rows, i)
-        at, k = row_step(at, problem, least, gamma, t, target, weight[i], s, square)
+        at, k = row_step(at, problem, zero_loss, gamma, t, target, weight[i], s, square)
         if any_lane(at.monitor.diverged > 0.0):
             break
         if skips and not any_lane(abs(k) > 0.0):
-            s = move_then_dot(rows, i, None, None, V, after, how)
+            s = move_then_dot(rows, i, None, None, V, after, lanes)
         elif t <= t0 + 1:
-            s = move_then_dot(rows, i, -k, None, V, after, how)
+            s = move_then_dot(rows, i, -k, None, V, after, lanes)
         else:
-            s = move_then_dot(rows, i, -k, at.bar.tau * k, V, after, how)
+            s = move_then_dot(rows, i, -k, at.bar.tau * k, V, after, lanes)
         at = average(at, t, t0)
         flushes = any_lane(at.theta.alpha > FLUSH_ABOVE) or any_lane(at.bar.beta > FLUSH_BETA_ABOVE)
         if flushes or t == t0 + 1:
             put_back(rows, V, W)
-            write_scalars(scalars, at, how)
+            write_scalars(scalars, at, lanes)
             settle(W, 0, scalars, L, t == t0 + 1)
-            at = read_scalars(scalars, how)
+            at = read_scalars(scalars, lanes)
             fetch(rows, V, W)
-            s = move_then_dot(rows, 0, None, None, V, after, how)
+            s = move_then_dot(rows, 0, None, None, V, after, lanes)
         if r + 1 == end:
             store(curve, 2 * L * noted, at.monitor.n_monitored)
             store(curve, 2 * L * noted + L, at.monitor.loss_sum)
             noted, end = noted + 1, end_of(ends, noted + 1)
     put_back(rows, V, W)
-    write_scalars(scalars, at, how)
+    write_scalars(scalars, at, lanes)
     return t
 
 
 @part_of_kernels
 def read_numbers(
-    V: Vector, loss: Loss, c: float, how: LaneWidth
+    V: Vector, loss: Loss, c: float, lanes: LaneWidth
 ) -> tuple[Problem, Schedule, Number, Number]:
     """Return problem, schedule, first step and label of a group's models."""
-    L = how.width
-    lam, intercept, lam_b = load(V, 0, how), load(V, L, how), load(V, 2 * L, how)
-    problem = Problem(loss, L2(lam), intercept, lam_b, load(V, 3 * L, how))
-    return problem, Schedule(load(V, 4 * L, how), c), load(V, 5 * L, how), load(V, 6 * L, how)
+    L = lanes.width
+    lam, intercept, lam_b = load(V, 0, lanes), load(V, L, lanes), load(V, 2 * L, lanes)
+    problem = Problem(loss, L2(lam), intercept, lam_b, load(V, 3 * L, lanes))
+    return problem, Schedule(load(V, 4 * L, lanes), c), load(V, 5 * L, lanes), load(V, 6 * L, lanes)
 
 
 @part_of_kernels
-def read_scalars(V: Vector, how: LaneWidth) -> StepScalars:
+def read_scalars(V: Vector, lanes: LaneWidth) -> StepScalars:
     """Read the numbers of a group's models that steps change."""
-    L = how.width
-    theta = Iterate(load(V, 0, how), load(V, L, how))
-    bar = Average(load(V, 3 * L, how), load(V, 4 * L, how), load(V, 5 * L, how))
+    L = lanes.width
+    theta = Iterate(load(V, 0, lanes), load(V, L, lanes))
+    bar = Average(load(V, 3 * L, lanes), load(V, 4 * L, lanes), load(V, 5 * L, lanes))
     monitor = LossMonitor(
-        load(V, 6 * L, how), load(V, 7 * L, how), load(V, 8 * L, how), load(V, 9 * L, how),
-        load(V, 10 * L, how),
+        load(V, 6 * L, lanes), load(V, 7 * L, lanes), load(V, 8 * L, lanes), load(V, 9 * L, lanes),
+        load(V, 10 * L, lanes),
     )  # fmt: skip
-    return StepScalars(theta, load(V, 2 * L, how), bar, monitor)
+    return StepScalars(theta, load(V, 2 * L, lanes), bar, monitor)
 
 
 @part_of_kernels
-def write_scalars(V: Vector, at: StepScalars, how: LaneWidth) -> None:
+def write_scalars(V: Vector, at: StepScalars, lanes: LaneWidth) -> None:
     """Write them."""
-    L, (b, alpha), bar, monitor = how.width, at.theta, at.bar, at.monitor
+    L, (b, alpha), bar, monitor = lanes.width, at.theta, at.bar, at.monitor
     numbers = (
         b, alpha, at.inverse, bar.b, bar.tau, bar.beta, monitor.n_monitored, monitor.loss_sum,
         monitor.loss, monitor.reference_loss, monitor.diverged,
@@ -270,7 +270,7 @@ def square_of(loss: Loss, rows: Rows, i: int) -> float:
 
 @part_of_kernels
 def row_step(
-    at: StepScalars, problem: Problem, least: float, gamma: Number, t: int, y: Number,
+    at: StepScalars, problem: Problem, zero_loss: float, gamma: Number, t: int, y: Number,
     weight: float, s: Number, square: float,
 ) -> tuple[StepScalars, Number]:  # fmt: skip
     """Take the step of a row with s = u . x: (3) and (2) of averaged_sgd.py, for numbers or lanes.
@@ -280,7 +280,7 @@ def row_step(
     """
     p = prediction(at, problem, s)
     if t % LISTEN_EVERY == 0:
-        at = monitored(at, problem, least, smoothing(at.monitor.n_monitored + 1.0), p, y)
+        at = monitored(at, problem, zero_loss, smoothing(at.monitor.n_monitored + 1.0), p, y)
     return move(at, problem, gamma, p, y, weight, square)
 
 
@@ -292,11 +292,11 @@ def prediction(at: StepScalars, problem: Problem, s: Number) -> Number:
 
 @part_of_kernels
 def monitored(
-    at: StepScalars, problem: Problem, least: float, rate: Number, p: Number, y: Number
+    at: StepScalars, problem: Problem, zero_loss: float, rate: Number, p: Number, y: Number
 ) -> StepScalars:
     """Update the monitor with the loss of a row before its step."""
     loss, first = problem.loss, problem.intercept * problem.level
-    monitor = listen(at.monitor, rate, value(loss, p, y), value(loss, first, y), least)
+    monitor = listen(at.monitor, rate, value(loss, p, y), value(loss, first, y), zero_loss)
     return StepScalars(at.theta, at.inverse, at.bar, monitor)
 
 

@@ -14,17 +14,15 @@ import numpy as np
 from pydantic import PositiveInt
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
-from fewpass.solvers.kernels.rows import Rows, prefetch_row
+from fewpass.solvers.kernels.rows import Rows, prefetch_columns, prefetch_row
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerRow, WholeNumbers
 from fewpass.solvers.kernels.simd.lanes import Eight, load, store
 from fewpass.solvers.kernels.simd.wide_rows import (
     PerClass,
-    add_both_wide,
     add_scores,
     add_wide,
     padded,
     padded_scores,
-    prefetch_wide,
     wide_zeros,
 )
 from fewpass.solvers.loss_monitor import (
@@ -65,7 +63,7 @@ BothVectors = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]  # (d, 2, w
 def step_wide_rows(
     W: BothVectors, b: PerClass, b_bar: PerClass, alpha: float, tau: float, beta: float,
     monitor: LossMonitor, t: int, t0: int, gamma0: float, schedule: Schedule, problem: Problem,
-    level: PerClass, least: float, ends: WholeNumbers, curve: Matrix, rows: Rows, y: PerRow,
+    level: PerClass, zero_loss: float, ends: WholeNumbers, curve: Matrix, rows: Rows, y: PerRow,
     weight: PerRow, order: Order,
 ) -> tuple[float, float, float, LossMonitor, int]:  # fmt: skip
     """Take the steps; W and the intercepts b, b_bar (wide,), charged from `level`, change in place.
@@ -75,32 +73,33 @@ def step_wide_rows(
     """
     loss: LossOfScores = problem.loss
     lam, intercept, lam_b = strength(problem.penalty), problem.intercept, problem.lam_b
-    wide, V, how, last = W.shape[2], W.reshape(-1), Eight(), order.shape[0] - 1
-    v, g, more = np.empty(wide), np.empty(wide), np.empty(wide)
+    wide, V, lanes, last = W.shape[2], W.reshape(-1), Eight(), order.shape[0] - 1
     noted, end, step = 0, end_of(ends, 0), 2 * W.shape[2]
+    v, both = np.empty(wide), np.empty(step)
+    g, more = both[:wide], both[wide:]
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
-        prefetch_wide(rows, order[min(r + 1, last)], V, step)
+        prefetch_columns(rows, order[min(r + 1, last)], V, step)
         t += 1
         gamma = step_size(schedule, gamma0, t)
         scores_at(rows, i, V, step, 1.0 / alpha, intercept, b, loss.n_classes, v)
         now = loss_and_slopes(loss, v, int(y[i]), g)
         if t % LISTEN_EVERY == 0:
             rate = smoothing(monitor.n_monitored + 1.0)
-            monitor = listen(monitor, rate, now, least, least)
+            monitor = listen(monitor, rate, now, zero_loss, zero_loss)
             if monitor.diverged > 0.0:
                 break
         alpha /= 1.0 - lam * gamma
         pull = gamma * weight[i]
         for k in range(0, wide, 8):
-            own, slope = load(b, k, how), load(g, k, how)
-            up = own - load(level, k, how)
+            own, slope = load(b, k, lanes), load(g, k, lanes)
+            up = own - load(level, k, lanes)
             store(b, k, own - (gamma * lam_b * up + pull * intercept * slope))
             store(g, k, -alpha * pull * slope)
             store(more, k, tau * alpha * pull * slope)
         if t > t0 + 1:
-            add_both_wide(rows, i, g, more, V, step, 0)
+            add_wide(rows, i, both, V, step, 0)
         else:
             add_wide(rows, i, g, V, step, 0)
         if t >= t0 + 1:

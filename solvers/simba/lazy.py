@@ -38,15 +38,7 @@ from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.kernels.shapes import PerColumn, PerRow, Vector, WholeNumbers
 from fewpass.solvers.simba.simba import Drawn, Simba, Uniforms, log_factor
 from fewpass.solvers.simba.soft_margin import Mean, SoftMargin
-from fewpass.solvers.simba.trees import (
-    build,
-    build_largest,
-    find,
-    find_largest,
-    leaves_for,
-    put,
-    put_largest,
-)
+from fewpass.solvers.simba.trees import build, find, find_largest, leaves_for, put
 
 FAR = 30.0  # logarithms: offsets beyond it are put into r
 SLIP = 1e-12  # below it two logarithms are equal: rounding must not swap two rows for ever
@@ -175,7 +167,7 @@ def lazy_steps(
             x = y[i] * of.unit * rows.data[e]
             V[j] += S * x
             z[j] += x
-            put(squares, j, z[j] * z[j])
+            put(squares, j, z[j] * z[j], False)
         accesses += rows.indptr[i + 1] - rows.indptr[i]
         square = squares[1]
         size = 1.0 / max(c, math.sqrt(square))  # w = size z
@@ -225,18 +217,18 @@ def plant(forest: Forest, r: PerRow, group: GroupPerRow, z: PerColumn) -> None:
         sums[g, m + i] = math.exp(r[i])
         tops[g, m + i] = r[i] if g < 2 else -r[i]
     for g in range(4):
-        build(sums[g])
-        build_largest(tops[g])
+        build(sums[g], False)
+        build(tops[g], True)
     for j in range(z.shape[0]):
         squares[squares.shape[0] // 2 + j] = z[j] * z[j]
-    build(squares)
+    build(squares, False)
 
 
 @called_by_kernels
 def seat(forest: Forest, i: int, g: int, value: float) -> None:
     """Give row i of group g another r."""
-    put(forest.sums[g], i, math.exp(value))
-    put_largest(forest.tops[g], i, value if g < 2 else -value)
+    put(forest.sums[g], i, math.exp(value), False)
+    put(forest.tops[g], i, value if g < 2 else -value, True)
 
 
 @called_by_kernels
@@ -285,8 +277,8 @@ def exchange(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, tau: flo
 def move(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, i: int, to: int) -> None:
     """Put row i into another group, its q the same."""
     g = group[i]
-    put(forest.sums[g], i, 0.0)
-    put_largest(forest.tops[g], i, -np.inf)
+    put(forest.sums[g], i, 0.0, False)
+    put(forest.tops[g], i, -np.inf, True)
     r[i] += O[g] - O[to]
     group[i] = to
     seat(forest, i, to, r[i])

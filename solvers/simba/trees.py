@@ -19,41 +19,29 @@ def leaves_for(n: int) -> int:
 
 
 @called_by_kernels
-def build(sums: Tree) -> None:
-    """Make all parents of a tree of sums."""
-    for v in range(sums.shape[0] // 2 - 1, 0, -1):
-        sums[v] = sums[2 * v] + sums[2 * v + 1]
+def parent(left: float, right: float, largest: bool) -> float:
+    """Return what a parent is made of: a sum, or a maximum."""
+    return max(left, right) if largest else left + right
 
 
 @called_by_kernels
-def build_largest(tops: Tree) -> None:
-    """Make all parents of a tree of maxima."""
-    for v in range(tops.shape[0] // 2 - 1, 0, -1):
-        tops[v] = max(tops[2 * v], tops[2 * v + 1])
+def build(tree: Tree, largest: bool) -> None:
+    """Make all parents of a tree of sums, or of maxima."""
+    for v in range(tree.shape[0] // 2 - 1, 0, -1):
+        tree[v] = parent(tree[2 * v], tree[2 * v + 1], largest)
 
 
 @called_by_kernels
-def put(sums: Tree, i: int, value: float) -> None:
-    """Change a leaf of a tree of sums."""
-    v = sums.shape[0] // 2 + i
-    sums[v] = value
+def put(tree: Tree, i: int, value: float, largest: bool) -> None:
+    """Change a leaf of a tree of sums, or of maxima; above a parent that stays nothing changes."""
+    v = tree.shape[0] // 2 + i
+    tree[v] = value
     v >>= 1
     while v > 0:
-        sums[v] = sums[2 * v] + sums[2 * v + 1]
-        v >>= 1
-
-
-@called_by_kernels
-def put_largest(tops: Tree, i: int, value: float) -> None:
-    """Change a leaf of a tree of maxima; above a parent that stays nothing changes."""
-    v = tops.shape[0] // 2 + i
-    tops[v] = value
-    v >>= 1
-    while v > 0:
-        top = max(tops[2 * v], tops[2 * v + 1])
-        if top == tops[v]:
+        made = parent(tree[2 * v], tree[2 * v + 1], largest)
+        if made == tree[v]:
             break
-        tops[v] = top
+        tree[v] = made
         v >>= 1
 
 

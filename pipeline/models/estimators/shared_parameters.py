@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator
 
-from fewpass.solvers.registry import SQUARES
+from fewpass.solvers.registry import L2
 
 Class = TypeVar("Class", bound=type)
 _ATTRIBUTES = "\n\nAttributes\n----------\n"
@@ -116,7 +116,7 @@ class SharedParameters(BaseEstimator):
 
     loss: str
     lam: Any = "1/n"
-    penalty: str = SQUARES
+    penalty: str = L2
     l1_ratio: float | None = None
     solver: str | dict[str, Any] = "auto"
     tol: float | None = 1e-6

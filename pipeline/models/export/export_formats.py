@@ -19,7 +19,7 @@ from fewpass.pipeline.models.export.onnx_graph import onnx_model
 from fewpass.pipeline.models.export.plain_model import PlainModel
 from fewpass.pipeline.models.export.sql_select import NO_WORDS, as_select
 from fewpass.pipeline.outputs import OutputFile
-from fewpass.solvers.registry import SIZES, loss_class
+from fewpass.solvers.registry import L1, loss_class
 
 SAFETENSORS_FORMAT = 1
 
@@ -133,7 +133,7 @@ def as_liblinear(model: PlainModel) -> bytes:
     model.require_no_offset("LIBLINEAR")
     classes, coef = model.classes, np.column_stack([model.coef, model.intercept])
     loss = loss_class(model.loss)
-    solver = (loss.liblinear_l1 if model.penalty == SIZES else None) or loss.liblinear
+    solver = (loss.liblinear_l1 if model.penalty == L1 else None) or loss.liblinear
     if solver is None or (loss.takes_numbers and classes is not None):
         of_labels = "" if classes is None else " for labels"
         raise BadInput(

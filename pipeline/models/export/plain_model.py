@@ -20,7 +20,7 @@ from fewpass.pipeline.runs.saved import VERSION_DIGITS, Saved, is_of_model
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.solvers.bad_input import MOST_WHOLE
-from fewpass.solvers.registry import SQUARES, loss_class
+from fewpass.solvers.registry import L2, loss_class
 from fewpass.storage.manifest import Labels
 
 
@@ -48,7 +48,7 @@ class PlainModel(NamedTuple):
     """The first digits of the weights' SHA-256; of a run's model."""
     has_offset: bool = False
     """Whether rows have offsets, which scores are without."""
-    penalty: str = SQUARES
+    penalty: str = L2
     """The word of what weights were charged."""
 
     def ascending(self) -> PlainModel:

@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.readers.decimals import (
     plain_number,
 )
 from fewpass.pipeline.tables.readers.source import LARGEST, ParsedRows, Piece
-from fewpass.solvers.kernels.dispatch import exact_part, exactly, kernel
+from fewpass.solvers.kernels.dispatch import called_by_kernels, exactly, kernel
 from fewpass.solvers.kernels.shapes import Bytes, WholeNumbers
 from fewpass.storage.table import DenseTable
 
@@ -33,7 +33,7 @@ PASSED, WORDS = -1, -2
 GIVES_UP = -1
 
 
-@exact_part
+@called_by_kernels
 def _behind_cell(text: Bytes, at: Position, delimiter: int, quote: int) -> Position:
     """Position of what ends the cell that begins at text[at]: of a quote where one began it."""
     quoted = text[at] == quote

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.readers.characters import DOT, MINUS, NINE, PLUS, ZERO
-from fewpass.solvers.kernels.dispatch import exact_part, reading_part
+from fewpass.solvers.kernels.dispatch import called_by_kernels, reading_part
 from fewpass.solvers.kernels.shapes import Bytes, Index
 
 #: A place in text: unsigned, since numba would test signed ones for counting from the end.
@@ -100,7 +100,7 @@ def plain_number(text: Bytes, at: Position) -> tuple[float, Position, Position, 
     return (-value if negative else value), first, point, at, digits
 
 
-@exact_part
+@called_by_kernels
 def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """High and low word of a b."""
     a1, a0, b1, b0 = a >> _HALF, a & _LOW, b >> _HALF, b & _LOW
@@ -110,7 +110,7 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     return a1 * b1 + (middle >> _HALF) + (cross >> _HALF), (cross << _HALF) | (low & _LOW)
 
 
-@exact_part
+@called_by_kernels
 def _leading_zeros(word: np.uint64) -> int:
     zeros = 0
     for step in (32, 16, 8, 4, 2, 1):
@@ -120,7 +120,7 @@ def _leading_zeros(word: np.uint64) -> int:
     return zeros
 
 
-@exact_part
+@called_by_kernels
 def _subnormal(mantissa: np.uint64, shift: np.int64) -> np.uint64:
     """Round a mantissa whose exponent lies `shift` below the smallest normal one."""
     if shift >= 64:
@@ -129,7 +129,7 @@ def _subnormal(mantissa: np.uint64, shift: np.int64) -> np.uint64:
     return (mantissa + (mantissa & _U1)) >> _U1  # 2^52 here is the smallest normal number's bits
 
 
-@exact_part
+@called_by_kernels
 def eisel_lemire(mantissa: np.uint64, exponent: Index) -> np.uint64:
     """Bits of the double nearest to mantissa 10^exponent; infinity's bits on overflow."""
     if mantissa == _U0 or exponent < _LOWEST:
@@ -162,7 +162,7 @@ def eisel_lemire(mantissa: np.uint64, exponent: Index) -> np.uint64:
     return (bits - _HIDDEN) | (np.uint64(power) << np.uint64(52))
 
 
-@exact_part
+@called_by_kernels
 def _rounded(mantissa: np.uint64, exponent: Index) -> tuple[int, float]:
     """Status and value of mantissa 10^exponent."""
     bits = eisel_lemire(mantissa, exponent)
@@ -171,7 +171,7 @@ def _rounded(mantissa: np.uint64, exponent: Index) -> tuple[int, float]:
     return OK, np.uint64(bits).view(np.float64)
 
 
-@exact_part
+@called_by_kernels
 def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, int]:
     """First 19 significant digits of text[at:end], and the exponent they lack."""
     mantissa, n_digits, exponent = _U0, 0, 0
@@ -190,7 +190,7 @@ def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, 
     return mantissa, exponent
 
 
-@exact_part
+@called_by_kernels
 def _exponent(text: Bytes, at: Position) -> tuple[np.int64, Position]:
     """Number after an `e` at text[at - 1], and where it ends: at `at` when there is none."""
     start = at
@@ -207,7 +207,7 @@ def _exponent(text: Bytes, at: Position) -> tuple[np.int64, Position]:
     return (-value if negative else value), at
 
 
-@exact_part
+@called_by_kernels
 def _behind_word(text: Bytes, at: Position, word: tuple[int, ...]) -> Position:
     """Position behind a word at text[at], in either case; `at` when something else stands there."""
     behind = at
@@ -218,7 +218,7 @@ def _behind_word(text: Bytes, at: Position, word: tuple[int, ...]) -> Position:
     return behind
 
 
-@exact_part
+@called_by_kernels
 def _no_number(text: Bytes, at: Position) -> tuple[int, float, Position]:
     """Tell nan and inf, as `float()` reads them, from junk."""
     behind = _behind_word(text, at, _NAN)
@@ -230,7 +230,7 @@ def _no_number(text: Bytes, at: Position) -> tuple[int, float, Position]:
     return JUNK, 0.0, at
 
 
-@exact_part
+@called_by_kernels
 def decimal(text: Bytes, at: Position) -> tuple[int, float, Position]:
     """Read the number that begins at text[at].
 

@@ -39,7 +39,7 @@ from fewpass.pipeline.tables.readers.decimals import (
     decimal,
     plain_number,
 )
-from fewpass.solvers.kernels.dispatch import exact_part, kernel
+from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel
 from fewpass.solvers.kernels.shapes import Byte, Bytes, Index
 
 #: What can be wrong with a row (0: nothing).
@@ -93,37 +93,37 @@ class LibsvmCounts(NamedTuple):
     merged: int  # values added to the one before, of the same index
 
 
-@exact_part
+@called_by_kernels
 def _is_end(c: Byte) -> bool:
     return bool(c <= SPACE or c == HASH)  # control characters are then found to be no entry
 
 
-@exact_part
+@called_by_kernels
 def _is_blank(c: Byte) -> bool:
     return bool(c == SPACE or c == TAB or c == RETURN)  # noqa: PLR1714, SIM109 -- `in` costs a set
 
 
-@exact_part
+@called_by_kernels
 def _line_end(text: Bytes, at: Position) -> Position:
     while text[at] != NEWLINE:
         at += STEP
     return at
 
 
-@exact_part
+@called_by_kernels
 def _behind_digits(text: Bytes, at: Position) -> Position:
     while ZERO <= text[at] <= NINE:
         at += STEP
     return at
 
 
-@exact_part
+@called_by_kernels
 def _begins_with_index(text: Bytes, at: Position) -> bool:
     behind = _behind_digits(text, at)
     return bool(behind > at and text[behind] == COLON)
 
 
-@exact_part
+@called_by_kernels
 def _label_fault(text: Bytes, status: int, behind: Position) -> int:
     """What is wrong with a label that ends at `behind`."""
     c = text[behind]
@@ -136,7 +136,7 @@ def _label_fault(text: Bytes, status: int, behind: Position) -> int:
     return 0 if status == OK else LABEL_NOT_FINITE
 
 
-@exact_part
+@called_by_kernels
 def _behind_qid(text: Bytes, at: Position) -> Position:
     """Position behind `qid:digits` at text[at]; `at` when something else stands there."""
     behind = at
@@ -148,7 +148,7 @@ def _behind_qid(text: Bytes, at: Position) -> Position:
     return behind if behind > digits and _is_end(text[behind]) else at
 
 
-@exact_part
+@called_by_kernels
 def _index_fault(digits: Index, c: Byte, column: Index, last: Index, width: int) -> int:
     """Fault of an index of that number of digits, followed by `c`; 0: none."""
     if digits == 0 or c != COLON:
@@ -160,7 +160,7 @@ def _index_fault(digits: Index, c: Byte, column: Index, last: Index, width: int)
     return TOO_WIDE if column >= width or digits > _MOST_DIGITS else 0
 
 
-@exact_part
+@called_by_kernels
 def _value_fault(status: int, c: Byte, missing_is_zero: bool) -> int:
     """What is wrong with a value with `c` behind it."""
     if status == JUNK or not _is_end(c):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.tables.encoding.hashing import murmur3
 from fewpass.pipeline.tables.readers.characters import APOSTROPHE, BAR, COLON, HAT, NEWLINE, SPACE
 from fewpass.pipeline.tables.readers.decimals import OK, Position, decimal
-from fewpass.solvers.kernels.dispatch import exact_part, kernel
+from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel
 from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
 #: What can be wrong with a row (0: nothing).
@@ -45,28 +45,28 @@ class VwCounts(NamedTuple):
     weighted: int  # rows with an importance
 
 
-@exact_part
+@called_by_kernels
 def _behind_token(text: Bytes, at: Position) -> Position:
     while text[at] > SPACE and text[at] != BAR:
         at += 1
     return at
 
 
-@exact_part
+@called_by_kernels
 def _behind_name(text: Bytes, at: Position) -> Position:
     while text[at] > SPACE and text[at] != BAR and text[at] != COLON:
         at += 1
     return at
 
 
-@exact_part
+@called_by_kernels
 def _behind_blanks(text: Bytes, at: Position) -> Position:
     while text[at] <= SPACE and text[at] != NEWLINE:
         at += 1
     return at
 
 
-@exact_part
+@called_by_kernels
 def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> Index:
     """Sort the entries of a row by column, add up those of the same; return the new end."""
     order = np.argsort(indices[begin:end], kind="mergesort")
@@ -81,7 +81,7 @@ def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> I
     return at
 
 
-@exact_part
+@called_by_kernels
 def _head(text: Bytes, at: Position) -> tuple[float, float, int, Position, Position]:
     """Read what stands before the first bar: label, importance (nan: none), and what is wrong."""
     label, weight, numbers, fault, where = np.nan, np.nan, 0, 0, at
@@ -100,7 +100,7 @@ def _head(text: Bytes, at: Position) -> tuple[float, float, int, Position, Posit
     return label, weight, fault, where, at
 
 
-@exact_part
+@called_by_kernels
 def _scaled(text: Bytes, behind: Position) -> tuple[float, Position]:
     """Read the number behind a name, 1 where there is none; `behind` is -1 where it is none."""
     if text[behind] != COLON:
@@ -111,7 +111,7 @@ def _scaled(text: Bytes, behind: Position) -> tuple[float, Position]:
     return value, end
 
 
-@exact_part
+@called_by_kernels
 def _namespace(
     text: Bytes, at: Position, mask: int, space: VwSpace, nnz: Index, largest: float
 ) -> tuple[Index, Position, int]:

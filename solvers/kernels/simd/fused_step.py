@@ -52,7 +52,7 @@ def put_back(rows: Rows, V: AtHand, W: SideBySide) -> None:
 
 @by_type
 def move_then_dot(
-    rows: Rows, i: int, a: Number | None, b: Number | None, V: AtHand, to: int, how: LaneWidth
+    rows: Rows, i: int, a: Number | None, b: Number | None, V: AtHand, to: int, lanes: LaneWidth
 ) -> Number:
     """W[:, 0] += a x_i and W[:, 1] += b x_i, unless None; returns x_to . W[:, 0], of every lane."""
 
@@ -85,15 +85,16 @@ def _(rows: SparseRows, V: AtHand, W: SideBySide) -> None:
 
 @move_then_dot.register(SparseRows)
 def _(
-    rows: SparseRows, i: int, a: Number | None, b: Number | None, V: AtHand, to: int, how: LaneWidth
-) -> Number:
-    width = 2 * how.width
+    rows: SparseRows, i: int, a: Number | None, b: Number | None, V: AtHand, to: int,
+    lanes: LaneWidth,
+) -> Number:  # fmt: skip
+    width = 2 * lanes.width
     if a is not None:
         if b is not None:
-            add_both_lanes(rows, i, a, b, V, width, 0, (to, 0), how)
+            add_both_lanes(rows, i, a, b, V, width, 0, (to, 0), lanes)
         else:
-            add_lanes(rows, i, a, V, width, 0, (to, 0), how)
-    return dot_lanes(rows, to, V, width, 0, how)
+            add_lanes(rows, i, a, V, width, 0, (to, 0), lanes)
+    return dot_lanes(rows, to, V, width, 0, lanes)
 
 
 @at_hand.register(DenseRows, arrays=True)
@@ -122,8 +123,9 @@ def _(rows: DenseRows, V: AtHand, W: SideBySide) -> None:
 
 @move_then_dot.register(DenseRows)
 def _(
-    rows: DenseRows, i: int, a: Number | None, b: Number | None, V: AtHand, to: int, how: LaneWidth
-) -> Number:
+    rows: DenseRows, i: int, a: Number | None, b: Number | None, V: AtHand, to: int,
+    lanes: LaneWidth,
+) -> Number:  # fmt: skip
     X, d, eight = rows.X, rows.X.shape[1], Eight()
     at, next_at, whole = i * d, to * d, d - d % WIDTH
     first, second = broadcast(0.0, eight), broadcast(0.0, eight)
@@ -146,12 +148,12 @@ def _(
 @part_of_kernels
 def moved(x: LaneVector, a: float | None, b: float | None, V: AtHand, j: int) -> LaneVector:
     """Add values of a row to the weights from j on; return those of column 0."""
-    how = Eight()
-    u = load(V, j, how)
+    lanes = Eight()
+    u = load(V, j, lanes)
     if a is not None:
         u = fma(a, x, u)
         store(V, j, u)
     if b is not None:
         later = j + V.shape[0] // 2
-        store(V, later, fma(b, x, load(V, later, how)))
+        store(V, later, fma(b, x, load(V, later, lanes)))
     return u

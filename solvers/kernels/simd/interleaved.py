@@ -13,7 +13,7 @@ of eight models rarely fit into the inner caches.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ EndToEnd = Vector  # AllGroups as one vector, or the result of `in_lanes`
 
 def lanes_for(models: int) -> LaneWidth:
     """Return the number of lanes of a group."""
-    return next((how for how in (One(), Two(), Four()) if models <= how.width), Eight())
+    return next((lanes for lanes in (One(), Two(), Four()) if models <= lanes.width), Eight())
 
 
 def lanes_taken(models: int) -> int:
@@ -118,26 +118,28 @@ def unpack_models(W: GroupWeights, group: tuple[SideBySide, ...], models: int) -
                 own[j, c] = W[j, c * L + lane]
 
 
-def from_line(size: int) -> NDArray[np.float64]:
-    """Return an uninitialised array that begins at a cache line boundary."""
-    memory = np.empty(size + LINE // 8)
+def from_line(
+    size: int, make: Callable[[int], NDArray[np.float64]] = np.empty
+) -> NDArray[np.float64]:
+    """Return an array that begins at a cache line boundary, uninitialised or as `make` makes it."""
+    memory = make(size + LINE // 8)
     first = -memory.ctypes.data % LINE // 8
     return memory[first : first + size]
 
 
-def in_lanes(numbers: Sequence[Sequence[float]], how: LaneWidth) -> NDArray[np.float64]:
+def in_lanes(numbers: Sequence[Sequence[float]], lanes: LaneWidth) -> NDArray[np.float64]:
     """Return the models' numbers in lanes: group by group, number by number."""
-    each, width = np.array(numbers, dtype=np.float64), how.width
+    each, width = np.array(numbers, dtype=np.float64), lanes.width
     groups = -(-len(each) // width)
     each = np.concatenate([each, np.repeat(each[-1:], groups * width - len(each), axis=0)])
     return each.reshape(groups, width, -1).transpose(0, 2, 1).ravel()
 
 
-def out_of_lanes(V: NDArray[np.float64], models: int, how: LaneWidth) -> list[list[float]]:
+def out_of_lanes(V: NDArray[np.float64], models: int, lanes: LaneWidth) -> list[list[float]]:
     """Return the numbers of every model."""
-    groups = -(-models // how.width)
-    each = V.reshape(groups, -1, how.width).transpose(0, 2, 1)
-    numbers: list[list[float]] = each.reshape(groups * how.width, -1)[:models].tolist()
+    groups = -(-models // lanes.width)
+    each = V.reshape(groups, -1, lanes.width).transpose(0, 2, 1)
+    numbers: list[list[float]] = each.reshape(groups * lanes.width, -1)[:models].tolist()
     return numbers
 
 
@@ -150,7 +152,7 @@ def targets_of(labels: LaneVector, y: float) -> LaneVector:
 
 @by_type
 def dot_lanes(
-    rows: Rows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
+    rows: Rows, i: int, V: EndToEnd, width: int, place: int, lanes: LaneWidth
 ) -> LaneVector:
     """Return x_i . W for every lane, W a column of a group.
 
@@ -160,7 +162,7 @@ def dot_lanes(
 
 @by_type
 def dot_both_lanes(  # type: ignore[empty-body]
-    rows: Rows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
+    rows: Rows, i: int, V: EndToEnd, width: int, place: int, lanes: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
     """Return dot_lanes for two adjacent columns."""
 
@@ -168,7 +170,7 @@ def dot_both_lanes(  # type: ignore[empty-body]
 @by_type
 def add_lanes(
     rows: Rows, i: int, a: LaneVector, V: EndToEnd, width: int, place: int,
-    upcoming: tuple[int, int], how: LaneWidth,
+    upcoming: tuple[int, int], lanes: LaneWidth,
 ) -> None:  # fmt: skip
     """Add a[lane] x_i to a column; `upcoming` are the next row and place, to be prefetched."""
 
@@ -176,59 +178,61 @@ def add_lanes(
 @by_type
 def add_both_lanes(
     rows: Rows, i: int, a: LaneVector, b: LaneVector, V: EndToEnd, width: int,
-    place: int, upcoming: tuple[int, int], how: LaneWidth,
+    place: int, upcoming: tuple[int, int], lanes: LaneWidth,
 ) -> None:  # fmt: skip
     """Add a[lane] x_i to a column and b[lane] x_i to the next one."""
 
 
 @dot_lanes.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth) -> LaneVector:
-    total = broadcast(0.0, how)
+def _(
+    rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, lanes: LaneWidth
+) -> LaneVector:
+    total = broadcast(0.0, lanes)
     for n in range(first_cell(rows, i), end_cell(rows, i)):
         at = np.int64(rows.indices[n]) * width + place
-        total = fma(np.float64(rows.data[n]), load(V, at, how), total)
+        total = fma(np.float64(rows.data[n]), load(V, at, lanes), total)
     return total
 
 
 @dot_both_lanes.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
+    rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, lanes: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
-    L = how.width
-    first, second = broadcast(0.0, how), broadcast(0.0, how)
+    L = lanes.width
+    first, second = broadcast(0.0, lanes), broadcast(0.0, lanes)
     for n in range(first_cell(rows, i), end_cell(rows, i)):
         at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
-        first = fma(x, load(V, at, how), first)
-        second = fma(x, load(V, at + L, how), second)
+        first = fma(x, load(V, at, lanes), first)
+        second = fma(x, load(V, at + L, lanes), second)
     return first, second
 
 
 @add_lanes.register(SparseRows, fastmath=FUSED)
 def _(
     rows: SparseRows, i: int, a: LaneVector, V: EndToEnd, width: int, place: int,
-    upcoming: tuple[int, int], how: LaneWidth,
+    upcoming: tuple[int, int], lanes: LaneWidth,
 ) -> None:  # fmt: skip
     ahead, last = pairs_of(rows, upcoming[0])
     for n in range(first_cell(rows, i), end_cell(rows, i)):
-        prefetch_both(how, V, np.int64(rows.indices[ahead]) * width + upcoming[1])
+        prefetch_both(lanes, V, np.int64(rows.indices[ahead]) * width + upcoming[1])
         ahead = min(ahead + 1, last)
         at = np.int64(rows.indices[n]) * width + place
-        store(V, at, fma(np.float64(rows.data[n]), a, load(V, at, how)))
+        store(V, at, fma(np.float64(rows.data[n]), a, load(V, at, lanes)))
 
 
 @add_both_lanes.register(SparseRows, fastmath=FUSED)
 def _(
     rows: SparseRows, i: int, a: LaneVector, b: LaneVector, V: EndToEnd, width: int, place: int,
-    upcoming: tuple[int, int], how: LaneWidth,
+    upcoming: tuple[int, int], lanes: LaneWidth,
 ) -> None:  # fmt: skip
-    L = how.width
+    L = lanes.width
     ahead, last = pairs_of(rows, upcoming[0])
     for n in range(first_cell(rows, i), end_cell(rows, i)):
-        prefetch_both(how, V, np.int64(rows.indices[ahead]) * width + upcoming[1])
+        prefetch_both(lanes, V, np.int64(rows.indices[ahead]) * width + upcoming[1])
         ahead = min(ahead + 1, last)
         at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
-        store(V, at, fma(x, a, load(V, at, how)))
-        store(V, at + L, fma(x, b, load(V, at + L, how)))
+        store(V, at, fma(x, a, load(V, at, lanes)))
+        store(V, at + L, fma(x, b, load(V, at + L, lanes)))
 
 
 @part_of_kernels
@@ -239,16 +243,16 @@ def pairs_of(rows: SparseRows, i: int) -> tuple[int, int]:
 
 
 @by_type
-def prefetch_both(how: LaneWidth, V: EndToEnd, at: Index) -> None:
+def prefetch_both(lanes: LaneWidth, V: EndToEnd, at: Index) -> None:
     """Prefetch a feature's two columns."""
 
 
-def _prefetch_lines(how: LaneWidth, V: EndToEnd, at: Index) -> None:
+def _prefetch_lines(lanes: LaneWidth, V: EndToEnd, at: Index) -> None:
     prefetch_line(V, at)
-    prefetch_line(V, at + how.width)
+    prefetch_line(V, at + lanes.width)
 
 
-def _prefetch_nothing(how: LaneWidth, V: EndToEnd, at: Index) -> None:
+def _prefetch_nothing(lanes: LaneWidth, V: EndToEnd, at: Index) -> None:
     pass  # the row is read next, and is short of nothing
 
 

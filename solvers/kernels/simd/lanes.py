@@ -90,31 +90,31 @@ emitted(abs, (Lanes,), vectors.absolute, 4)
 emitted(operator.and_, (Mask, Mask), vectors.both)
 
 
-def half(how: LaneWidth) -> int:
+def half(lanes: LaneWidth) -> int:
     """Return half the number of lanes, a constant in compiled code."""
-    return how.width // 2
+    return lanes.width // 2
 
 
 @_compiled(half)  # type: ignore[untyped-decorator]
-def _(how: Any) -> Any:
-    lanes = how.instance_class._field_defaults["width"] // 2
-    return lambda how: lanes  # noqa: ARG005
+def _(lanes: Any) -> Any:
+    count = lanes.instance_class._field_defaults["width"] // 2
+    return lambda lanes: count  # noqa: ARG005
 
 
-def load(V: Floats, place: Index, how: LaneWidth) -> LaneVector:
-    """Return V[place : place + how.width] as lanes; V is float32 or float64, indexed as flat."""
-    lanes = V.reshape(-1)[int(place) : int(place) + how.width].astype(np.float64)
-    return lanes if how.width > 1 else float(lanes[0])
+def load(V: Floats, place: Index, lanes: LaneWidth) -> LaneVector:
+    """Return V[place : place + lanes.width] as lanes; V is float32 or float64, indexed as flat."""
+    v = V.reshape(-1)[int(place) : int(place) + lanes.width].astype(np.float64)
+    return v if lanes.width > 1 else float(v[0])
 
 
 emitted(load, _ANY[:3], memory.load)
 
 
-def load_first(V: Floats, place: Index, count: int, how: LaneWidth) -> LaneVector:
+def load_first(V: Floats, place: Index, count: int, lanes: LaneWidth) -> LaneVector:
     """Return the first `count` of them, followed by zeros."""
-    lanes = np.zeros(how.width)
-    lanes[:count] = V.reshape(-1)[int(place) : int(place) + count]
-    return lanes
+    v = np.zeros(lanes.width)
+    v[:count] = V.reshape(-1)[int(place) : int(place) + count]
+    return v
 
 
 emitted(load_first, _ANY[:4], memory.load_first)
@@ -136,9 +136,9 @@ def store_first(V: Floats, place: Index, count: int, v: LaneVector) -> None:
 emitted(store_first, _ANY[:4], memory.store_first)
 
 
-def broadcast(x: float, how: LaneWidth) -> LaneVector:
+def broadcast(x: float, lanes: LaneWidth) -> LaneVector:
     """Return x in every lane."""
-    return np.full(how.width, float(x)) if how.width > 1 else float(x)
+    return np.full(lanes.width, float(x)) if lanes.width > 1 else float(x)
 
 
 emitted(broadcast, _ANY[:2], vectors.broadcast_number)

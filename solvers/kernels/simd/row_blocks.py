@@ -78,33 +78,33 @@ def _(rows: SparseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None
 
 @dot_eight.register(DenseRows, fastmath=FUSED)
 def _(rows: DenseRows, order: Order, r: int, v: PerColumn, p: PerVisit) -> None:
-    X, d, how = rows.X, rows.X.shape[1], Eight()
+    X, d, lanes = rows.X, rows.X.shape[1], Eight()
     i0, i1, i2, i3 = order[r] * d, order[r + 1] * d, order[r + 2] * d, order[r + 3] * d
     i4, i5, i6, i7 = order[r + 4] * d, order[r + 5] * d, order[r + 6] * d, order[r + 7] * d
-    nothing, rest = broadcast(0.0, how), d % 8
+    nothing, rest = broadcast(0.0, lanes), d % 8
     s0, s1, s2, s3 = nothing, nothing, nothing, nothing
     s4, s5, s6, s7 = nothing, nothing, nothing, nothing
     for j in range(0, d - 7, 8):
-        w = load(v, j, how)
-        s0 = fma(load(X, i0 + j, how), w, s0)
-        s1 = fma(load(X, i1 + j, how), w, s1)
-        s2 = fma(load(X, i2 + j, how), w, s2)
-        s3 = fma(load(X, i3 + j, how), w, s3)
-        s4 = fma(load(X, i4 + j, how), w, s4)
-        s5 = fma(load(X, i5 + j, how), w, s5)
-        s6 = fma(load(X, i6 + j, how), w, s6)
-        s7 = fma(load(X, i7 + j, how), w, s7)
+        w = load(v, j, lanes)
+        s0 = fma(load(X, i0 + j, lanes), w, s0)
+        s1 = fma(load(X, i1 + j, lanes), w, s1)
+        s2 = fma(load(X, i2 + j, lanes), w, s2)
+        s3 = fma(load(X, i3 + j, lanes), w, s3)
+        s4 = fma(load(X, i4 + j, lanes), w, s4)
+        s5 = fma(load(X, i5 + j, lanes), w, s5)
+        s6 = fma(load(X, i6 + j, lanes), w, s6)
+        s7 = fma(load(X, i7 + j, lanes), w, s7)
     if rest > 0:
         j = d - rest
-        w = load_first(v, j, rest, how)
-        s0 = fma(load_first(X, i0 + j, rest, how), w, s0)
-        s1 = fma(load_first(X, i1 + j, rest, how), w, s1)
-        s2 = fma(load_first(X, i2 + j, rest, how), w, s2)
-        s3 = fma(load_first(X, i3 + j, rest, how), w, s3)
-        s4 = fma(load_first(X, i4 + j, rest, how), w, s4)
-        s5 = fma(load_first(X, i5 + j, rest, how), w, s5)
-        s6 = fma(load_first(X, i6 + j, rest, how), w, s6)
-        s7 = fma(load_first(X, i7 + j, rest, how), w, s7)
+        w = load_first(v, j, rest, lanes)
+        s0 = fma(load_first(X, i0 + j, rest, lanes), w, s0)
+        s1 = fma(load_first(X, i1 + j, rest, lanes), w, s1)
+        s2 = fma(load_first(X, i2 + j, rest, lanes), w, s2)
+        s3 = fma(load_first(X, i3 + j, rest, lanes), w, s3)
+        s4 = fma(load_first(X, i4 + j, rest, lanes), w, s4)
+        s5 = fma(load_first(X, i5 + j, rest, lanes), w, s5)
+        s6 = fma(load_first(X, i6 + j, rest, lanes), w, s6)
+        s7 = fma(load_first(X, i7 + j, rest, lanes), w, s7)
     p[0], p[1], p[2], p[3] = sum_lanes(s0), sum_lanes(s1), sum_lanes(s2), sum_lanes(s3)
     p[4], p[5], p[6], p[7] = sum_lanes(s4), sum_lanes(s5), sum_lanes(s6), sum_lanes(s7)
 
@@ -117,7 +117,7 @@ def _(rows: SparseRows, order: Order, r: int, v: PerColumn, p: PerVisit) -> None
 
 @add_eight.register(DenseRows, fastmath=FUSED)
 def _(rows: DenseRows, order: Order, r: int, a: PerVisit, v: PerColumn) -> None:
-    X, d, how = rows.X, rows.X.shape[1], Eight()
+    X, d, lanes = rows.X, rows.X.shape[1], Eight()
     i0, i1, i2, i3 = order[r] * d, order[r + 1] * d, order[r + 2] * d, order[r + 3] * d
     i4, i5, i6, i7 = order[r + 4] * d, order[r + 5] * d, order[r + 6] * d, order[r + 7] * d
     a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
@@ -133,26 +133,26 @@ def _(rows: DenseRows, order: Order, r: int, a: PerVisit, v: PerColumn) -> None:
         prefetch_line(X, n5 + j)
         prefetch_line(X, n6 + j)
         prefetch_line(X, n7 + j)
-        first = fma(a0, load(X, i0 + j, how), load(v, j, how))
-        first = fma(a1, load(X, i1 + j, how), first)
-        first = fma(a2, load(X, i2 + j, how), first)
-        first = fma(a3, load(X, i3 + j, how), first)
-        second = a4 * load(X, i4 + j, how)
-        second = fma(a5, load(X, i5 + j, how), second)
-        second = fma(a6, load(X, i6 + j, how), second)
-        second = fma(a7, load(X, i7 + j, how), second)
+        first = fma(a0, load(X, i0 + j, lanes), load(v, j, lanes))
+        first = fma(a1, load(X, i1 + j, lanes), first)
+        first = fma(a2, load(X, i2 + j, lanes), first)
+        first = fma(a3, load(X, i3 + j, lanes), first)
+        second = a4 * load(X, i4 + j, lanes)
+        second = fma(a5, load(X, i5 + j, lanes), second)
+        second = fma(a6, load(X, i6 + j, lanes), second)
+        second = fma(a7, load(X, i7 + j, lanes), second)
         store(v, j, first + second)
     rest = d % 8
     if rest > 0:
         j = d - rest
-        first = fma(a0, load_first(X, i0 + j, rest, how), load_first(v, j, rest, how))
-        first = fma(a1, load_first(X, i1 + j, rest, how), first)
-        first = fma(a2, load_first(X, i2 + j, rest, how), first)
-        first = fma(a3, load_first(X, i3 + j, rest, how), first)
-        second = a4 * load_first(X, i4 + j, rest, how)
-        second = fma(a5, load_first(X, i5 + j, rest, how), second)
-        second = fma(a6, load_first(X, i6 + j, rest, how), second)
-        second = fma(a7, load_first(X, i7 + j, rest, how), second)
+        first = fma(a0, load_first(X, i0 + j, rest, lanes), load_first(v, j, rest, lanes))
+        first = fma(a1, load_first(X, i1 + j, rest, lanes), first)
+        first = fma(a2, load_first(X, i2 + j, rest, lanes), first)
+        first = fma(a3, load_first(X, i3 + j, rest, lanes), first)
+        second = a4 * load_first(X, i4 + j, rest, lanes)
+        second = fma(a5, load_first(X, i5 + j, rest, lanes), second)
+        second = fma(a6, load_first(X, i6 + j, rest, lanes), second)
+        second = fma(a7, load_first(X, i7 + j, rest, lanes), second)
         store_first(v, j, rest, first + second)
 
 
@@ -165,7 +165,7 @@ def _(rows: SparseRows, order: Order, r: int, a: PerVisit, v: PerColumn) -> None
 
 @add_four_squares.register(DenseRows, fastmath=FUSED)
 def _(rows: DenseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> None:
-    X, d, width, how = rows.X, rows.X.shape[1], H.shape[1], Eight()
+    X, d, width, lanes = rows.X, rows.X.shape[1], H.shape[1], Eight()
     r0, r1, r2, r3 = order[r], order[r + 1], order[r + 2], order[r + 3]
     i0, i1, i2, i3 = r0 * d, r1 * d, r2 * d, r3 * d
     for j in range(0, d - 3, 4):
@@ -181,23 +181,23 @@ def _(rows: DenseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> N
         for k in range(0, j + 4, 8):
             n = min(8, j + 4 - k)  # or four: those after them are above the diagonal
             if n == 8:
-                x0, x1 = load(X, i0 + k, how), load(X, i1 + k, how)
-                x2, x3 = load(X, i2 + k, how), load(X, i3 + k, how)
-                s0 = fma(b01, x1, fma(b00, x0, load(H, h0 + k, how)))
-                s1 = fma(b11, x1, fma(b10, x0, load(H, h1 + k, how)))
-                s2 = fma(b21, x1, fma(b20, x0, load(H, h2 + k, how)))
-                s3 = fma(b31, x1, fma(b30, x0, load(H, h3 + k, how)))
+                x0, x1 = load(X, i0 + k, lanes), load(X, i1 + k, lanes)
+                x2, x3 = load(X, i2 + k, lanes), load(X, i3 + k, lanes)
+                s0 = fma(b01, x1, fma(b00, x0, load(H, h0 + k, lanes)))
+                s1 = fma(b11, x1, fma(b10, x0, load(H, h1 + k, lanes)))
+                s2 = fma(b21, x1, fma(b20, x0, load(H, h2 + k, lanes)))
+                s3 = fma(b31, x1, fma(b30, x0, load(H, h3 + k, lanes)))
                 store(H, h0 + k, fma(b03, x3, fma(b02, x2, s0)))
                 store(H, h1 + k, fma(b13, x3, fma(b12, x2, s1)))
                 store(H, h2 + k, fma(b23, x3, fma(b22, x2, s2)))
                 store(H, h3 + k, fma(b33, x3, fma(b32, x2, s3)))
             else:
-                x0, x1 = load_first(X, i0 + k, n, how), load_first(X, i1 + k, n, how)
-                x2, x3 = load_first(X, i2 + k, n, how), load_first(X, i3 + k, n, how)
-                s0 = fma(b01, x1, fma(b00, x0, load_first(H, h0 + k, n, how)))
-                s1 = fma(b11, x1, fma(b10, x0, load_first(H, h1 + k, n, how)))
-                s2 = fma(b21, x1, fma(b20, x0, load_first(H, h2 + k, n, how)))
-                s3 = fma(b31, x1, fma(b30, x0, load_first(H, h3 + k, n, how)))
+                x0, x1 = load_first(X, i0 + k, n, lanes), load_first(X, i1 + k, n, lanes)
+                x2, x3 = load_first(X, i2 + k, n, lanes), load_first(X, i3 + k, n, lanes)
+                s0 = fma(b01, x1, fma(b00, x0, load_first(H, h0 + k, n, lanes)))
+                s1 = fma(b11, x1, fma(b10, x0, load_first(H, h1 + k, n, lanes)))
+                s2 = fma(b21, x1, fma(b20, x0, load_first(H, h2 + k, n, lanes)))
+                s3 = fma(b31, x1, fma(b30, x0, load_first(H, h3 + k, n, lanes)))
                 store_first(H, h0 + k, n, fma(b03, x3, fma(b02, x2, s0)))
                 store_first(H, h1 + k, n, fma(b13, x3, fma(b12, x2, s1)))
                 store_first(H, h2 + k, n, fma(b23, x3, fma(b22, x2, s2)))

@@ -221,7 +221,7 @@ def test_a_worker_that_dies_costs_its_own_spans(cluster, executor, job, monkeypa
         time.sleep(0.02)
         return GRADIENT.add(problem, at, block, part)
 
-    what = GRADIENT._replace(name="reduce-dying", add=count, telling=None)
+    what = GRADIENT._replace(name="reduce-dying", add=count, reports=False)
     COUNT[:] = [count]
     assert_same(added(executor, job, what._replace(add=add_and_count), check=check), expected)
     assert died

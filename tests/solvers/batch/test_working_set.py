@@ -11,7 +11,7 @@ from sklearn.datasets import load_svmlight_file
 
 from fewpass.solvers.batch import working_set
 from fewpass.solvers.batch.column_model import minimised, worst_of
-from fewpass.solvers.batch.cut_rows import cut_rows_of
+from fewpass.solvers.batch.gathered_rows import gathered_rows
 from fewpass.solvers.batch.working_set_newton import WorkingSetNewton
 from fewpass.solvers.batch.working_set_sums import (
     SHORTER,
@@ -136,7 +136,7 @@ def test_plain_python_agrees_with_the_kernels(kind):
 
     def sums(losses, squares):
         part, curved = no_sums(at), np.zeros(21)
-        cut = cut_rows_of(of.rows, order, at.place, ends_of(at))
+        cut = gathered_rows(of.rows, order, at.place, ends_of(at))
         given = (at, part, problem, *of[:3], order, knots(0.5), curved, 1, np.empty(1), cut)
         both = losses(*given)
         if kind is DenseRows:

@@ -16,10 +16,9 @@ from fewpass.solvers.dual.asdca import (
     X_START,
     Asdca,
     certificate_of,
-    sums_at_w,
-    sums_at_x,
+    sums_at,
 )
-from fewpass.solvers.dual.asdca_batches import visit_batches
+from fewpass.solvers.dual.asdca_batches import LOSS_W, LOSS_X, visit_batches
 from fewpass.solvers.dual.asdca_theta import (
     Scale,
     estimated_sigma_share,
@@ -116,10 +115,10 @@ def test_the_free_certificates_are_the_true_gaps(loss, column, lam_b, sparse, rn
         for part in np.array_split(rng.permutation(len(of.y)), 3):
             state = walk.step(problem, of.stats, state, run.block(part))
         gaps = []
-        for column_of, sums in ((X_START, sums_at_x), (W_START, sums_at_w)):
+        for column_of, first in ((X_START, LOSS_X), (W_START, LOSS_W)):
             v = began.W[:, column_of]
             P = primal_objective(problem, of, v[:-1], began.centre.intercept(v[-1]))
-            found = certificate_of(problem, of.stats, state, column_of, sums(state))
+            found = certificate_of(problem, of.stats, state, column_of, sums_at(state, first))
             assert found.objective == pytest.approx(P, abs=1e-12)
             assert found.gap == pytest.approx(P - D, abs=1e-12)
             gaps.append(found.gap)
@@ -152,7 +151,7 @@ def test_a_given_model_is_gone_on_from_with_a_true_certificate(loss, rng):
     D = dual_objective(problem, of, state.share * run.row_state)
     assert solver.certificate(state).objective == pytest.approx(P, abs=1e-12)
     state = solver.step_rows(problem, of.stats, state, run.block(np.arange(60)))
-    found = certificate_of(problem, of.stats, state, X_START, sums_at_x(state))
+    found = certificate_of(problem, of.stats, state, X_START, sums_at(state, LOSS_X))
     assert (found.objective, found.gap) == pytest.approx((P, P - D), abs=1e-11)
     run.state = solver.end_pass(problem, of.stats, [state])
     assert run.state.momentum.doubled == 0

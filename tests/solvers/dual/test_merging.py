@@ -37,14 +37,14 @@ def test_no_merge_lowers_the_dual_objective(seed, s, s_V, rho, loss, again):
     of = rows(loss, n=48, d=5, seed=seed, streams=4, merges=6)
     problem = problem_of(loss, 0.0, 0.01)
     run = Run(Psdca(shrink_rounds=again, grow_to=1), problem, of).passes(2)
-    factors = run.state.pull.rounds._replace(
+    factors = run.state.proximal.rounds._replace(
         owed=0.1 * rng.normal(), across=s, along=max(s, s_V), rho=rho
     )
-    run.state = run.state._replace(pull=run.state.pull._replace(rounds=factors))
+    run.state = run.state._replace(proximal=run.state.proximal._replace(rounds=factors))
     order, states = rng.permutation(48), [copy_state(run.state) for _ in range(4)]
     for parts in np.array_split(order, 3):
         a, before = run.dual_variables.copy(), states[0].W[:-1, RUNNING].copy()
-        at = states[0].pull.rounds
+        at = states[0].proximal.rounds
         for k, part in enumerate(np.array_split(parts, 4)):
             states[k] = run.solver.step_rows(problem, of.stats, states[k], run.block(part))
         total = reduce(add_parts, [moves_of(problem, of.stats, state) for state in states])

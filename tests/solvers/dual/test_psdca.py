@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fewpass.solvers.dual.column_pulls import MANY, after_a_pass
+from fewpass.solvers.dual.proximal import MANY, next_trial
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
-from fewpass.solvers.dual.sdca_state import BACK, TRIED, Pull
+from fewpass.solvers.dual.sdca_state import BACK, TRIED, Proximal
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step, value
 from fewpass.solvers.penalties import L2
@@ -103,16 +103,16 @@ def test_it_is_the_algorithm_as_written(loss, column, charge, sparse, columns):
     for k, (a, r, P, D) in enumerate(plain(problem, of, orders, columns == "apart")):
         run.one_pass(cuts=3, order=orders[k])
         np.testing.assert_allclose(run.dual_variables, a, rtol=1e-7, atol=1e-8)
-        assert run.state.pull.r == r
-        assert run.state.pull.lowest == pytest.approx(P, rel=1e-9)
-        assert run.state.pull.highest == pytest.approx(D, rel=1e-9, abs=1e-12)
+        assert run.state.proximal.r == r
+        assert run.state.proximal.lowest == pytest.approx(P, rel=1e-9)
+        assert run.state.proximal.highest == pytest.approx(D, rel=1e-9, abs=1e-12)
         found = run.solver.certificate(run.state)
         assert (found is None) == (k == 0)
         if found and problem_at_zero(problem, of) > P and D > 1e-12:  # not those of zero weights
             assert found.gap == pytest.approx(P - D, abs=1e-9)
             w, b = run.weights
             assert found.objective == pytest.approx(primal_objective(problem, of, w, b), rel=1e-12)
-    assert run.state.pull.r > 3, "it never grew: the test shows nothing"
+    assert run.state.proximal.r > 3, "it never grew: the test shows nothing"
 
 
 def problem_at_zero(problem, of):
@@ -164,7 +164,7 @@ def test_the_certificate_bounds_the_true_gap(loss, way):
     found = run.certified()
     assert -1e-12 <= found.objective - lowest <= found.gap + 1e-12
     assert found.gap < 1e-3
-    assert run.state.pull.r > 1
+    assert run.state.proximal.r > 1
 
 
 def one_stream(of):
@@ -178,13 +178,13 @@ def test_the_weights_are_those_of_the_dual_variables_and_the_centre(streams, col
     for _ in range(40):
         run.one_pass()
         state, a = run.state, run.dual_variables
-        r, z = state.pull.r, state.pull.z
-        reg = 1.0 + (r - 1) * (state.pull.h[:-1] if columns == "apart" else 1.0)
+        r, z = state.proximal.r, state.proximal.z
+        reg = 1.0 + (r - 1) * (state.proximal.h[:-1] if columns == "apart" else 1.0)
         s = of.X.T @ (of.weight * a * of.y) / len(a)
         expected = s / (reg * LAM) + (reg - 1.0) / reg * z[:-1]
         np.testing.assert_allclose(state.W[:-1, 1], expected, rtol=1e-9, atol=1e-10)
         unit = state.centre.unit
-        assert state.pull.dual_v == pytest.approx(unit * np.mean(of.weight * a * of.y) / LAM)
+        assert state.proximal.dual_v == pytest.approx(unit * np.mean(of.weight * a * of.y) / LAM)
     assert r > 3
 
 
@@ -202,7 +202,7 @@ def test_few_columns_begin_with_a_centre_that_weighs():
         (many, LAM, "logistic", 64, 1),
     ):
         problem = Problem(LOSSES[loss](), L2(lam * (1.0 - 1e-9)), 0.0, lam)
-        assert Psdca(grow_to=most).init(problem, of.stats).pull.r == expected
+        assert Psdca(grow_to=most).init(problem, of.stats).proximal.r == expected
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared", "poisson", "hinge"])
@@ -227,7 +227,7 @@ def test_a_start_from_weights_goes_with_its_dual_variables(loss, streams, column
             found = run.solver.certificate(run.one_pass().state)
             assert found.objective - good.certified().objective <= found.gap + 1e-12
         assert found.gap <= most
-        assert run.state.pull.r > 1
+        assert run.state.proximal.r > 1
 
 
 def test_columns_are_pulled_apart_where_that_is_tried_and_brings_more():
@@ -238,8 +238,8 @@ def test_columns_are_pulled_apart_where_that_is_tried_and_brings_more():
     runs = {how: Run(Psdca(columns=how), problem, of) for how in ("auto", "alike")}
     gaps = {how: run.passes(25).certified().gap for how, run in runs.items()}
     assert gaps["auto"] < gaps["alike"]
-    assert runs["auto"].state.pull.ways.way == TRIED
-    assert not len(Psdca().init(problem, heavy("logistic").stats).pull.h), "columns are few"
+    assert runs["auto"].state.proximal.trial.stage == TRIED
+    assert not len(Psdca().init(problem, heavy("logistic").stats).proximal.h), "columns are few"
     with pytest.raises(ValueError, match="columns are pulled alike"):
         Psdca(columns="apart", batch="safe").init(problem, of.stats)
     with pytest.raises(ValueError, match="Several streams pull all columns alike"):
@@ -250,22 +250,22 @@ def test_columns_are_pulled_apart_where_that_is_tried_and_brings_more():
 
 @pytest.mark.parametrize(("left", "r", "ends"), [(0.12, 9, TRIED), (0.13, 2, BACK)])
 def test_columns_go_back_where_three_passes_bring_less_than_three_did_before(left, r, ends):
-    def passed(pull, gap, r):
-        return after_a_pass(pull, pull._replace(lowest=1.0 + gap, highest=1.0, r=r))
+    def passed(proximal, gap, r):
+        return next_trial(proximal, proximal._replace(lowest=1.0 + gap, highest=1.0, r=r))
 
-    pull = Pull(h=np.ones(3))
+    proximal = Proximal(h=np.ones(3))
     for gap in (8.0, 4.0, 2.0, 1.0):  # an eighth is left
-        pull = passed(pull, gap, 2)
-        assert not pull.per_column
-    pull = passed(pull, 0.5, 3)
-    assert (pull.per_column, pull.r, pull.ways.left) == (True, 2, 0.125)
+        proximal = passed(proximal, gap, 2)
+        assert not proximal.per_column
+    proximal = passed(proximal, 0.5, 3)
+    assert (proximal.per_column, proximal.r, proximal.trial.left) == (True, 2, 0.125)
     for gap in (0.49, 0.48, 0.5 * left):
-        assert pull.per_column
-        pull = passed(pull, gap, 9)
-    assert (pull.ways.way, pull.r) == (ends, r)
+        assert proximal.per_column
+        proximal = passed(proximal, gap, 9)
+    assert (proximal.trial.stage, proximal.r) == (ends, r)
     for k in range(9):
-        pull = passed(pull, 1e-3 * 0.4**k, 20)
-    assert pull.per_column == (ends == TRIED)
+        proximal = passed(proximal, 1e-3 * 0.4**k, 20)
+    assert proximal.per_column == (ends == TRIED)
 
 
 def test_as_many_passes_bring_more_than_those_of_sdca_where_lam_is_small():
@@ -295,7 +295,7 @@ def test_batches_and_rows_visited_again_come_to_the_same():
 def test_numbers_of_another_time_are_refused():
     problem, of = problem_of("logistic"), heavy("logistic")
     run = Run(Psdca(), problem, of).passes(10)
-    assert run.state.pull.r > 1
+    assert run.state.proximal.r > 1
     resumed = run.solver.adopted(run.state, midway=False)
     before = resumed.W.copy()
     run.state = resumed

@@ -146,12 +146,12 @@ def test_it_is_the_algorithm_as_written(loss, sparse, column):
     orders = [rng.permutation(len(of.y)) for _ in range(20)]
     highest, lowest = -np.inf, np.inf
     for k, (x, theta, P, gap) in enumerate(plain(problem, of, orders, base)):
-        assert run.state.pull.theta == pytest.approx(theta, rel=1e-9)
+        assert run.state.proximal.theta == pytest.approx(theta, rel=1e-9)
         np.testing.assert_allclose(run.state.W[:-1, 0], x[:-1], rtol=1e-8, atol=1e-9)
         run.one_pass(cuts=3, order=orders[k])
         lowest, highest = min(lowest, P), max(highest, P - gap)
-        assert run.state.pull.lowest == pytest.approx(lowest, rel=1e-9)
-        assert run.state.pull.highest == pytest.approx(highest, rel=1e-8, abs=1e-10)
+        assert run.state.proximal.lowest == pytest.approx(lowest, rel=1e-9)
+        assert run.state.proximal.highest == pytest.approx(highest, rel=1e-8, abs=1e-10)
 
 
 def test_zeros_are_exact_those_of_the_optimum_and_some_are_proven():

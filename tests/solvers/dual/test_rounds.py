@@ -47,7 +47,7 @@ def the_page(problem, of, run, order, B):
     """A first pass by the page, r = 1 and the intercept's centre 0."""
     X = np.column_stack([of.X, np.full(len(of.y), problem.intercept * run.state.centre.unit)])
     a, w, most = np.zeros(len(of.y)), np.zeros(X.shape[1]), max(1.0, len(of.y) / (LAG * B))
-    at, shares = Along(run.state.pull.rounds.V, along=min(16.0, B)), []
+    at, shares = Along(run.state.proximal.rounds.V, along=min(16.0, B)), []
     K = problem.loss.rate(of.stats.target_mean) / (problem.lam * len(of.y))
     late = min(1.0, K * np.mean(of.weight * (X @ at.V) ** 2) / BITES)
     assert at.V @ mean_direction(of.weight[:, None] * X) > 0.9
@@ -69,7 +69,7 @@ def test_the_first_pass_is_the_page(loss, column, B, sparse, in_python):
     assert min(shares) < 1.0, "no round was shortened"
     np.testing.assert_allclose(run.dual_variables, a, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(run.state.W[:, RUNNING], w, rtol=1e-7, atol=1e-9)
-    rounds = run.state.pull.rounds
+    rounds = run.state.proximal.rounds
     assert rounds.size == pytest.approx(w[:-1] @ w[:-1], rel=1e-9)
     np.testing.assert_allclose(rounds[4:], at[1:], rtol=1e-5, atol=1e-12)
 
@@ -91,7 +91,7 @@ def test_threads_and_python_give_the_same(sparse, monkeypatch):
                 block = run.block(part)._replace(threads=max(1, threads))
                 run.state = run.solver.step_rows(problem, of.stats, run.state, block)
             run.state = run.solver.end_pass(problem, of.stats, [run.state])
-        found.append((run.row_state, run.state.W, np.array(run.state.pull.rounds[1:])))
+        found.append((run.row_state, run.state.W, np.array(run.state.proximal.rounds[1:])))
     for other in found[1:-1]:
         for mine, first in zip(other, found[0], strict=True):
             np.testing.assert_array_equal(mine, first)
@@ -167,7 +167,7 @@ def test_rounds_arrive_at_the_rounding():
     assert run.certified().gap < 1e-12
     run.state = run.solver.step_rows(problem, of.stats, run.state, run.block(np.arange(99)))
     w = run.state.W[:-1, RUNNING]
-    assert run.state.pull.rounds.size == pytest.approx(w @ w, rel=1e-12)
+    assert run.state.proximal.rounds.size == pytest.approx(w @ w, rel=1e-12)
 
 
 def test_what_rounds_do_not_go_with_is_refused():

@@ -262,10 +262,10 @@ def test_whoever_is_told_of_losses_changes_no_bit(rng):
     )
     told, order = [], rng.permutation(5000)
     runs = [Run(Sdca(), problem, of) for _ in range(2)]
-    tells = {}, {"tell": lambda rows, so_far: told.append((rows, so_far.n_monitored))}
+    tells = {}, {"report": lambda rows, so_far: told.append((rows, so_far.n_monitored))}
     for run, tell in zip(runs, tells, strict=True):
         (walk,) = run.solver.program(1)
-        run.state = walk.telling(problem, of.stats, run.state, run.block(order), **tell)
+        run.state = walk.step(problem, of.stats, run.state, run.block(order), **tell)
     assert [rows for rows, _ in told] == [heard for _, heard in told] == [*range(40, 5001, 40)]
     unheard, heard = (run.state for run in runs)
     assert (unheard.sums, unheard.monitor) == (heard.sums, heard.monitor)

@@ -45,10 +45,10 @@ def test_every_pass_is_what_the_formulas_say(sparse, column, charge):
         orders, oracle.plain_psdca(problem, of, orders, first_r(problem, of.stats)), strict=True
     ):
         run.one_pass(order=order, cuts=3)
-        pull = run.state.pull
-        assert pull.objective == pytest.approx(P, rel=1e-6) or pull.objective > 1e300
+        proximal = run.state.proximal
+        assert proximal.objective == pytest.approx(P, rel=1e-6) or proximal.objective > 1e300
         best = D if best is None else max(best, D)
-        assert pull.highest == pytest.approx(best, rel=1e-5, abs=1e-7)
+        assert proximal.highest == pytest.approx(best, rel=1e-5, abs=1e-7)
 
 
 @pytest.mark.parametrize("streams", [1, 3])

@@ -12,7 +12,7 @@ from fewpass.solvers.loss_monitor import EXPLODED, LEAST_NOTED
 from fewpass.solvers.papers import xu_2011
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
-from fewpass.solvers.sgd.averaged_state import Schedule, SgdState, join_streams, read_out, step_size
+from fewpass.solvers.sgd.averaged_state import IN_PAIRS, Schedule, SgdState, read_out, step_size
 from fewpass.solvers.sgd.steps import FLUSH_ABOVE, SgdModel, step_rows, visit_rows
 from testing import oracles
 from testing.oracles import (
@@ -241,9 +241,9 @@ def test_streams_join_to_the_mean():
     problem, solver = problem_of("logistic", 0.1, "free"), Asgd(gamma0=0.3, average_from=100)
     # the second stream is too short to have begun averaging: its average is its iterate
     ends = [visit(solver, problem, *rows_of(n, 7, "logistic", n)) for n in (300, 90)]
-    assert join_streams(problem, NO_FACTS, [ends[0]]) is ends[0]
+    assert IN_PAIRS.join(problem, NO_FACTS, [ends[0]]) is ends[0]
     before = [solver.weights(copy_state(s)) for s in ends]
-    joined = join_streams(problem, NO_FACTS, [copy_state(s) for s in ends])
+    joined = IN_PAIRS.join(problem, NO_FACTS, [copy_state(s) for s in ends])
     mean = solver.weights(joined)
     np.testing.assert_allclose(mean.coef, (before[0].coef + before[1].coef) / 2, rtol=ROUNDING)
     assert mean.intercept == pytest.approx((before[0].intercept + before[1].intercept) / 2)
@@ -256,7 +256,7 @@ def test_streams_join_to_the_mean():
 def test_streams_that_still_seek_their_start_join():
     problem, solver = problem_of("logistic", 0.1), Asgd(gamma0=0.3, average_from="auto")
     ends = [visit(solver, problem, *rows_of(60, 7, "logistic", s)) for s in (0, 1)]
-    joined = join_streams(problem, NO_FACTS, ends)
+    joined = IN_PAIRS.join(problem, NO_FACTS, ends)
     theta = read_out(joined)[0].coef
     np.testing.assert_allclose(average_of(joined), theta, rtol=ROUNDING)
 

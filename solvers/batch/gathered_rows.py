@@ -25,7 +25,7 @@ from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerR
 from fewpass.solvers.kernels.simd.row_blocks import TILE, dot_eight
 
 
-class CutRows(NamedTuple):
+class GatheredRows(NamedTuple):
     """Values of sparse rows in the columns of a set, of a tile's rows one after the other."""
 
     place: NDArray[np.int32]  # (d,): where a column is in the set; -1: not in it
@@ -35,32 +35,33 @@ class CutRows(NamedTuple):
     counts: NDArray[np.int64]  # (TILE,)
 
 
-def cut_rows_of(
+def gathered_rows(
     rows: Rows, order: NDArray[np.int64], place: NDArray[np.int32], ends: NDArray[np.float64]
-) -> CutRows:
+) -> GatheredRows:
     """Return room for the rows of a tile; none for dense rows."""
     most = 0
     if isinstance(rows, SparseRows) and order.shape[0]:
         most = int((rows.indptr[order + 1] - rows.indptr[order]).max())
     shape = TILE, most + 1
-    return CutRows(place, ends, np.zeros(shape, np.uint32), np.zeros(shape), np.zeros(TILE, int))
+    at, counts = np.zeros(shape, np.uint32), np.zeros(TILE, int)
+    return GatheredRows(place, ends, at, np.zeros(shape), counts)
 
 
 @by_type
 def read_tile(
-    rows: Rows, order: Order, start: int, m: int, w: PerColumn, before: PerColumn, cut: CutRows,
-    p: Vector, q: Vector,
+    rows: Rows, order: Order, start: int, m: int, w: PerColumn, before: PerColumn,
+    cut: GatheredRows, p: Vector, q: Vector,
 ) -> None:  # fmt: skip
     """p[k] = x_i . w and q[k] = x_i . before for i = order[start + k], k < m; q stays without it.
 
-    Sparse rows are cut, and their weights are read from `cut`.
+    Sparse rows are gathered, and their weights are read from `cut`.
     """
 
 
 @by_type
 def add_tile_squares(
-    rows: Rows, order: Order, start: int, m: int, every: int, cut: CutRows, weight: PerRow,
-    curvatures: PerRow, column: float, H: LowerTriangle, squares: Vector,
+    rows: Rows, order: Order, start: int, m: int, every: int, cut: GatheredRows,
+    weight: PerRow, curvatures: PerRow, column: float, H: LowerTriangle, squares: Vector,
 ) -> None:  # fmt: skip
     """H += curvature x x^T, squares += weight x^2, over every `every`-th row of those cut.
 
@@ -71,23 +72,23 @@ def add_tile_squares(
 @read_tile.register(DenseRows, fastmath=FUSED)
 def _(
     rows: DenseRows, order: Order, start: int, m: int, w: PerColumn, before: PerColumn,
-    cut: CutRows, p: Vector, q: Vector,
+    cut: GatheredRows, p: Vector, q: Vector,
 ) -> None:  # fmt: skip
-    stepped = before.shape[0] > 0
+    has_step = before.shape[0] > 0
     for k in range(0, m - 7, 8):
         dot_eight(rows, order, start + k, w, p[k:])
-        if stepped:
+        if has_step:
             dot_eight(rows, order, start + k, before, q[k:])
     for k in range(m - m % 8, m):
         p[k] = dot_vector(rows, order[start + k], w)
-        if stepped:
+        if has_step:
             q[k] = dot_vector(rows, order[start + k], before)
 
 
 @read_tile.register(SparseRows, fastmath=FUSED)
 def _(
     rows: SparseRows, order: Order, start: int, m: int, w: PerColumn, before: PerColumn,
-    cut: CutRows, p: Vector, q: Vector,
+    cut: GatheredRows, p: Vector, q: Vector,
 ) -> None:  # fmt: skip
     place, ends = cut.place, cut.ends
     for k in range(m):
@@ -111,16 +112,16 @@ def _(
 
 @add_tile_squares.register(DenseRows, fastmath=FUSED)
 def _(
-    rows: DenseRows, order: Order, start: int, m: int, every: int, cut: CutRows, weight: PerRow,
-    curvatures: PerRow, column: float, H: LowerTriangle, squares: Vector,
+    rows: DenseRows, order: Order, start: int, m: int, every: int, cut: GatheredRows,
+    weight: PerRow, curvatures: PerRow, column: float, H: LowerTriangle, squares: Vector,
 ) -> None:  # fmt: skip
     pass
 
 
 @add_tile_squares.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: SparseRows, order: Order, start: int, m: int, every: int, cut: CutRows, weight: PerRow,
-    curvatures: PerRow, column: float, H: LowerTriangle, squares: Vector,
+    rows: SparseRows, order: Order, start: int, m: int, every: int, cut: GatheredRows,
+    weight: PerRow, curvatures: PerRow, column: float, H: LowerTriangle, squares: Vector,
 ) -> None:  # fmt: skip
     last = squares.shape[0]
     for k in range(-start % every, m, every):

@@ -77,11 +77,16 @@ GRADIENT = Sum("reduce-gradient", no_gradient, add_gradient, reports=True)
 GRADIENT_AND_SLOPES = GRADIENT._replace(row_state="write")
 
 
-def certificate(problem: Problem, at: Weights, total: Part) -> Certificate:
-    """Return the certificate that follows from the sums over all rows, of one score or of K."""
+def certificate(
+    problem: Problem, at: Weights, total: Part, gradient: Weights | None = None
+) -> Certificate:
+    """Return the certificate that follows from the sums over all rows, of one score or of K.
+
+    `gradient` is that of the objective, where it is at hand.
+    """
     if not problem.penalty.is_smooth:
         return scaled_certificate(problem, at, total, FIRST)[0]
-    g, up = whole_gradient(problem, at, total), at.intercept - np.asarray(problem.level)
+    g, up = gradient or whole_gradient(problem, at, total), at.intercept - np.asarray(problem.level)
     with np.errstate(over="ignore", invalid="ignore"):  # huge weights: inf or nan
         square, error, error_b = squared(at.coef), squared(g.coef), squared(g.intercept)
         charged = float(np.sum(0.5 * problem.lam_b * up * up))

@@ -79,7 +79,8 @@ class BatchMethod(Method):
 
     def trial(self, problem: Problem, at: Weights, total: Part) -> Trial:
         """Return a point with what its pass says of it."""
-        return Trial(at, whole_gradient(problem, at, total), certificate(problem, at, total))
+        g = whole_gradient(problem, at, total)
+        return Trial(at, g, certificate(problem, at, total, g))
 
     def is_good(self, state: State, trial: Trial) -> bool:
         """Whether to accept a trial: if the objective has not risen."""

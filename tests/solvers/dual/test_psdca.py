@@ -156,7 +156,7 @@ def test_the_certificate_bounds_the_true_gap(loss, way):
     run, owed = Run(solver, problem, of), 0.0
     for _ in range(150):
         run.one_pass(cuts=3)
-        owed = max(owed, abs(run.state.pull.rounds.owed))
+        owed = max(owed, abs(run.state.proximal.rounds.owed))
         found = run.solver.certificate(run.state)
         assert found is None or found.objective - lowest <= found.gap + 1e-9
     assert owed > 1e-3 or way in ("alone", "columns apart")

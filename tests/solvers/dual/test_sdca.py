@@ -30,6 +30,12 @@ from testing.dual_runs import (
 )
 from tests.conftest import ROUNDING
 
+#: Optimal objectives of gen_dense(400, 20, 2, double=True), lam = 0.01, and passes to a gap of 1e-12.
+KNOWN = {
+    "hinge": (0.455707336413, 120),
+    "smoothed_hinge": (0.218880094066, 30),
+}
+
 
 def rows(rng, n=60, d=7, loss="logistic"):
     X = oracles.single(rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6))

@@ -16,9 +16,9 @@ from unittest import mock
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 
-from fewpass.flows import cli
 from fewpass.pipeline.lease import KEY, holder_of
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -27,6 +27,7 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.folder import Folder
 from testing.datasets import make
 from testing.far_away import far_away
+from testing.one_process import run_all
 from testing.prefect_server import (
     PREFECT,
     PROJECT,
@@ -167,16 +168,14 @@ class Place:
         return self.walking(run, newest_snapshot(self.folder / run) + 2)
 
     @contextlib.contextmanager
-    def retried_soon(self, which, within):
+    def retried_soon(self, which):
         """Have runs that crashed, or were lost, be tried again after some seconds, not minutes."""
         asked = {"automations": {"name": {"any_": [f"fewpass-retry-{which}-runs"]}}}
         (retry,) = self.server.ask("automations/filter", asked)
         trigger = {k: v for k, v in retry["trigger"].items() if k != "id"}
         wanted = {k: retry[k] for k in ("name", "description", "enabled", "actions")}
         address = f"automations/{retry['id']}"
-        self.server.ask(
-            address, wanted | {"trigger": trigger | {"within": patience(within)}}, "PUT"
-        )
+        self.server.ask(address, wanted | {"trigger": trigger | {"within": patience(15)}}, "PUT")
         yield
         self.server.ask(address, wanted | {"trigger": trigger}, "PUT")
 
@@ -303,6 +302,22 @@ def test_a_deployment_refuses_what_its_form_does_not_take(place):
     assert len(set(names)) == len(names) == 12
 
 
+def test_files_that_came_since_are_scored(place):
+    """By the worker; what is scored once only is in test_prefect_flows.py."""
+    place.workers or place.worker()
+    deployment = place.server.ask("deployments/name/predict/predict-new-files")
+    (schedule,) = deployment["schedules"]
+    assert (schedule["active"], schedule["schedule"]["cron"]) == (True, "30 * * * *")
+    (place.store / "unscored").mkdir()
+    np.save(place.store / "unscored/1.npy", np.ones((20, 40), np.float32))
+    asked = {"parameters": {"run": place.quiet.run}}
+    run = place.server.ask(f"deployments/{deployment['id']}/create_flow_run", asked)
+    ends = {"Completed", "Refused", "Failed", "Crashed"}
+    wait_for(lambda: place.state(run) in ends, 150, "the end of a prediction")
+    assert place.known(run)["state"]["message"].startswith("20 rows scored")
+    assert (place.store / "scored/1.parquet").exists()
+
+
 def test_deploying_again_leaves_what_somebody_paused(place):
     """An upgrade pauses the pool, deploys, and then lets it go on."""
     hourly = "deployments/name/refresh/hourly"
@@ -342,14 +357,12 @@ def test_the_automation_notices_a_silent_run(place, silent):
     assert "No sign of life" in place.server.ask(f"flow_runs/{silent['id']}")["state"]["message"]
 
 
-def test_cancel_it_then_kill_the_flow_then_the_worker_then_both(place, capsys):
+def test_kill_the_flow_then_the_worker_then_both(place):
     """Three deaths of one run, which is tried again by itself, and the model of the quiet one."""
     place.workers or place.worker()
-    place.flow_begun("shaken")
-    cancel(place)
     flow = place.flow_begun("shaken")
     run = place.runs("train-model")[-1]
-    with place.retried_soon("crashed", 10):
+    with place.retried_soon("crashed"):
         os.kill(flow, signal.SIGKILL)
         wait_for(lambda: place.state(run) == "Crashed", 60, "the worker's word of the crash")
 
@@ -363,11 +376,10 @@ def test_cancel_it_then_kill_the_flow_then_the_worker_then_both(place, capsys):
         os.kill(place.workers[-1].pid, signal.SIGSTOP)  # so that it can tell nobody
         os.kill(flow, signal.SIGKILL)
         kill(place.workers[-1])
-        status, looked = check(place, capsys)  # all is left to do by a dry run
-        assert status == 1, looked
-        assert [one["alive"] for one in looked["places"]].count(False) == 1
-        _, cured = check(place, capsys, "--free")
-        dead = next(f for f in cured["places"] if f["alive"] is False)
+        looked, cured = check(place, [], ["--free"])  # all is left to do by a dry run
+        assert looked.status == 1, looked.out
+        assert [one["alive"] for one in json.loads(looked.out)["places"]].count(False) == 1
+        dead = next(f for f in json.loads(cured.out)["places"] if f["alive"] is False)
         assert "goes on from snapshot" in dead["advice"]
         assert dead["done"] == [
             "marked it crashed, which frees its concurrency slot", "freed its lease",
@@ -379,21 +391,11 @@ def test_cancel_it_then_kill_the_flow_then_the_worker_then_both(place, capsys):
     assert place.trained("shaken")["weights_sha256"] == place.quiet.weights_sha256
     wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
     assert place.runs("train-model")[-1]["id"] == run["id"]
-    assert check(place, capsys)[0] == 0
-
-
-def check(place, capsys, *words):
-    """The status of `fewpass check`, and what it says."""
-    with place.server.asked_here():
-        status = cli.main(["check", *words, "--json"])
-    return status, json.loads(capsys.readouterr().out)
+    assert check(place, [])[0].status == 0
 
 
 def test_a_worker_that_is_stopped_hands_its_run_back(place):
-    """Behind `outlasting`; the same run goes on with the next worker, and no second one beside it.
-
-    Suspended there on the page, it goes on when it is resumed.
-    """
+    """Behind `outlasting`; the same run goes on with the next worker, and no second one beside it."""
     for worker in place.workers:
         stop(worker)
     stopped = place.worker(sys.executable, "-m", "fewpass.flows.orchestration.outlasting")
@@ -416,11 +418,9 @@ def test_a_worker_that_is_stopped_hands_its_run_back(place):
         known["parameters"],
     )
     place.worker()
-    suspended(place, place.gone_on("handed", run, 2), run)
-    place.server.ask(f"flow_runs/{run['id']}/resume", {})
     assert place.trained("handed")["weights_sha256"] == place.quiet.weights_sha256
     wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
-    assert place.known(run)["run_count"] == 2  # Prefect counts no start of what was suspended
+    assert place.known(run)["run_count"] == 2
     assert place.runs("train-model")[-1]["id"] == run["id"]
     place.deploy_again()
 
@@ -428,7 +428,7 @@ def test_a_worker_that_is_stopped_hands_its_run_back(place):
 def test_a_run_that_lost_its_worker_before_it_began_is_taken_by_another(place):
     place.workers or place.worker()
     models = place.server.ask("deployments/name/models/list-models")["id"]
-    with place.retried_soon("lost", 15):
+    with place.retried_soon("lost"):
         asked = {"state": {"type": "PENDING"}}
         run = place.server.ask(f"deployments/{models}/create_flow_run", asked)
         wait_for(lambda: place.known(run)["run_count"], 120, "the start of a lost run")
@@ -447,6 +447,18 @@ def test_a_run_without_a_worker_that_is_stopped_says_how_to_go_on(place):
     assert "Traceback" not in said
 
 
+def test_cancelled_and_suspended_on_the_page_it_leaves_snapshots_and_goes_on(place):
+    """One run, stopped twice by what the page asks of the server, comes to the quiet one's model."""
+    place.workers or place.worker()
+    place.flow_begun("stopped")
+    cancel(place)
+    flow = place.flow_begun("stopped")
+    run = suspended(place, flow)
+    place.server.ask(f"flow_runs/{run['id']}/resume", {})
+    assert place.trained("stopped")["weights_sha256"] == place.quiet.weights_sha256
+    wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
+
+
 def cancel(place):
     """What a click on "cancel" asks for; the worker passes it on as a SIGTERM."""
     run = place.runs("train-model")[-1]
@@ -459,22 +471,30 @@ def cancel(place):
     assert state["name"] == "Cancelled"
     assert state["message"].startswith("Rita: wrong rows")
     # The worker calls it cancelled when it has asked for that, and the end may come after it.
-    events = RunFolder(str(place.folder / "shaken")).events
+    events = RunFolder(str(place.folder / "stopped")).events
     last = wait_for(lambda: [e for e in events() if e["event"] == "stop"], 60, "the end")[-1]
     assert last["snapshot"] is not None
     assert "CancelledRun" not in (place.folder / "worker.log").read_text()
 
 
-def suspended(place, flow, run):
-    """What the page's "Pause" asks for, and that its process has ended."""
+def suspended(place, flow):
+    """What the page's "Pause" asks for; the run, whose process has ended."""
+    run = place.runs("train-model")[-1]
     details = {"pause_reschedule": True, "pause_timeout": "2100-01-01T00:00:00Z"}
     asked = {"state": {"type": "PAUSED", "name": "Suspended", "state_details": details}}
     place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
     wait_for(lambda: has_ended(flow), 60, "the end of a suspended run")
     assert place.state(run) == "Suspended"
-    *_, last = RunFolder(str(place.folder / "handed")).events()
+    *_, last = RunFolder(str(place.folder / "stopped")).events()
     assert last["event"] == "stop", last
     assert last["snapshot"] is not None
+    return run
+
+
+def check(place, *looks):
+    """What `fewpass check` says, asked once with the words of each look."""
+    commands = [["fewpass", "check", *words, "--json"] for words in looks]
+    return run_all(commands, PROJECT, place.server.environment)
 
 
 def longest_silence(log, since=0.0):

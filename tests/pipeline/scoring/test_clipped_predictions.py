@@ -36,7 +36,7 @@ def work(tmp_path_factory):
     rows().to_csv(folder / "rows.csv", index=False)
     wide().to_csv(folder / "wide.csv", index=False)
     ingest(folder / "rows.csv", folder / "data", label="y", task="regression", encode="linear")
-    train(folder / "data", folder / "run", tol=1e-8)
+    train(folder / "data", folder / "run", tol=1e-8, loss="squared")
     return folder
 
 
@@ -70,7 +70,7 @@ def test_the_picture_of_predicted_numbers_is_of_clipped_ones(work):
 
 
 def test_a_training_may_ask_for_none(work):
-    train(work / "data", work / "plain", tol=1e-8, clip=False)
+    train(work / "data", work / "plain", tol=1e-8, clip=False, loss="squared")
     free = predicted(work / "run", work / "free.parquet", clip=False)
     np.testing.assert_array_equal(predicted(work / "plain", work / "q.parquet"), free)
     assert from_run(work / "plain").predict(wide().drop(columns="y")).max() > 6.0

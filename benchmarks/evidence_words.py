@@ -39,13 +39,12 @@ QUESTIONS = {
 WORDS = {
     "tables": """\
 27 tables of others' packages, a quarter of the rows (of three the last quarter of the time) held
-out. Ours is `ingest --label`, `train --tol 1e-3` and `predict`, with no other option; *before* is
-the same with commit edd093a. The careful pipeline is scikit-learn's: imputed and standardised
-numbers, one-hot words, tf-idf text, days and parts of dates; logistic regression or ridge
-regression as they come; boosting is HistGradientBoosting as it comes, of numbers and words, not of
-text. Figures are R2 of numbers, error and log loss of classes, and of two the AUC, on the
-test rows. CPU seconds of ours are of three commands, each of which takes about one to start; peak
-is the memory of the largest.""",
+out. Ours is `ingest --label`, `train --tol 1e-3` and `predict`, with no other option. The careful
+pipeline is scikit-learn's: imputed and standardised numbers, one-hot words, tf-idf text, days and
+parts of dates; logistic regression or ridge regression as they come; boosting is
+HistGradientBoosting as it comes, of numbers and words, not of text. Figures are R2 of numbers,
+error and log loss of classes, and of two the AUC, on the test rows. CPU seconds of ours are of
+three commands, each of which takes about one to start; peak is the memory of the largest.""",
     "millions": """\
 30 columns made by the script: 20 numbers, some skewed, four with gaps, 10 categories of 3 to 200
 levels; two classes whose log-odds are curves of columns, products of pairs of columns, one of

@@ -91,14 +91,12 @@ def forgotten_everywhere(
     if kind_of(Folder(plan.dataset, options)) == "store":
         return _in_store(plan, runs, anew, progress)
     [result] = forget_in([plan.dataset], plan, progress=progress)
-    sets, url = (
-        [Forgotten(result.learnt_from, result.fingerprint)],
-        Folder(plan.dataset, options).url,
-    )
-    place = runs or _place_of_runs(url)
+    url = Folder(plan.dataset, options).url
+    around = _place_of_runs(url)
     if _IN_STORE.search(url) and not plan.dry_run:
-        remove_views(store_at(_place_of_runs(url)), result.learnt_from)
-    learnt = learnt_from(place, sets, options)
+        remove_views(store_at(around), result.learnt_from)
+    place = runs or around
+    learnt = learnt_from(place, [Forgotten(result.learnt_from, result.fingerprint)], options)
     result = _with_models(result, learnt, place, options)
     return result if anew is None else _with_retrained(result, anew.of(learnt, result.learnt_from))
 

@@ -34,7 +34,7 @@ from fewpass.pipeline.passes.workers import (
     seconds_to_start,
     starting,
 )
-from fewpass.pipeline.settings.execution import LOCAL, Execution
+from fewpass.pipeline.settings.execution import Execution
 
 LOST = "distributed.deploy.lost-worker-timeout"
 SILENT, SILENT_S = "distributed.scheduler.worker-ttl", 30  # then Dask starts a worker again
@@ -136,7 +136,7 @@ def open_executor(execution: Execution, why: str = "") -> Iterator[Executor]:
 def _opened(execution: Execution, why: str) -> AbstractContextManager[Executor]:
     if execution.engine == "threads":
         return closing(InProcess(threads_of(execution), why))
-    if execution.scheduler is not None and execution.scheduler != LOCAL:
+    if execution.scheduler is not None and execution.is_elsewhere:
         return _on_scheduler(execution.scheduler, execution, why)
     return _on_own_cluster(execution, why)
 

@@ -47,9 +47,8 @@ from fewpass.solvers.registry import (
     method_class,
 )
 
-LEAST_BYTES_PER_COLUMN = (
-    16 * Budget.in_place
-)  # of averaged SGD, where there is no memory for copies
+#: Of averaged SGD, where there is no memory for copies.
+LEAST_BYTES_PER_COLUMN = 16 * Budget.in_place
 
 
 #: Why no method is chosen: one pass with exact zeros has none (docs/decisions.md).
@@ -223,14 +222,14 @@ class SourceProblem:
         Where copies do not fit of a state from which weights are read by column, and nobody asks
         for it at the end, it is reckoned without.
         """
-        states = Budget.in_place if self.in_place(solver) else Budget.source_states
+        states = Budget.in_place if self.in_place(solver) else _copies(solver)
         return self._taken_with(states, solver)
 
     def in_place(self, solver: Solver) -> bool:
         """Say whether a method's one state is stepped as it is, and never copied."""
         if not solver.by_column or self.plan.calibrate:
             return False
-        return self._taken_with(Budget.source_states, solver) >= self.plan.memory
+        return self._taken_with(_copies(solver), solver) >= self.plan.memory
 
     def _taken_with(self, states: int, solver: Solver) -> int:
         """Return the same for a number of states at once."""
@@ -249,6 +248,11 @@ class SourceProblem:
                 f"{self.plan.solver.kind} takes {format_bytes(taken)} of memory. Use "
                 f"`memory={-(-taken // 10**6) + 100}MB` or more, or `solver=asgd`."
             )
+
+
+def _copies(solver: Solver) -> int:
+    """Return how many states of a method are there at a time."""
+    return min(Budget.source_states, Budget.states + solver.spare_copies)
 
 
 def require_buffers(planned: SourceProblem, solver: Solver) -> int:

@@ -107,6 +107,8 @@ class Onepass(Method):
     scale_free: ClassVar[bool] = True
     uses_moments: ClassVar[bool] = True
     tries_several_lam: ClassVar[bool] = True
+    #: Weights are a tenth of a state, and no sums over rows are as large.
+    spare_copies: ClassVar[int] = 1
     states: ClassVar[tuple[type, ...]] = (OnepassState,)
     most_work: ClassVar[float] = MOST_WORK
     needs: ClassVar[Needs] = Needs(steep=True)

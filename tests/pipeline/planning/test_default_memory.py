@@ -62,7 +62,7 @@ def test_many_models_take_what_they_need_and_no_more(wide):
 def test_one_pass_takes_what_its_learners_need(tmp_path):
     """Of 64 models; where that is not there, averaged SGD is what fits."""
     grid, url = ",".join(f"{2.0**-k:.4g}" for k in range(64)), str(tmp_path / "set")
-    dataset = make(url, n=90, d=40_000, chunk_rows=30, layout="sparse", nnz=4, seed=1)
+    dataset = make(url, n=90, d=90_000, chunk_rows=30, layout="sparse", nnz=4, seed=1)
     plan = TrainingPlan(dataset=url, lam=grid, held_out=url)
     planner = Planner(plan, dataset)
     assert planner.method(plan.memory).kind == "asgd"

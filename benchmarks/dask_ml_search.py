@@ -56,8 +56,7 @@ def path(X: Any, y: Any) -> Search:
 
 def ours_in(search: str, X: Any, y: Any) -> Search:
     """Search by dask-ml, our estimator taking its batches."""
-    from fewpass import LinearClassifier
-    from fewpass.pipeline.models.estimators import mend_dask_ml
+    from fewpass import LinearClassifier, mend_dask_ml
 
     mend_dask_ml()
     return _found(search, LinearClassifier(lam=LAMS[0]), "lam", X, y)
@@ -67,7 +66,7 @@ def sgd_in(search: str, X: Any, y: Any) -> Search:
     """Search by dask-ml, scikit-learn's averaged SGD taking its batches."""
     from sklearn.linear_model import SGDClassifier
 
-    from fewpass.pipeline.models.estimators import mend_dask_ml
+    from fewpass import mend_dask_ml
 
     mend_dask_ml()
     learner = SGDClassifier("log_loss", average=True, random_state=0)

@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from fewpass import ingest
-from fewpass.pipeline.models.estimators import LinearClassifier
+from fewpass import LinearClassifier, ingest
 
 N, D, BLOCK = 20_000, 8, 6_000
 MEMORY, TOL = "200MB", 1e-14

@@ -13,95 +13,68 @@ from typing import TYPE_CHECKING, Any
 from fewpass.storage.row_expansion import expand_by
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.api import (
-        abandon,
-        append,
-        cross_validate,
-        evaluate,
-        explain,
-        forget,
-        ingest,
-        load_model,
-        models,
-        predict,
-        publish,
-        refresh,
-        take,
-        train,
-    )
-    from fewpass.pipeline.compiling_ahead import warm_up
-    from fewpass.pipeline.models.estimators import (
-        LinearClassifier,
-        LinearRegressor,
-        ScoreCalibrator,
-        TableEncoder,
-        from_run,
-        mend_dask_ml,
-    )
-    from fewpass.pipeline.models.serving.loaded_model import LoadedModel, load
-    from fewpass.pipeline.settings.execution import Execution
-    from fewpass.pipeline.settings.ingest_plan import IngestPlan
-    from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, PredictionPlan
-    from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-    from fewpass.pipeline.settings.source_options import SourceOptions
-    from fewpass.pipeline.settings.training_plan import TrainingPlan
-    from fewpass.pipeline.tables.showing.dataset_table import Dataset
+    from fewpass.pipeline.api.making_data_sets import append as append
+    from fewpass.pipeline.api.making_data_sets import forget as forget
+    from fewpass.pipeline.api.making_data_sets import ingest as ingest
+    from fewpass.pipeline.api.publishing_models import abandon as abandon
+    from fewpass.pipeline.api.publishing_models import models as models
+    from fewpass.pipeline.api.publishing_models import publish as publish
+    from fewpass.pipeline.api.publishing_models import refresh as refresh
+    from fewpass.pipeline.api.publishing_models import take as take
+    from fewpass.pipeline.api.training_models import cross_validate as cross_validate
+    from fewpass.pipeline.api.training_models import train as train
+    from fewpass.pipeline.api.using_models import evaluate as evaluate
+    from fewpass.pipeline.api.using_models import explain as explain
+    from fewpass.pipeline.api.using_models import load_model as load_model
+    from fewpass.pipeline.api.using_models import predict as predict
+    from fewpass.pipeline.compiling_ahead import warm_up as warm_up
+    from fewpass.pipeline.models.estimators.calibrator import ScoreCalibrator as ScoreCalibrator
+    from fewpass.pipeline.models.estimators.classifier import LinearClassifier as LinearClassifier
+    from fewpass.pipeline.models.estimators.dask_ml_searches import mend_dask_ml as mend_dask_ml
+    from fewpass.pipeline.models.estimators.of_run import from_run as from_run
+    from fewpass.pipeline.models.estimators.regressor import LinearRegressor as LinearRegressor
+    from fewpass.pipeline.models.estimators.table_encoder import TableEncoder as TableEncoder
+    from fewpass.pipeline.models.serving.loaded_model import LoadedModel as LoadedModel
+    from fewpass.pipeline.models.serving.loaded_model import load as load
+    from fewpass.pipeline.settings.execution import Execution as Execution
+    from fewpass.pipeline.settings.ingest_plan import IngestPlan as IngestPlan
+    from fewpass.pipeline.settings.prediction_plan import EvaluationPlan as EvaluationPlan
+    from fewpass.pipeline.settings.prediction_plan import PredictionPlan as PredictionPlan
+    from fewpass.pipeline.settings.refresh_plan import RefreshPlan as RefreshPlan
+    from fewpass.pipeline.settings.source_options import SourceOptions as SourceOptions
+    from fewpass.pipeline.settings.training_plan import TrainingPlan as TrainingPlan
+    from fewpass.pipeline.tables.showing.dataset_table import Dataset as Dataset
     from fewpass.storage.column_schema import Schema
     from fewpass.storage.row_expansion import RowExpansion
 
-__all__ = [
-    "Dataset",
-    "EvaluationPlan",
-    "Execution",
-    "IngestPlan",
-    "LinearClassifier",
-    "LinearRegressor",
-    "LoadedModel",
-    "PredictionPlan",
-    "RefreshPlan",
-    "ScoreCalibrator",
-    "SourceOptions",
-    "TableEncoder",
-    "TrainingPlan",
-    "abandon",
-    "append",
-    "cross_validate",
-    "evaluate",
-    "explain",
-    "forget",
-    "from_run",
-    "ingest",
-    "load",
-    "load_model",
-    "mend_dask_ml",
-    "models",
-    "predict",
-    "publish",
-    "refresh",
-    "take",
-    "train",
-    "warm_up",
-]
-
-_HOMES = {
-    "Dataset": "fewpass.pipeline.tables.showing.dataset_table",
-    "EvaluationPlan": "fewpass.pipeline.settings.prediction_plan",
-    "Execution": "fewpass.pipeline.settings.execution",
-    "IngestPlan": "fewpass.pipeline.settings.ingest_plan",
-    "PredictionPlan": "fewpass.pipeline.settings.prediction_plan",
-    "RefreshPlan": "fewpass.pipeline.settings.refresh_plan",
-    "SourceOptions": "fewpass.pipeline.settings.source_options",
-    "TrainingPlan": "fewpass.pipeline.settings.training_plan",
-    "LinearClassifier": "fewpass.pipeline.models.estimators",
-    "LinearRegressor": "fewpass.pipeline.models.estimators",
-    "ScoreCalibrator": "fewpass.pipeline.models.estimators",
-    "TableEncoder": "fewpass.pipeline.models.estimators",
-    "from_run": "fewpass.pipeline.models.estimators",
-    "mend_dask_ml": "fewpass.pipeline.models.estimators",
-    "LoadedModel": "fewpass.pipeline.models.serving.loaded_model",
-    "load": "fewpass.pipeline.models.serving.loaded_model",
-    "warm_up": "fewpass.pipeline.compiling_ahead",
+#: The names that are offered, by their module; type checkers read them above.
+_OFFERED = {
+    "api.making_data_sets": ("append", "forget", "ingest"),
+    "api.publishing_models": ("abandon", "models", "publish", "refresh", "take"),
+    "api.training_models": ("cross_validate", "train"),
+    "api.using_models": ("evaluate", "explain", "load_model", "predict"),
+    "compiling_ahead": ("warm_up",),
+    "models.estimators.calibrator": ("ScoreCalibrator",),
+    "models.estimators.classifier": ("LinearClassifier",),
+    "models.estimators.dask_ml_searches": ("mend_dask_ml",),
+    "models.estimators.of_run": ("from_run",),
+    "models.estimators.regressor": ("LinearRegressor",),
+    "models.estimators.table_encoder": ("TableEncoder",),
+    "models.serving.loaded_model": ("LoadedModel", "load"),
+    "settings.execution": ("Execution",),
+    "settings.ingest_plan": ("IngestPlan",),
+    "settings.prediction_plan": ("EvaluationPlan", "PredictionPlan"),
+    "settings.refresh_plan": ("RefreshPlan",),
+    "settings.source_options": ("SourceOptions",),
+    "settings.training_plan": ("TrainingPlan",),
+    "tables.showing.dataset_table": ("Dataset",),
 }
+_HOMES = {name: home for home, names in _OFFERED.items() for name in names}
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - of text, and type checkers need it not
+LACKING = (
+    "{} needs scikit-learn, which is not installed. Install it with "
+    "pip install 'fewpass[scikit-learn]'."
+)
 
 
 def _expansion_in(schema: "Schema") -> "RowExpansion":
@@ -115,9 +88,14 @@ expand_by(_expansion_in)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module 'fewpass' has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "fewpass.pipeline.api")), name)
+    try:
+        return getattr(import_module(f"fewpass.pipeline.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in {"scipy", "sklearn"}:
+            raise
+        raise ModuleNotFoundError(LACKING.format(name), name=error.name) from error
 
 
 def __dir__() -> list[str]:

@@ -180,7 +180,8 @@ def train_rows(loss: str, layout: str, dtype: str) -> None:
     """Fit, and continue with partial_fit, with every method that `auto` may choose."""
     from scipy import sparse  # noqa: PLC0415
 
-    from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor  # noqa: PLC0415
+    from fewpass.pipeline.models.estimators.classifier import LinearClassifier  # noqa: PLC0415
+    from fewpass.pipeline.models.estimators.regressor import LinearRegressor  # noqa: PLC0415
 
     X, score = small_rows()
     rows: Any = X.astype(dtype)
@@ -206,7 +207,8 @@ def methods(loss: str) -> tuple[str, ...]:
 
 def train_stored(loss: str, layout: str, dtype: str) -> None:
     """Train on a data set, without scikit-learn, with every method that `auto` may choose."""
-    from fewpass.pipeline.api import ingest, train  # noqa: PLC0415
+    from fewpass.pipeline.api.making_data_sets import ingest  # noqa: PLC0415
+    from fewpass.pipeline.api.training_models import train  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / {"dense": "rows.csv", "sparse": "rows.svm"}[layout]
@@ -221,7 +223,9 @@ def train_stored(loss: str, layout: str, dtype: str) -> None:
 
 def train_files(kind: str) -> None:
     """Ingest a small file, train, evaluate and predict; and train of the file, read once."""
-    from fewpass.pipeline.api import evaluate, ingest, predict, train  # noqa: PLC0415
+    from fewpass.pipeline.api.making_data_sets import ingest  # noqa: PLC0415
+    from fewpass.pipeline.api.training_models import train  # noqa: PLC0415
+    from fewpass.pipeline.api.using_models import evaluate, predict  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)

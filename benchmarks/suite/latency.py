@@ -64,7 +64,7 @@ def task(rows: int, columns: int, layout: str, loss: str) -> Task:
 
 def ours(of: Task, tol: float) -> Any:
     """Return our estimator."""
-    from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor
+    from fewpass import LinearClassifier, LinearRegressor
 
     kind: Any = LinearRegressor if of.loss == "squared" else LinearClassifier
     return kind(loss=of.loss, lam=of.lam, tol=tol, fit_intercept=False)

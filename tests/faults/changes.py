@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fewpass.pipeline.api import ingest
+from fewpass import ingest
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.seal import seal, unseal
 from testing.prefect_server import patience

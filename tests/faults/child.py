@@ -44,7 +44,9 @@ def prepare() -> None:
     import fewpass.flows.display.pass_lines
     import fewpass.flows.interrupts
     import fewpass.flows.settings
-    import fewpass.pipeline.api
+    import fewpass.pipeline.api.making_data_sets
+    import fewpass.pipeline.api.training_models
+    import fewpass.pipeline.api.using_models
     import fewpass.pipeline.reporting.page  # noqa: F401
     from fewpass.pipeline.budget import Budget, MemoryShare
 

@@ -12,7 +12,7 @@ from onnxruntime import InferenceSession
 from safetensors import safe_open
 
 import fewpass
-from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor, from_run
+from fewpass import LinearClassifier, LinearRegressor, from_run
 from fewpass.pipeline.models.serving.loaded_model import LoadedModel
 from tests.conftest import PROJECT
 from tests.pipeline.models.estimators.test_estimators import rows

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from fewpass import LinearClassifier, LinearRegressor
-from fewpass.pipeline.api import cross_validate, evaluate, ingest, train
+from fewpass import LinearClassifier, LinearRegressor, cross_validate, evaluate, ingest, train
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 

@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from fewpass import LinearClassifier
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import TooLittleMemory
-from fewpass.pipeline.models.estimators import LinearClassifier
 from fewpass.pipeline.passes import reduce
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.planning.forecast import memory_of

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize_scalar
 
-from fewpass import LinearRegressor
-from fewpass.pipeline.api import evaluate, ingest, predict, train
+from fewpass import LinearRegressor, evaluate, ingest, predict, train
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.of_run import from_run
 from fewpass.pipeline.planning.planned_problem import PlannedProblem

@@ -15,8 +15,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.svm import LinearSVC
 
+from fewpass import LinearClassifier, ScoreCalibrator
 from fewpass.pipeline.calibration import BINS, ScoreCounts, fit_softmax, softmax_log_loss
-from fewpass.pipeline.models.estimators import LinearClassifier, ScoreCalibrator
 from tests.conftest import SMALL_DATA
 
 

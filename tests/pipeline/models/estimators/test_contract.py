@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor, TableEncoder
+from fewpass import LinearClassifier, LinearRegressor, TableEncoder
 
 ONE_PASS = "a row visited twice takes two steps, one of weight 2 takes one"
 

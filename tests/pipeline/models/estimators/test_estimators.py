@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor
+from fewpass import LinearClassifier, LinearRegressor
 from fewpass.solvers.kernels.compiling import Compiling
 
 N, D = 400, 6
@@ -353,7 +353,7 @@ def test_the_hinge_has_no_probabilities():
 
 ENDLESS_FIT = """
 import numpy as np
-from fewpass.pipeline.models.estimators import LinearRegressor
+from fewpass import LinearRegressor
 X = np.random.default_rng(0).standard_normal((20000, 50))
 LinearRegressor(solver="gd", tol=1.0, passes=3).fit(X, X[:, 0])  # what a fit imports is there
 model = LinearRegressor(solver="gd", tol=1e-99, passes=10**6)

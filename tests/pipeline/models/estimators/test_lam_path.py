@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.model_selection import train_test_split
 
-from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor
+from fewpass import LinearClassifier, LinearRegressor
 from tests.pipeline.models.estimators.test_estimators import rows
 
 LAMS = [1e-4, "0.5/n", 1e-2, 1.0]

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor
+from fewpass import LinearClassifier, LinearRegressor
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_stored
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -223,7 +223,7 @@ def test_a_client_that_happens_to_exist_computes_blocks_and_nothing_else(in_memo
 
 FIT = """
 import sys
-from fewpass.pipeline.models.estimators import LinearClassifier
+from fewpass import LinearClassifier
 model = LinearClassifier(solver="sdca", tol=1e-99, passes=60, memory="130MB", folder=sys.argv[2])
 print(model.fit(sys.argv[1], "t", "w").coef_.tobytes().hex())
 """

@@ -18,8 +18,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import murmurhash3_32
 
+from fewpass import LinearClassifier, TableEncoder
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.estimators import LinearClassifier, TableEncoder
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from tests.conftest import SMALL_DATA

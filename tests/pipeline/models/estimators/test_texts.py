@@ -7,7 +7,7 @@ import pytest
 from dask_ml.feature_extraction import text as of_dask_ml
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from fewpass.pipeline.models.estimators import LinearClassifier, ScoreCalibrator
+from fewpass import LinearClassifier, ScoreCalibrator
 
 TOPICS = {"space": "moon rocket orbit crew star", "money": "bank stock rate fund market"}
 KIND = {"lam": 1e-2, "tol": 1e-4, "memory": "400MB"}

@@ -24,6 +24,10 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.described import Described, described_fields
 
 HERE = Execution()  # in this process, with Dask where that takes long
+Where = Annotated[
+    Execution,
+    Field(description="Where tasks run: a Dask scheduler's address, or in this process."),
+]
 
 
 def no_credentials() -> Any:
@@ -46,8 +50,7 @@ class IngestParameters(Described):
 
     plan: IngestRequest
     """Sources, and the data set to make of them: as in `fewpass ingest`."""
-    execution: Execution = HERE
-    """Where tasks run: a Dask scheduler's address, or in this process."""
+    execution: Where = HERE
 
 
 class AppendRequest(AppendPlan):
@@ -61,8 +64,7 @@ class AppendParameters(Described):
 
     plan: AppendRequest
     """Files and data set: as in `fewpass append`."""
-    execution: Execution = HERE
-    """Where tasks run: a Dask scheduler's address, or in this process."""
+    execution: Where = HERE
 
 
 class ForgetRequest(ForgetPlan):
@@ -82,8 +84,7 @@ class ForgetParameters(Described):
     """Train these models anew, each into a new run beside the old one."""
     warm: bool = False
     """Begin at the old weights: free of the rows as far as the certificate says."""
-    execution: Execution = HERE
-    """Where tasks run: a Dask scheduler's address, or in this process."""
+    execution: Where = HERE
 
     @model_validator(mode="after")
     def _anew(self) -> Self:
@@ -99,8 +100,7 @@ class TrainParameters(Described):
     run: str
     """Folder or address for the run; {date} and {time} stand for the scheduled start, in the
     zone of its schedule."""
-    where: Execution = HERE
-    """Where tasks run: a Dask scheduler's address, or in this process."""
+    where: Where = HERE
     require_tol: bool = False
     """The flow run fails when the tolerance was missed; the model is there all the same."""
     skip_unchanged: bool = False
@@ -121,8 +121,7 @@ class EvaluateParameters(FigureOptions):
     """Data set made by ingest; or a file, glob or address that ingest could read, with labels."""
     matching: Matching = BY_NAME
     """How its columns are matched with the model's."""
-    where: Execution = HERE
-    """Where tasks run: a Dask scheduler's address, or in this process."""
+    where: Where = HERE
 
 
 class CrossValidateParameters(Described):
@@ -130,8 +129,7 @@ class CrossValidateParameters(Described):
 
     plan: CrossValidationPlan
     """What to train, on what, how far, on how many folds: as in `fewpass cross-validate`."""
-    where: Execution = HERE
-    """Where tasks run: a Dask scheduler's address, or in this process."""
+    where: Where = HERE
 
 
 class PredictParameters(PredictionPlan):
@@ -146,8 +144,7 @@ class PredictParameters(PredictionPlan):
     """File to write (.parquet, .csv, .npy), folder of a file for each of the inputs (with a slash
     at its end), database, or table of Delta Lake (.delta); {date} and {time} stand for the
     scheduled start."""
-    where: Execution = HERE
-    """Where tasks run: a Dask scheduler's address, or in this process."""
+    where: Where = HERE
 
 
 class RefreshParameters(Described):
@@ -155,8 +152,7 @@ class RefreshParameters(Described):
 
     plan: RefreshPlan
     """Where files appear, where everything goes, when a model is good enough."""
-    where: Execution = HERE
-    """Where tasks run: a Dask scheduler's address, or in this process."""
+    where: Where = HERE
     abandon: bool = False
     """Give up the generation that is not finished, and do nothing else: the next refresh takes its
     files anew."""

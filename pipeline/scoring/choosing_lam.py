@@ -21,11 +21,7 @@ from fewpass.pipeline.runs.grid import (
 )
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.scoring.compared_losses import (
-    LossProducts,
-    standard_errors,
-    with_products,
-)
+from fewpass.pipeline.scoring.compared_losses import PRODUCTS, LossProducts, standard_errors
 from fewpass.pipeline.scoring.evaluation import (
     Evaluation,
     figures_of,
@@ -35,7 +31,7 @@ from fewpass.pipeline.scoring.evaluation import (
 )
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
-from fewpass.pipeline.scoring.row_metrics import Measured
+from fewpass.pipeline.scoring.row_metrics import Measured, side_by_side
 from fewpass.solvers.each_model import sum_each
 from fewpass.solvers.protocol import Certificate, State, Sum, Weights
 from fewpass.solvers.tasks import Task
@@ -136,7 +132,7 @@ def compared_figures(models: ModelsToScore, n: int, executor: Executor) -> list[
     """Do the same under an l1 penalty: with standard errors, and the numbers of non-zeros."""
     job, at = _models_at(models, n, executor)
     each = sum_each(scoring_sum(models.record, job), (Task(),) * n)
-    total = reduce(executor, job, with_products(each), at, lambda _report: None)
+    total = reduce(executor, job, side_by_side((each, PRODUCTS)), at, lambda _report: None)
     made: list[ComparedFigures] = executor.result(
         executor.submit("figures", partial(_compared, job, models.record), at, total)
     )

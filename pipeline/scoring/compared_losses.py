@@ -10,7 +10,6 @@ so the products of all models' losses are all that one reading adds up: (M, M).
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Part, Sum, Weights
+from fewpass.solvers.protocol import Block, Sum, Weights
 
 
 class LossProducts(NamedTuple):
@@ -62,19 +61,4 @@ def standard_errors(total: LossProducts) -> NDArray[np.float64]:
     return errors
 
 
-def with_products(each: Sum) -> Sum:
-    """Return the sum of both: what `each` sums, and the products of all models' losses."""
-    return Sum(each.name, partial(zero_of_both, each), partial(add_to_both, each))
-
-
-def zero_of_both(each: Sum, at: tuple[Weights, ...]) -> tuple[Part, LossProducts]:
-    """Return the zeros of both sums."""
-    return each.zero(at), no_products(at)
-
-
-def add_to_both(
-    each: Sum, problem: Problem, at: tuple[Weights, ...], block: Block,
-    part: tuple[Part, LossProducts],
-) -> tuple[Part, LossProducts]:  # fmt: skip
-    """Add a block to both sums."""
-    return each.add(problem, at, block, part[0]), add_products(problem, at, block, part[1])
+PRODUCTS = Sum("reduce-products", no_products, add_products)

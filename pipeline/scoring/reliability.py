@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.passes.reduce import reduce
-from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
+from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.calibrating import scored_parts
-from fewpass.pipeline.scoring.evaluation_job import evaluation_job
+from fewpass.pipeline.scoring.evaluation_job import scored
 from fewpass.pipeline.scoring.probabilities import Probabilities, probabilities_of
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.solvers.losses import Problem
@@ -71,12 +70,9 @@ def reliability(
     Raises BadInput if the model has none, or if the data set's columns, scaling or labels are not
     the model's.
     """
-    made = probabilities_of(model)
-    job = evaluation_job(model.record, dataset, model.lam, rules)
-    matched = require_same_columns(model.record, dataset, rules)
-    at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
-    what = sum_of_reliability(made)
-    return summary(executor.result(reduce(executor, job, what, at, lambda _report: None)))
+    what = sum_of_reliability(probabilities_of(model))
+    _, total, _ = scored(model, dataset, executor, lambda _rule: what, rules=rules)
+    return summary(total)
 
 
 def sum_of_reliability(made: Probabilities) -> Sum:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.passes.reduce import reduce
-from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
-from fewpass.pipeline.scoring.evaluation_job import evaluation_job
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.evaluation_job import scored_together
 from fewpass.pipeline.scoring.paired_figures import (
     Contestant,
     ModelComparison,
@@ -38,17 +37,9 @@ def compare(
         They do not predict the same, or the data set is not one of a model's.
     """
     those = contestants(models)
-    job = evaluation_job(models[0].record, dataset, models[0].lam, rules)
-    handles = []
-    for model in models:
-        matched = require_same_columns(model.record, dataset, rules)
-        handles.append(
-            executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
-        )
-    at = executor.submit("weights", _all_of, *handles)
     bare = [of._replace(model=_without_run(of.model)) for of in those]
     what = Sum("reduce-comparison", partial(_none, bare), partial(_add, bare))
-    sums, total = executor.result(reduce(executor, job, what, at, lambda _report: None))
+    sums, total = scored_together(models, dataset, executor, what, rules)
     return comparison_of(those, sums, total)
 
 
@@ -56,10 +47,6 @@ def _without_run(model: Model) -> Model:
     """Return a model without its weights, which workers read themselves."""
     empty = Weights(np.empty(0), 0.0)
     return model._replace(weights=empty, scale=None, shift=None)
-
-
-def _all_of(*each: Weights) -> tuple[Weights, ...]:
-    return each
 
 
 def _none(those: Sequence[Contestant], at: tuple[Weights, ...]) -> tuple[Any, PairedPart]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fewpass.pipeline.budget import Budget
@@ -19,7 +19,7 @@ from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.solvers.protocol import Sum
+from fewpass.solvers.protocol import Sum, Weights
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
 
@@ -41,6 +41,25 @@ def scored(
     at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
     total = executor.result(reduce(executor, job, what(job.rule), at, on_report))
     return job, total, matched
+
+
+def scored_together(
+    models: Sequence[Model], dataset: Dataset, executor: Executor, what: Sum,
+    rules: Matching = BY_NAME,
+) -> Any:  # fmt: skip
+    """Evaluate a sum at the weights of several models over a data set, in one pass."""
+    job = evaluation_job(models[0].record, dataset, models[0].lam, rules)
+    matched = [require_same_columns(model.record, dataset, rules) for model in models]
+    handles = [
+        executor.submit("weights", read_weights, model.run, model.snapshot, dataset, own)
+        for model, own in zip(models, matched, strict=True)
+    ]
+    at = executor.submit("weights", _all_of, *handles)
+    return executor.result(reduce(executor, job, what, at, lambda _report: None))
+
+
+def _all_of(*each: Weights) -> tuple[Weights, ...]:
+    return each
 
 
 def evaluation_job(

@@ -15,15 +15,14 @@ from fewpass.pipeline.models.refresh.night_scores import Scores, ScoreSums
 from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.passes.executor import Executor, open_executor
-from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.planning.place import place_for, place_of, seconds_of_pass
 from fewpass.pipeline.rows.targets import Bounds
-from fewpass.pipeline.runs.model import Model, load_model, read_weights, require_same_columns
+from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.category_slices import evaluate_slices
 from fewpass.pipeline.scoring.evaluation import evaluate
-from fewpass.pipeline.scoring.evaluation_job import evaluation_job
+from fewpass.pipeline.scoring.evaluation_job import scored_together
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
@@ -122,25 +121,9 @@ def _scores_of(runs: Mapping[str, str], rows: Dataset, executor: Executor) -> Sc
     """
     distinct = list(dict.fromkeys(runs.values()))
     models = [load_model(RunFolder(run)) for run in distinct]
-    return _sums_of(models, rows, executor).scores(distinct).renamed(runs)
-
-
-def _sums_of(models: Sequence[Model], rows: Dataset, executor: Executor) -> ScoreSums:
-    job = evaluation_job(models[0].record, rows, models[0].lam)
-    handles = []
-    for model in models:
-        matched = require_same_columns(model.record, rows)
-        handles.append(
-            executor.submit("weights", read_weights, model.run, model.snapshot, rows, matched)
-        )
-    at = executor.submit("weights", _all_of, *handles)
     what = Sum("reduce-scores", _none, partial(_add, [model.bounds for model in models]))
-    total: ScoreSums = executor.result(reduce(executor, job, what, at, lambda _report: None))
-    return total
-
-
-def _all_of(*each: Weights) -> tuple[Weights, ...]:
-    return each
+    total: ScoreSums = scored_together(models, rows, executor, what)
+    return total.scores(distinct).renamed(runs)
 
 
 def _none(at: tuple[Weights, ...]) -> ScoreSums:

@@ -16,7 +16,6 @@ from fewpass.pipeline.reporting.largest_weights import (
     MOST_LISTED,
     NO_NAMES,
     NamedWeight,
-    classes_of,
     largest_weights,
 )
 from fewpass.pipeline.reporting.model_shapes import (
@@ -26,6 +25,7 @@ from fewpass.pipeline.reporting.model_shapes import (
     shapes_by_class,
 )
 from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.predictor import classes_of
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.additive_shapes import Shapes, title_of
 

@@ -21,7 +21,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.score_terms import Places, ScoreTerms
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.rows.buffers import row_view
-from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.predictor import on_one_scale
 from fewpass.solvers.kernels.rows import DenseRows, Rows
@@ -110,8 +109,7 @@ def _of_means(w: Vector, terms: ScoreTerms, means: Vector) -> Vector:
 
 def contributions_of(at: TermWeights, model: Model, table: Table) -> Vector:
     """Return what terms contribute to the scores of raw rows, (n, K, T)."""
-    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-    weights, rows = on_one_scale(at.weights, scaler, table)
+    weights, rows = on_one_scale(at.weights, model.scaler, table)
     return for_weights(at, model, weights).contributions(row_view(rows))
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.contributions import (
     TermWeights,
     Vector,
@@ -17,12 +16,11 @@ from fewpass.pipeline.explaining.contributions import (
 )
 from fewpass.pipeline.explaining.function_terms import function_terms
 from fewpass.pipeline.explaining.score_terms import ScoreTerms, terms_of
-from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.predictor import (
     Predictor,
-    label_names,
     make_predictor,
+    row_of_class,
     typed_labels,
 )
 from fewpass.storage.table import Table
@@ -99,7 +97,8 @@ class Explainer(NamedTuple):
             terms = terms_of(model)
             at = term_weights(model, terms)
         predictor = make_predictor(model, probability=False, raw=True)
-        return cls(model, terms, at, predictor, _row_of(model, label))
+        row = None if label is None else row_of_class(model, label)
+        return cls(model, terms, at, predictor, row)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -141,16 +140,3 @@ class Explainer(NamedTuple):
             labels = typed_labels(self.model)[rows]
         chosen = each[np.arange(n), rows]
         return Explanation(self.terms.names, predicted, labels, self.at.base[rows], offset, chosen)
-
-
-def _row_of(model: Model, label: str | None) -> int | None:
-    if label is None:
-        return None
-    if model.weights.coef.ndim == 1:
-        raise BadInput(f"The model has one score and no class {label!r}. Leave the class out.")
-    names = [label_text(name) for name in label_names(model)]
-    if label not in names:
-        raise BadInput(
-            f"The model has no scores of a class {label!r}. It has {', '.join(names[:20])}."
-        )
-    return names.index(label)

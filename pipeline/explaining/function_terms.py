@@ -15,7 +15,6 @@ import numpy as np
 
 from fewpass.pipeline.explaining.contributions import TermWeights, Vector, mean_features
 from fewpass.pipeline.explaining.score_terms import Places, ScoreTerms, distinct
-from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.tables.encoding.additive_shapes import (
     Function,
@@ -109,7 +108,7 @@ def _parts_of(model: Model) -> _PartsOfModel | None:
     recipe = recipe_in(model.record.columns)
     if recipe is None or recipe.additive is None or model.record.scaling.kind == "unit-rows":
         return None
-    plain = unscaled(model.weights, Scaler(model.record.scaling.kind, model.scale, model.shift))
+    plain = model.unscaled
     coef, b = np.atleast_2d(plain.coef), np.atleast_1d(plain.intercept)
     shapes = [shapes_of(recipe, w, float(c)) for w, c in zip(coef, b, strict=True)]
     means = np.array([[*one.means, *[0.0] * len(one.pairs)] for one in shapes])

@@ -26,7 +26,6 @@ from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.rows.buffers import cut_rows
-from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.runs.model import Model, require_same_columns
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_losses import losses_of_scores
@@ -133,8 +132,7 @@ def _of_columns(model: Model) -> StoredTerms:
     at = term_weights(model, terms)
     if model.shift is None:
         return StoredTerms(terms, at, at)
-    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-    return StoredTerms(terms, for_weights(at, model, unscaled(model.weights, scaler)), at)
+    return StoredTerms(terms, for_weights(at, model, model.unscaled), at)
 
 
 def sum_of_importance(n_rows: int) -> Sum:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.explaining.contributions import Vector, mean_features
-from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.tables.encoding.apply_terms import ReadCells, entries_of
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
@@ -74,11 +73,10 @@ def term_shapes(model: Model) -> dict[str, list[TermShape]]:
     recipe = recipe_in(model.record.columns)
     if recipe is None or model.record.scaling.kind == "unit-rows":
         return {}
-    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-    coef = np.atleast_2d(unscaled(model.weights, scaler).coef)
+    coef = np.atleast_2d(model.unscaled.coef)
     means = mean_features(model)
-    means = means if scaler.scale is None else means / scaler.scale
-    means = means if scaler.shift is None else means + scaler.shift
+    means = means if model.scale is None else means / model.scale
+    means = means if model.shift is None else means + model.shift
     each = zip(recipe.columns, recipe.described(), strict=False)
     return {part.name: [*_shapes_of(part, one, coef, means)] for part, one in each}
 

@@ -12,9 +12,9 @@ from fewpass.pipeline.drawing.pieces import Bar, bars, card, section
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, TermImportance
 from fewpass.pipeline.explaining.term_shapes import TermShape, term_shapes
-from fewpass.pipeline.reporting.largest_weights import classes_of
 from fewpass.pipeline.reporting.model_shapes import is_additive
 from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.predictor import classes_of
 
 MOST_TERMS = 20  # whose importance is listed
 MOST_SHAPES = 12  # columns that are drawn

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.scaling import Scaler, unscaled
-from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.predictor import label_names
+from fewpass.pipeline.scoring.predictor import classes_of, row_of_class
 from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -53,9 +51,8 @@ def largest_weights(
     BadInput
         When the model has several classes and none is named, or it does not have that one.
     """
-    weights = model.weights.coef[row_of_class(model, label)]
-    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-    plain = unscaled(model.weights, scaler).coef[row_of_class(model, label)]
+    weights = model.weights.coef[weights_of_class(model, label)]
+    plain = model.unscaled.coef[weights_of_class(model, label)]
     columns = model.record.columns
     recipe = recipe_in(columns)
     if recipe:
@@ -75,27 +72,13 @@ def largest_weights(
     ]
 
 
-def classes_of(model: Model) -> tuple[str, ...]:
-    """Return the labels of a model of several scores; none of one that has a single score."""
-    if model.weights.coef.ndim == 1:
-        return ()
-    return tuple(map(label_text, label_names(model)))
-
-
-def row_of_class(model: Model, label: str | None) -> int | slice:
+def weights_of_class(model: Model, label: str | None) -> int | slice:
     """Return which weights are those of a class; BadInput where it must be another."""
-    classes = classes_of(model)
-    if label is None and classes:
+    if label is not None:
+        return row_of_class(model, label)
+    if classes := classes_of(model):
         raise BadInput(f"The model has {len(classes)} classes. Name one: {', '.join(classes[:20])}")
-    if label is None:
-        return slice(None)
-    if not classes:
-        raise BadInput(f"The model has one score and no class {label!r}. Leave the class out.")
-    if label not in classes:
-        raise BadInput(
-            f"The model has no scores of a class {label!r}. It has {', '.join(classes[:20])}."
-        )
-    return classes.index(label)
+    return slice(None)
 
 
 def _per_unit(recipe: Recipe, weights: NDArray[np.float64]) -> NDArray[np.float64]:

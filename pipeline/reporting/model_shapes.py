@@ -8,9 +8,9 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.reporting.largest_weights import classes_of, row_of_class
-from fewpass.pipeline.rows.scaling import Scaler, unscaled
+from fewpass.pipeline.reporting.largest_weights import weights_of_class
 from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.predictor import classes_of
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_shapes import (
     Function,
@@ -49,8 +49,7 @@ def model_shapes(model: Model, label: str | None = None) -> Shapes:
             "encoding is, too, where held-out rows lose no less with curves. Ingest with "
             "`encode=splines` for curves in any case, or list its weights (fewpass explain)."
         )
-    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-    plain, row = unscaled(model.weights, scaler), row_of_class(model, label)
+    plain, row = model.unscaled, weights_of_class(model, label)
     intercept = np.atleast_1d(np.asarray(plain.intercept, float))[row]
     return shapes_of(recipe, plain.coef[row], float(np.squeeze(intercept)))
 

@@ -24,7 +24,7 @@ from fewpass.pipeline.drawing.pieces import (
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.reporting.columns_shown import columns_section
 from fewpass.pipeline.reporting.held_out import held_out
-from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
+from fewpass.pipeline.reporting.largest_weights import NamedWeight, largest_weights
 from fewpass.pipeline.reporting.learning import forecast, lam_chosen, learning, time
 from fewpass.pipeline.reporting.model_shapes import is_additive
 from fewpass.pipeline.reporting.quality import Quality
@@ -36,6 +36,7 @@ from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.timeline_points import above_optimum
+from fewpass.pipeline.scoring.predictor import classes_of
 from fewpass.pipeline.sizes import counted, format_bytes, format_seconds
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.storage.dataset import Dataset

@@ -26,7 +26,6 @@ from fewpass.pipeline.explaining.function_figures import (
     importances_of_all,
     places_of,
 )
-from fewpass.pipeline.reporting.largest_weights import classes_of
 from fewpass.pipeline.reporting.model_shapes import (
     ClassShapes,
     form_in_words,
@@ -43,6 +42,7 @@ from fewpass.pipeline.reporting.shown_shapes import (
     within_sample,
 )
 from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.predictor import classes_of
 from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm
 from fewpass.pipeline.tables.encoding.additive_shapes import (
     ColumnCurve,

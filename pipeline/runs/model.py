@@ -12,7 +12,7 @@ from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.matching import Matched, listed, match_features
 from fewpass.pipeline.passes.span import Job
 from fewpass.pipeline.planning.problem import loss_word
-from fewpass.pipeline.rows.scaling import Scaler
+from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.targets import Bounds, TargetRule, clip_range, target_rule, union_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
@@ -60,6 +60,16 @@ class Model(NamedTuple):
         columns, loss = self.record.columns, self.record.problem().loss
         encoding = columns.encoding if columns else None
         return clip_range(self.seen, encoding.reach if encoding and not loss.response else 1.0)
+
+    @property
+    def scaler(self) -> Scaler:
+        """What scales rows as their source has them."""
+        return Scaler(self.record.scaling.kind, self.scale, self.shift)
+
+    @property
+    def unscaled(self) -> Weights:
+        """The weights for rows as their source has them."""
+        return unscaled(self.weights, self.scaler)
 
 
 def load_model(run: RunFolder) -> Model:

@@ -19,7 +19,6 @@ from fewpass.pipeline.passes.ordered_tasks import tasks_of_a_process
 from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.planning.column_groups import with_groups
 from fewpass.pipeline.rows.buffers import table_block
-from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text, shown, similar_label, target_rule
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS, Slicing
@@ -78,8 +77,7 @@ class LabelledPiece(NamedTuple):
         if not table.n_rows:
             return cls(parsed, where, model.weights, None)
         y = targets_of(model, problem, parsed, where)
-        scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-        at, rows = on_one_scale(model.weights, scaler, table)
+        at, rows = on_one_scale(model.weights, model.scaler, table)
         weight = np.ones(len(y)) if table.weight is None else table.weight
         return cls(parsed, where, at, table_block(rows, y, weight, offset=table.offset))
 

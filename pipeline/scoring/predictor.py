@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.problem import loss_of
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
@@ -159,7 +160,7 @@ def make_predictor(
     if threshold is not None:
         require_threshold(model, threshold)
     made = probabilities_of(model) if probability or threshold is not None else None
-    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift) if raw else None
+    scaler = model.scaler if raw else None
     at_once = None
     if made is not None and model.weights.coef.ndim == 2 and budget is not None:
         at_once = max(1, budget.scored_piece // (8 * len(model.weights.coef)))
@@ -186,3 +187,22 @@ def label_names(model: Model) -> tuple[Any, ...]:
     if len(others) > 1:
         return f"not {positive}", positive
     return others[0], next(name for name in names if name not in others)
+
+
+def classes_of(model: Model) -> tuple[str, ...]:
+    """Return the labels of a model of several scores; none of one that has a single score."""
+    if model.weights.coef.ndim == 1:
+        return ()
+    return tuple(map(label_text, label_names(model)))
+
+
+def row_of_class(model: Model, label: str) -> int:
+    """Return which of a model's scores is a class's; BadInput where it has none of that class."""
+    classes = classes_of(model)
+    if not classes:
+        raise BadInput(f"The model has one score and no class {label!r}. Leave the class out.")
+    if label not in classes:
+        raise BadInput(
+            f"The model has no scores of a class {label!r}. It has {', '.join(classes[:20])}."
+        )
+    return classes.index(label)

@@ -12,7 +12,6 @@ from fewpass.pipeline.calibration import Calibration, Softmax
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.planning.problem import loss_word
-from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.targets import Bounds, label_text
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.runs.run_record import RunRecord
@@ -114,7 +113,7 @@ def of_run(run: Any) -> PlainModel:
             f"The model of {model.run.url} is for rows scaled to unit length, which no linear "
             "model of other programs does. Ingest with another scale, and train again."
         )
-    coef, intercept = unscaled(model.weights, Scaler(record.scaling.kind, model.scale, model.shift))
+    coef, intercept = model.unscaled
     saved = Saved.of(model.run.snapshots.load(model.snapshot, is_of_model))
     recipe = recipe_in(record.columns)
     names = record.columns.feature_names if record.columns and not recipe else None

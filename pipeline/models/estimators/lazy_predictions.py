@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.tables.readers.blocks import RowBlock, hashed, is_bag, partitions_of
+from fewpass.pipeline.tables.readers.blocks import RowBlock, hashed, is_bag
 from fewpass.pipeline.tables.readers.collection_blocks import NO_OFFSETS, blocks_of, pairs_of
 
 Method = Callable[..., NDArray[Any]]
 
 
-def lazily(method: Method, X: Any, example: Any) -> Any:
+def lazily(method: Method, X: Any, example: Any, offsets: Mapping[str, Any] = NO_OFFSETS) -> Any:
     """Return what a method gives for the rows of a collection, as a dask.array, not computed.
 
     Parameters
@@ -26,61 +26,38 @@ def lazily(method: Method, X: Any, example: Any) -> Any:
         dask.array, dask.dataframe, bag of texts or list of delayed blocks.
     example
         One row that the method takes.
-    """
-    import dask.array as da  # noqa: PLC0415 - only for those who have collections
-    from dask.delayed import delayed  # noqa: PLC0415
-
-    if is_bag(X):
-        X = hashed(X)
-    empty = method(example)[:0]
-    if not hasattr(X, "chunks"):
-        parts = partitions_of(X) if hasattr(X, "to_delayed") else X
-        of_part = delayed(_of_block)
-        shape = (np.nan, *empty.shape[1:])
-        result = [of_part(part, method, empty) for part in parts]
-        return da.concatenate([da.from_delayed(one, shape, meta=empty) for one in result])
-    X = X.rechunk({1: -1})
-    narrow = {"drop_axis": 1} if empty.ndim == 1 else {"chunks": (X.chunks[0], empty.shape[1:])}
-    return X.map_blocks(_of_block, method, empty, dtype=empty.dtype, meta=empty, **narrow)
-
-
-def lazily_with_offsets(method: Method, X: Any, offsets: Mapping[str, Any], example: Any) -> Any:
-    """Return the same for a method that takes a number of every row, or one of all, by its name.
-
-    Parameters
-    ----------
-    method, X, example
-        As for `lazily`.
     offsets
-        "offset" or "exposure" to numbers (n,) of the same kind as X, to the name of a frame's
-        column, or to one number.
+        What the method takes besides, by its name, if anything: "offset" or "exposure" to numbers
+        (n,) of the same kind as X, to the name of a frame's column, or to one number.
     """
     import dask.array as da  # noqa: PLC0415 - only for those who have collections
     from dask.delayed import delayed  # noqa: PLC0415
 
-    ((name, given),) = offsets.items()
-    if isinstance(given, float | int):
-        return lazily(partial(method, **offsets), X, example)
+    for name, given in offsets.items():
+        if isinstance(given, float | int):
+            return lazily(partial(method, **{name: given}), X, example)
     if is_bag(X):
         X = hashed(X)
-    empty, lengths = method(example, **{name: 1.0})[:0], [np.nan]
+    empty, lengths = method(example, **dict.fromkeys(offsets, 1.0))[:0], [np.nan]
     if hasattr(X, "chunks"):
         X = X.rechunk({1: -1})
         lengths = X.chunks[0]
-    of_pair, pairs = delayed(_of_pair), pairs_of(X, given, name)
+    of_pair, pairs = delayed(_of_pair), pairs_of(X, offsets)
     lengths = lengths if len(lengths) == len(pairs) else lengths * len(pairs)
     return da.concatenate([
-        da.from_delayed(of_pair(*pair, name, method, empty), (length,), meta=empty)
+        da.from_delayed(
+            of_pair(*pair, [*offsets], method, empty), (length, *empty.shape[1:]), meta=empty
+        )
         for pair, length in zip(pairs, lengths, strict=True)
     ])  # fmt: skip
 
 
 def _of_pair(
-    block: Any, numbers: Any, name: str, method: Method, empty: NDArray[Any]
+    block: Any, numbers: Any, names: list[str], method: Method, empty: NDArray[Any]
 ) -> NDArray[Any]:
     if isinstance(numbers, str):
         block, numbers = block.drop(columns=[numbers]), block[numbers]
-    return method(block, **{name: numbers}) if block.shape[0] else empty
+    return method(block, **dict.fromkeys(names, numbers)) if block.shape[0] else empty
 
 
 def example_of(n_features: int, X: Any, offsets: Mapping[str, Any] = NO_OFFSETS) -> Any:
@@ -90,10 +67,6 @@ def example_of(n_features: int, X: Any, offsets: Mapping[str, Any] = NO_OFFSETS)
         row = X._meta_nonempty.iloc[:1]  # noqa: SLF001 - with the frame's own names
         return row.drop(columns=named) if named else row
     return np.zeros((1, n_features))
-
-
-def _of_block(block: Any, method: Method, empty: NDArray[Any]) -> NDArray[Any]:
-    return method(block) if block.shape[0] else empty
 
 
 class Sums(NamedTuple):

@@ -206,22 +206,13 @@ class LinearModel(WithShapes, SharedParameters):
         self, method: Callable[..., NDArray[Any]], X: Any, offsets: Mapping[str, Any] = NOTHING
     ) -> NDArray[Any]:
         """Return what a method gives for a Dask collection: an array of Dask's own."""
-        from fewpass.pipeline.models.estimators.lazy_predictions import (
-            example_of,
-            lazily,
-            lazily_with_offsets,
-        )
+        from fewpass.pipeline.models.estimators.lazy_predictions import example_of, lazily
 
         check_is_fitted(self)
         if offsets or self._has_offset:
             require_offset(self._has_offset, offsets or None)
         example = example_of(self.n_features_in_, X, offsets)
-        result = (
-            lazily_with_offsets(method, X, offsets, example)
-            if offsets
-            else lazily(method, X, example)
-        )
-        return cast("NDArray[Any]", result)
+        return cast("NDArray[Any]", lazily(method, X, example, offsets))
 
     def to_sklearn(self) -> Any:
         """Return one of scikit-learn's own models: the same predictions, but numbers unclipped.

@@ -130,11 +130,19 @@ def with_column(X: Any, given: Any, word: str, own: str) -> tuple[Any, str]:
     return X.assign(**{own: given}), own
 
 
-def pairs_of(X: Any, offsets: Any, word: str) -> list[tuple[Any, Any]]:
-    """Return the delayed blocks of rows, each with its numbers; of a frame with their column."""
-    if isinstance(X, list | tuple):
-        return list(zip(X, _require_list(X, offsets, word), strict=True))
-    if hasattr(X, "chunks"):
-        return list(zip(_delayed(X), _like_rows(offsets, X, word), strict=True))
-    frame, column = with_column(X, offsets, word, OFFSET)
+def pairs_of(X: Any, offsets: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Return the delayed blocks of rows, each with its numbers; of a frame with their column.
+
+    None where there are no offsets.
+    """
+    is_list, is_array = isinstance(X, list | tuple), hasattr(X, "chunks")
+    if not offsets:
+        blocks = X if is_list else _delayed(X) if is_array else partitions_of(X)
+        return [(block, None) for block in blocks]
+    ((word, given),) = offsets.items()
+    if is_list:
+        return list(zip(X, _require_list(X, given, word), strict=True))
+    if is_array:
+        return list(zip(_delayed(X), _like_rows(given, X, word), strict=True))
+    frame, column = with_column(X, given, word, OFFSET)
     return [(part, column) for part in frame.to_delayed()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +44,7 @@ from fewpass.pipeline.tables.readers.blocks import partitions_of
 MOST_DENSE = 4096
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Turn the columns of a table into a sparse matrix of numbers for a linear model.
 
@@ -93,34 +95,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Where X had names.
     """
 
-    def __init__(
-        self,
-        *,
-        bits: int = HASH_BITS,
-        bins: int | None = None,
-        ranks: bool = True,
-        most_values: int = 1000,
-        least_rows: int = 10,
-        sample_rows: int = 100_000,
-        random_state: Any = None,
-        columns: Any = None,
-        additive: bool | str = False,
-        pairs: Any = None,
-        knots: int | None = None,
-        pair_bins: int | None = None,
-    ) -> None:
-        self.bits = bits
-        self.bins = bins
-        self.ranks = ranks
-        self.most_values = most_values
-        self.least_rows = least_rows
-        self.sample_rows = sample_rows
-        self.random_state = random_state
-        self.columns = columns
-        self.additive = additive
-        self.pairs = pairs
-        self.knots = knots
-        self.pair_bins = pair_bins
+    bits: int = HASH_BITS
+    bins: int | None = None
+    ranks: bool = True
+    most_values: int = 1000
+    least_rows: int = 10
+    sample_rows: int = 100_000
+    random_state: Any = None
+    columns: Any = None
+    additive: bool | str = False
+    pairs: Any = None
+    knots: int | None = None
+    pair_bins: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Decide how to encode each column.

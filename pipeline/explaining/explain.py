@@ -18,7 +18,7 @@ from fewpass.pipeline.scoring.scored_file import (
     PredictionProgress,
     PredictionResult,
     ScoredOutput,
-    write_rows,
+    written_rows,
 )
 from fewpass.pipeline.scoring.scored_rows import open_like
 from fewpass.pipeline.scoring.scoring_budget import scored_pieces, scoring_budget
@@ -176,7 +176,7 @@ def explain(
             "largest contributions of each."
         )
     out = ScoredOutput(output, overwrite, tuple(keep), memory, threads, on_progress)
-    return write_rows(lambda _raw: explainer, model, inputs, options, out)
+    return written_rows(lambda _raw: explainer, model, inputs, options, out).result
 
 
 def _require_files(inputs: Sequence[str]) -> None:

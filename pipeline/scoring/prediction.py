@@ -13,11 +13,7 @@ from fewpass.pipeline.scoring.predicted_parts import PartPredictor, Tell
 from fewpass.pipeline.scoring.prediction_folder import is_folder, predict_folder, predict_new
 from fewpass.pipeline.scoring.predictor import PredictedColumns
 from fewpass.pipeline.scoring.probabilities import caution
-from fewpass.pipeline.scoring.scored_file import (
-    PredictionResult,
-    ScoredOutput,
-    write_rows,
-)
+from fewpass.pipeline.scoring.scored_file import PredictionResult, ScoredOutput, written_rows
 from fewpass.pipeline.scoring.table_choice import output_table
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -114,7 +110,7 @@ def predict(
 
     def into(specs: Sequence[str], tell: Tell) -> PredictionResult:
         out = ScoredOutput(output, overwrite, how.keep, memory, threads, tell, place, only_new)
-        return write_rows(how.maker(model, out), model, specs, options, out)
+        return written_rows(how.maker(model, out), model, specs, options, out).result
 
     if place is not None and only_new:
         made = predict_new(lambda spec, tell: into([spec], tell), place, inputs, on_progress)

@@ -99,17 +99,6 @@ class ScoredOutput(NamedTuple):
     tasks: int = 1  # that share the memory
 
 
-def write_rows(
-    make: Callable[[bool], RowColumns],
-    model: Model,
-    inputs: Sequence[str],
-    options: SourceOptions,
-    out: ScoredOutput,
-) -> PredictionResult:
-    """Compute columns of every row of `inputs` and write them; see `written_rows`."""
-    return written_rows(make, model, inputs, options, out).result
-
-
 def written_rows(
     make: Callable[[bool], RowColumns],
     model: Model,

@@ -33,7 +33,7 @@ def demo(
     seed
         Seed of all randomness [default: 0].
     """
-    from fewpass.flows.commands.demo_steps import Demo, ending
+    from fewpass.flows.commands.demo_steps import Demo, ending, plan_of_ingest
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.clicks import require_size
     from fewpass.pipeline.memory import peak_memory_bytes
@@ -42,7 +42,7 @@ def demo(
     began = time.perf_counter()
     job = Demo(terminal, Path(folder), parse_bytes(size), memory, seed)
     require_size(job.size)  # before it takes time, and before an earlier demo is removed
-    job.ingest_plan(job.columns)
+    plan_of_ingest(job.ingest_words(job.columns))
     job.clear()
     made = job.write()
     ingested = job.ingest(made)

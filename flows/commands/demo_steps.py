@@ -5,30 +5,32 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fewpass.flows.command_line import call_of
 from fewpass.flows.commands.evaluating import evaluate_shown
 from fewpass.flows.commands.explained_model import weights_table
-from fewpass.flows.commands.ingesting import ingest_shown
+from fewpass.flows.commands.ingesting import ingest, ingest_shown
 from fewpass.flows.commands.report_tables import write_page
 from fewpass.flows.commands.result_sentences import certificate_sentence
-from fewpass.flows.commands.training import train_shown
+from fewpass.flows.commands.training import train, train_shown
 from fewpass.flows.display.bars import work_display
 from fewpass.flows.display.console import Terminal, columns_table
 from fewpass.flows.display.log_lines import GrowingIntervals
-from fewpass.flows.options import WHERE
+from fewpass.flows.options import PLAN_SOURCE, WHERE
 from fewpass.flows.refusals import BadPlace
-from fewpass.flows.settings import checked
+from fewpass.flows.settings import ingest_settings, training_settings
 from fewpass.pipeline.clicks import ClickFile, columns_for, write_clicks, write_visits
 from fewpass.pipeline.demo_files import write_demo_files
 from fewpass.pipeline.memory import release_freed_memory
+from fewpass.pipeline.planning.defaults import with_defaults
 from fewpass.pipeline.reporting.largest_weights import largest_weights
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluation import Evaluation
-from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes, format_seconds, parse_bytes
@@ -104,16 +106,11 @@ class Demo:
             f"{self.memory}, has room for {self.columns:,}, which more of the values share."
         )
 
-    def ingest_plan(self, columns: int) -> IngestPlan:
-        """Return what the ingest is asked to do."""
-        wanted = {
-            "sources": (str(self.clicks),),
-            "dataset": str(self.dataset),
-            "n_features": columns,
-            "test_fraction": TEST_FRACTION,
-            "memory": self.memory,
-        }
-        return checked(IngestPlan, wanted)
+    def ingest_words(self, columns: int) -> tuple[str, ...]:
+        """Return the words of the command that ingests the text."""
+        places, test = (str(self.clicks), str(self.dataset)), str(TEST_FRACTION)
+        limits = "--features", str(columns), "--test-fraction", test, "--memory", self.memory
+        return *places, *limits
 
     def ingest(self, made: ClickFile) -> IngestResult:
         """Make the data sets."""
@@ -122,20 +119,8 @@ class Demo:
             f"Reading the text once and storing its rows in random order, in compressed chunks "
             f"with checksums (Zarr), with at most {self.memory} of memory beyond what the "
             f"libraries take. A tenth of the rows is held out for testing.",
-            command(
-                "ingest",
-                str(self.clicks),
-                str(self.dataset),
-                "--features",
-                str(made.columns),
-                "--test-fraction",
-                str(TEST_FRACTION),
-                "--memory",
-                self.memory,
-            ),
         )
-        plan = self.ingest_plan(made.columns)
-        result = ingest_shown(self.terminal, plan)
+        result = self._ingested(*self.ingest_words(made.columns))
         self.terminal.say(
             f"{result.rows:,} rows for training and {result.test_rows:,} for testing, "
             f"{format_bytes(result.bytes_in)} of text became {format_bytes(result.bytes_out)}, "
@@ -153,22 +138,9 @@ class Demo:
             "has room for one alone, it is averaged stochastic gradient descent (asgd). Trainings "
             "that take minutes run on Dask and print the address of a dashboard (--scheduler local "
             "does so for any training).",
-            command(
-                "train",
-                str(self.dataset),
-                str(self.run),
-                "--lam",
-                LAM,
-                "--passes",
-                "1",
-                "--memory",
-                self.memory,
-            ),
         )
-        place = {"dataset": str(self.dataset), "memory": self.memory}
-        wanted = place | {"lam": LAM, "passes": 1}
-        plan = checked(TrainingPlan, wanted)
-        result = train_shown(self.terminal, plan, str(self.run), Execution())
+        options = "--lam", LAM, "--passes", "1", "--memory", self.memory
+        result = self._trained(self.dataset, self.run, *options)
         self.terminal.say(
             f"{result.rows_seen:,} rows in {format_seconds(result.seconds)}. "
             f"{certificate_sentence(result, None)}"
@@ -208,43 +180,13 @@ class Demo:
             "The same with an ordinary CSV. A sample of the rows decides what each column contains "
             "and how it becomes numbers. The data set and the model remember this, so the model "
             "predicts raw rows.",
-            command(
-                "ingest",
-                str(self.visits),
-                str(self.table),
-                "--label",
-                "bought",
-                "--drop",
-                "visit",
-                "--memory",
-                self.memory,
-            ),
         )
         write_visits(self.visits, self.visit_rows, self.seed)
-        wanted = {
-            "sources": (str(self.visits),),
-            "dataset": str(self.table),
-            "label": "bought",
-            "drop": ("visit",),
-            "memory": self.memory,
-        }
-        made = ingest_shown(self.terminal, checked(IngestPlan, wanted))
+        reading = "--label", "bought", "--drop", "visit", "--memory", self.memory
+        made = self._ingested(str(self.visits), str(self.table), *reading)
         self.terminal.show(columns_table(dict(made.encoded)))
-        self.terminal.command(
-            command(
-                "train",
-                str(self.table),
-                str(self.table_run),
-                "--tol",
-                "1e-3",
-                "--memory",
-                self.memory,
-            )
-        )
-        plan = checked(
-            TrainingPlan, {"dataset": str(self.table), "tol": 1e-3, "memory": self.memory}
-        )
-        trained = train_shown(self.terminal, plan, str(self.table_run), Execution())
+        options = "--tol", "1e-3", "--memory", self.memory
+        trained = self._trained(self.table, self.table_run, *options)
         self.terminal.command(
             command("explain", str(self.table_run), "--weights", "--top", str(TOP))
         )
@@ -261,6 +203,20 @@ class Demo:
         )
         return write_demo_files(self.folder, made, self.visit_rows, self.seed)
 
+    def _ingested(self, *words: str) -> IngestResult:
+        """Show the command of an ingest, and do it."""
+        self.terminal.command(command("ingest", *words))
+        return ingest_shown(self.terminal, plan_of_ingest(words))
+
+    def _trained(self, dataset: Path, run: Path, *options: str) -> TrainingResult:
+        """Show the command of a training, and do it."""
+        words = str(dataset), str(run), *options
+        self.terminal.command(command("train", *words))
+        asked: Any = call_of("train", train, words)
+        training = asked.keywords["training"]
+        plan, place = training_settings(words[0], training, PLAN_SOURCE, TrainingPlan)
+        return train_shown(self.terminal, with_defaults(plan), words[1], place)
+
     def _head(self, title: str, text: str, command: str = "") -> None:
         """Say what comes next, and begin it without what the step before has left in memory."""
         release_freed_memory()
@@ -270,6 +226,14 @@ class Demo:
             self.terminal.explain(text)
         if command:
             self.terminal.command(command)
+
+
+def plan_of_ingest(words: Sequence[str]) -> IngestPlan:
+    """Return the plan that the words of an ingest's command ask for."""
+    asked: Any = call_of("ingest", ingest, words)
+    source, dataset = asked.args
+    plan, _ = ingest_settings([source], dataset, asked.keywords["ingest"], WHERE, PLAN_SOURCE)
+    return plan
 
 
 def ending(demo: Demo, facts: dict[str, Any]) -> str:

@@ -19,9 +19,9 @@ from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.outputs import OutputFile
 from fewpass.pipeline.reporting.comparison_page import comparison_page, names_of, verdict
 from fewpass.pipeline.runs.model import load_model, within
-from fewpass.pipeline.scoring.comparing import compare as compared
 from fewpass.pipeline.scoring.comparing_files import compare_rows
 from fewpass.pipeline.scoring.paired_figures import ModelComparison, contestants
+from fewpass.pipeline.scoring.paired_figures import compare as compared
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import Words
 from fewpass.pipeline.settings.matching_options import Matching

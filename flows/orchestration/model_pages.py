@@ -24,8 +24,7 @@ from fewpass.pipeline.scoring.compared_rows import (
     ShownRow,
     compared_rows,
 )
-from fewpass.pipeline.scoring.comparing import compare
-from fewpass.pipeline.scoring.paired_figures import Difference, ModelComparison
+from fewpass.pipeline.scoring.paired_figures import Difference, ModelComparison, compare
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.sizes import counted

@@ -17,12 +17,12 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.ordered_tasks import tasks_of_a_process
 from fewpass.pipeline.passes.packed import unpickled_once
-from fewpass.pipeline.planning.column_groups import with_groups
 from fewpass.pipeline.rows.buffers import table_block
-from fewpass.pipeline.rows.targets import label_text, shown, similar_label, target_rule
+from fewpass.pipeline.rows.targets import label_text, shown, similar_label
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS, Slicing
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.evaluation_job import judged
 from fewpass.pipeline.scoring.predictor import on_one_scale
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
@@ -211,9 +211,7 @@ def evaluate_rows(
     BadInput
         Rows are unreadable, or do not have the model's columns or labels.
     """
-    problem = model.record.problem(model.lam)
-    problem = with_groups(problem, model.record.feature_groups)
-    rule = target_rule(model.record, problem.loss, model.record.plan.positive)
+    problem, rule = judged(model.record, model.lam)
     measured = Measured.of(model, asked)
     sums = [full_sum(measured, rule)]
     if with_reliability:

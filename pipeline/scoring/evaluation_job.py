@@ -19,6 +19,7 @@ from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
+from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Sum, Weights
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
@@ -71,9 +72,7 @@ def evaluation_job(
     """
     require_same_columns(trained, dataset, rules)
     plan, manifest = trained.plan, dataset.manifest
-    # lam, "10/n" and the default label are those of the training set.
-    problem = with_groups(trained.problem(lam), trained.feature_groups)
-    trained_rule = target_rule(trained, problem.loss, plan.positive)
+    problem, trained_rule = judged(trained, lam)
     if trained_rule.n_classes:
         rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)
     else:
@@ -84,6 +83,15 @@ def evaluation_job(
     windows = plan_windows(manifest, budget=plan.budget, state_bytes=state, streams=1, seed=0)
     here = rows_in_memory(dataset, rule)
     return Job(dataset, problem, stats_of(manifest, rule, problem), rule, windows, rows=here)
+
+
+def judged(trained: RunRecord, lam: float | None) -> tuple[Problem, TargetRule]:
+    """Return the problem that models of a run are judged by, and the rule of its targets.
+
+    lam, "10/n" and the default label are those of the training set.
+    """
+    problem = with_groups(trained.problem(lam), trained.feature_groups)
+    return problem, target_rule(trained, problem.loss, trained.plan.positive)
 
 
 def _same_classes(targets: Labels | Values, trained: Labels | Values, width: int) -> TargetRule:

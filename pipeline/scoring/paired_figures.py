@@ -11,24 +11,28 @@ same: a difference is known far better than the figures themselves.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.planning.column_groups import with_groups
-from fewpass.pipeline.rows.targets import clipped, label_text, target_rule
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.rows.targets import clipped, label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.evaluation_job import judged, scored_together
 from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.scoring.probabilities import predicted_labels
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
 from fewpass.pipeline.scoring.row_metrics import Measured
+from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Sum, Weights
+from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
+from fewpass.storage.dataset import Dataset
 
 Vector = NDArray[np.float64]
 
@@ -101,9 +105,7 @@ def contestants(models: Sequence[Model], least: int = 2) -> list[Contestant]:
 
 
 def _contestant(model: Model, measured: Measured, names: tuple[str, ...]) -> Contestant:
-    problem = model.record.problem(model.lam)
-    problem = with_groups(problem, model.record.feature_groups)
-    rule = target_rule(model.record, problem.loss, model.record.plan.positive)
+    problem, rule = judged(model.record, model.lam)
     return Contestant(model, problem, measured, full_sum(measured, rule), names)
 
 
@@ -177,3 +179,46 @@ def comparison_of(
         models.append(ComparedModel(of.model.run.url, figures, differences(total, of.names, m)))
     first = those[0].model.record
     return ModelComparison(models[0].evaluation.rows, tuple(models), first.positive)
+
+
+def compare(
+    models: Sequence[Model], dataset: Dataset, executor: Executor, rules: Matching = BY_NAME
+) -> ModelComparison:
+    """Compare models on a data set whose columns all of them have, in one pass.
+
+    Raises
+    ------
+    BadInput
+        They do not predict the same, or the data set is not one of a model's.
+    """
+    those = contestants(models)
+    bare = [of._replace(model=_without_run(of.model)) for of in those]
+    what = Sum("reduce-comparison", partial(_no_sums, bare), partial(_add_block, bare))
+    sums, total = scored_together(models, dataset, executor, what, rules)
+    return comparison_of(those, sums, total)
+
+
+def _without_run(model: Model) -> Model:
+    """Return a model without its weights, which workers read themselves."""
+    empty = Weights(np.empty(0), 0.0)
+    return model._replace(weights=empty, scale=None, shift=None)
+
+
+def _no_sums(those: Sequence[Contestant], at: tuple[Weights, ...]) -> tuple[Any, PairedPart]:
+    zeros = np.zeros((len(those), len(those[0].names)))
+    none = PairedPart(0.0, 0.0, zeros, zeros.copy(), zeros.copy())
+    return tuple(of.what.zero(own) for of, own in zip(those, at, strict=True)), none
+
+
+def _add_block(
+    those: Sequence[Contestant], _problem: Problem, at: tuple[Weights, ...], block: Block,
+    part: tuple[Any, PairedPart],
+) -> tuple[Any, PairedPart]:  # fmt: skip
+    """Add a block to the sums of every model, and to those of all differences."""
+    each = list(zip(those, at, strict=True))
+    sums = tuple(
+        of.what.add(of.problem, own, block, before)
+        for (of, own), before in zip(each, part[0], strict=True)
+    )
+    figures = [row_figures(of, own, block) for of, own in each]
+    return sums, add_parts(part[1], paired(figures, block.weight))

@@ -13,10 +13,10 @@ from fewpass.flows.cli import main
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.scoring.comparing import compare
 from fewpass.pipeline.scoring.comparing_files import compare_rows
 from fewpass.pipeline.scoring.evaluated_slices import Slicing, bytes_of, sparse, whole
 from fewpass.pipeline.scoring.evaluation import evaluate
+from fewpass.pipeline.scoring.paired_figures import compare
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.solvers.protocol import add_parts
 from fewpass.storage.dataset import Dataset

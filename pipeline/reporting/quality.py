@@ -18,7 +18,6 @@ from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.rows.targets import Bounds, clipped, label_text
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.evaluation import (
     Evaluation,
     ScorePart,
@@ -27,6 +26,7 @@ from fewpass.pipeline.scoring.evaluation import (
 )
 from fewpass.pipeline.scoring.evaluation_job import scored
 from fewpass.pipeline.scoring.predictor import label_names
+from fewpass.pipeline.scoring.probabilities import block_scores, responses
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
 from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.solvers.losses import Problem

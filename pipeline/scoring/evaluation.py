@@ -14,7 +14,6 @@ from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.rows.buffers import free_buffers
 from fewpass.pipeline.rows.targets import Targeted, TargetRule, clipped, label_text
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.evaluate_classes import (
     CLASS_SCORES,
     JOINT_SCORES,
@@ -26,6 +25,7 @@ from fewpass.pipeline.scoring.evaluate_classes import (
     top_error,
 )
 from fewpass.pipeline.scoring.evaluation_job import scored
+from fewpass.pipeline.scoring.probabilities import block_scores, responses
 from fewpass.pipeline.scoring.row_metrics import (
     USUAL,
     AskedMetrics,

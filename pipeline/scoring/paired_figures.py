@@ -21,12 +21,11 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.rows.targets import clipped, label_text
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
 from fewpass.pipeline.scoring.evaluation_job import judged, scored_together
 from fewpass.pipeline.scoring.predictor import label_names
-from fewpass.pipeline.scoring.probabilities import predicted_labels
+from fewpass.pipeline.scoring.probabilities import block_scores, predicted_labels, responses
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
 from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching

@@ -1,4 +1,4 @@
-"""Probabilities from a model's scores: by its calibration, else by the link of its loss."""
+"""Scores of rows, and probabilities from them: by a calibration, else by the link of a loss."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fewpass.pipeline.planning.problem import loss_of
 from fewpass.pipeline.runs.model import Model
 from fewpass.solvers.kernels.rows import Rows
 from fewpass.solvers.kernels.scores import rank, scores
-from fewpass.solvers.losses import Loss
-from fewpass.solvers.protocol import Weights
+from fewpass.solvers.losses import Loss, Problem
+from fewpass.solvers.protocol import Block, Weights
 
 Vector = NDArray[np.float64]
 
@@ -114,3 +114,14 @@ def class_scores(at: Weights, rows: Rows, n_rows: int) -> Vector:
     every = np.empty((len(at.coef), n_rows))
     rank(at.coef, at.intercept, rows, every.__setitem__)
     return np.ascontiguousarray(every.T)
+
+
+def block_scores(problem: Problem, at: Weights, block: Block) -> Vector:
+    """Return the scores of a block's rows, (n,)."""
+    p = scores(at.coef, at.intercept * problem.intercept, block.rows)
+    return p if block.offset is None else p + block.offset
+
+
+def responses(loss: Loss, p: Vector) -> Vector:
+    """Return predictions, on the scale of the targets, for scores p."""
+    return loss.response(p) if loss.response else p

@@ -22,14 +22,15 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import Bounds, TargetRule, clipped
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.probabilities import (
     Probabilities,
+    block_scores,
     predicted_labels,
     probabilities_if_any,
     require_threshold,
     require_two_labels,
+    responses,
 )
 from fewpass.pipeline.scoring.reliability import (
     ReliabilityPart,

@@ -17,7 +17,7 @@ from fewpass.pipeline.passes.blas import one_blas_thread
 from fewpass.pipeline.planning.default_memory import require_memory
 from fewpass.pipeline.rows.targets import Targeted, TargetRule, clipped, range_of
 from fewpass.pipeline.runs.grid import LamOrigin, LossChoice
-from fewpass.pipeline.scoring.block_scores import block_scores, responses
+from fewpass.pipeline.scoring.probabilities import block_scores, responses
 from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.regularisation import AUTO
 from fewpass.pipeline.settings.training_plan import TrainingPlan

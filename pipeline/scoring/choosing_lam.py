@@ -1,4 +1,12 @@
-"""Choice among several models by held-out rows."""
+"""Choice among several models by held-out rows, and how sure these are, out of core.
+
+With losses l_ij of rows i under models j, and c_i the rows' weights, the mean distance from model b
+and the square of its standard error are
+
+    m_j = sum c_i (l_ij - l_ib) / C,    e_j^2 = sum c_i^2 (l_ij - l_ib - m_j)^2 / C^2,  C = sum c_i
+
+so the products of all models' losses are all that one reading adds up: (M, M).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.passes.executor import Executor
@@ -21,7 +30,6 @@ from fewpass.pipeline.runs.grid import (
 )
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.scoring.compared_losses import PRODUCTS, LossProducts, standard_errors
 from fewpass.pipeline.scoring.evaluation import (
     Evaluation,
     figures_of,
@@ -31,9 +39,11 @@ from fewpass.pipeline.scoring.evaluation import (
 )
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
+from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.scoring.row_metrics import Measured, side_by_side
 from fewpass.solvers.each_model import sum_each
-from fewpass.solvers.protocol import Certificate, State, Sum, Weights
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Certificate, State, Sum, Weights
 from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 
@@ -167,3 +177,50 @@ def figures_of_each(
     """Return every model's figures from its sums."""
     make = figures_of if record.plan.metric == "loss" else full_figures
     return [make(job.problem, record, *own) for own in zip(at, totals, strict=True)]
+
+
+# -- how sure the rows are ------------------------------------------------------------------------
+
+
+class LossProducts(NamedTuple):
+    """Sums over rows; parts can be added."""
+
+    products: NDArray[np.float64]  # (M, M) of squared weights times both losses
+    losses: NDArray[np.float64]  # (M,) of squared weights times the loss
+    squares: float  # of weights
+    weighted: NDArray[np.float64]  # (M,) of weights times the loss
+    weight: float
+
+
+def no_products(at: tuple[Weights, ...]) -> LossProducts:
+    """Return the zero of the sums for the models `at`."""
+    M = len(at)
+    return LossProducts(np.zeros((M, M)), np.zeros(M), 0.0, np.zeros(M), 0.0)
+
+
+def add_products(
+    problem: Problem, at: tuple[Weights, ...], block: Block, part: LossProducts
+) -> LossProducts:
+    """Add a block."""
+    rows = row_losses(problem, block, at)
+    c = rows.weight
+    squared = rows.loss * np.square(c)
+    return LossProducts(
+        part.products + squared @ rows.loss.T, part.losses + squared.sum(axis=1),
+        part.squares + float(c @ c), part.weighted + rows.loss @ c, part.weight + float(c.sum()),
+    )  # fmt: skip
+
+
+def standard_errors(total: LossProducts) -> NDArray[np.float64]:
+    """Return the standard errors of the distances from the model of least loss, (M,)."""
+    means = total.weighted / total.weight
+    best = int(np.argmin(means))
+    own = np.diagonal(total.products)
+    square = own - 2.0 * total.products[:, best] + own[best]
+    mean = means - means[best]
+    square = square - 2.0 * mean * (total.losses - total.losses[best]) + mean**2 * total.squares
+    errors: NDArray[np.float64] = np.sqrt(np.maximum(square, 0.0)) / total.weight
+    return errors
+
+
+PRODUCTS = Sum("reduce-products", no_products, add_products)

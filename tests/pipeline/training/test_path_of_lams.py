@@ -10,7 +10,7 @@ from fewpass.pipeline.reporting.page import path_of_lams
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.compared_losses import add_products, no_products, standard_errors
+from fewpass.pipeline.scoring.choosing_lam import add_products, no_products, standard_errors
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from fewpass.pipeline.drawing.charts import picture
-from fewpass.pipeline.explaining.function_figures import importances
+from fewpass.pipeline.explaining.plain_shapes import importances
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.reporting.model_shapes import model_shapes
 from fewpass.pipeline.reporting.shape_cards import curve

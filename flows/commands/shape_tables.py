@@ -9,7 +9,7 @@ from rich.table import Table
 
 from fewpass.flows.display.console import titled_table
 from fewpass.flows.display.printing import printable
-from fewpass.pipeline.explaining.function_figures import importances_of_all
+from fewpass.pipeline.explaining.plain_shapes import importances_of_all
 from fewpass.pipeline.reporting.model_shapes import ClassShapes
 from fewpass.pipeline.reporting.shown_shapes import cell_words, points_of, shown_map
 from fewpass.pipeline.tables.encoding.additive_shapes import (

@@ -20,7 +20,7 @@ from fewpass.pipeline.drawing.pieces import (
     section,
     table,
 )
-from fewpass.pipeline.explaining.function_figures import (
+from fewpass.pipeline.explaining.plain_shapes import (
     ShapeImportance,
     importances,
     importances_of_all,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.explaining.function_figures import axis_values, places_of
+from fewpass.pipeline.explaining.plain_shapes import axis_values, places_of
 from fewpass.pipeline.tables.encoding.additive_shapes import ColumnCurve, LevelSteps, Surface
 from fewpass.pipeline.tables.encoding.category_recipe import numbers_named
 from fewpass.pipeline.tables.encoding.cells import Floats

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import fewpass
 from fewpass import TableEncoder
 from fewpass.flows.cli import main
-from fewpass.pipeline.explaining.function_figures import importances
+from fewpass.pipeline.explaining.plain_shapes import importances
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.model_shapes import model_shapes
 from fewpass.pipeline.runs.model import load_model

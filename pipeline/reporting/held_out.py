@@ -20,8 +20,7 @@ from fewpass.pipeline.drawing.pieces import (
     rows_of,
     section,
 )
-from fewpass.pipeline.reporting.figure_rows import class_rows, worst_classes
-from fewpass.pipeline.reporting.figures_in_words import shown_figures
+from fewpass.pipeline.reporting.figure_rows import class_rows, shown_figures, worst_classes
 from fewpass.pipeline.reporting.quality import CELLS, Cells, Curves, Quality
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures

@@ -9,8 +9,12 @@ from typing import Any
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.explaining.importance import Importance
 from fewpass.pipeline.matching import listed
-from fewpass.pipeline.reporting.figure_rows import Rows, class_rows, importance_rows
-from fewpass.pipeline.reporting.figures_in_words import shown_figures
+from fewpass.pipeline.reporting.figure_rows import (
+    Rows,
+    class_rows,
+    importance_rows,
+    shown_figures,
+)
 from fewpass.pipeline.reporting.model_shapes import form_in_words
 from fewpass.pipeline.reporting.report import read_report
 from fewpass.pipeline.reporting.run_facts import data_facts, report_facts

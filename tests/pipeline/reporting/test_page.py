@@ -17,7 +17,7 @@ from fewpass.pipeline.drawing.charts import (
     picture,
     steps,
 )
-from fewpass.pipeline.reporting.figures_in_words import shown_figures
+from fewpass.pipeline.reporting.figure_rows import shown_figures
 from fewpass.pipeline.reporting.quality import curves
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -67,7 +67,7 @@ def dashboard(
         Port of this machine to serve on; 0 takes a free one [default: 8788].
     """
     from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.dashboard.page_server import serve  # distributed takes half a second
+    from fewpass.pipeline.dashboard.routes import serve  # distributed takes half a second
     from fewpass.pipeline.models.refresh.store_state import store_at
     from fewpass.pipeline.runs.run_folder import RunFolder
 

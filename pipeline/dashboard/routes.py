@@ -22,8 +22,10 @@ from typing import Any, TypeVar
 import psutil  # type: ignore[import-untyped]
 from distributed.http.routing import RoutingApplication
 from tornado import web
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
 
-from fewpass.pipeline.dashboard.hosts import NOTHING, OfThisMachine
+from fewpass.pipeline.dashboard.hosts import NOTHING, Nothing, OfThisMachine
 from fewpass.pipeline.dashboard.metrics import (
     CONTENT_TYPE,
     Sample,
@@ -35,6 +37,7 @@ from fewpass.pipeline.dashboard.shown_run import MOST_SHOWN, read_again
 from fewpass.pipeline.dashboard.view import LABELS, Against, view
 from fewpass.pipeline.drawing.charts import style
 from fewpass.pipeline.drawing.safe_text import as_json
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_state import runs_in
 from fewpass.pipeline.passes.on_dask import HAS_PAGE, TOPIC
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -43,6 +46,8 @@ from fewpass.pipeline.runs.run_series import runs_of
 T = TypeVar("T")
 
 PLACE = re.compile("[0-9]{1,6}")  # of a run in the list
+HOST = "127.0.0.1"  # of a server of its own: nobody but this machine is shown anything
+MOST = 65_535  # the last port
 
 
 def shown_runs(scheduler: Any) -> list[str]:
@@ -197,3 +202,45 @@ def add_page(scheduler: Any) -> None:
 def dask_setup(scheduler: Any) -> None:
     """Add the page: what Dask calls of a module given to --preload."""
     add_page(scheduler)
+
+
+# -- a server of its own, for runs that no cluster shows -------------------------------------------
+
+
+class Home(OfThisMachine):
+    """The server's root: there is one page, and it leads there."""
+
+    def get(self) -> None:
+        """Lead to the page."""
+        self.redirect("/fewpass")
+
+
+def serve(runs: Sequence[str], port: int, on_ready: Callable[[str], None]) -> None:
+    """Serve the page for these runs until interrupted; `on_ready` gets its address.
+
+    Raises BadInput where the port is taken, or not for everybody.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(tuple(runs), port, on_ready))
+
+
+async def _serve(runs: tuple[str, ...], port: int, on_ready: Callable[[str], None]) -> None:
+    try:
+        if not 0 <= port <= MOST:  # the system would take another one
+            raise OSError(0, f"there are ports up to {MOST}")  # noqa: TRY301 - reported as the others
+        sockets = bind_sockets(port, HOST)
+    except OSError as error:
+        raise BadInput(
+            f"Port {port} of {HOST} cannot be used ({error.strerror}). Choose another, or `port=0` "
+            "for any that is free."
+        ) from error
+    server = HTTPServer(
+        web.Application([("/", Home), *handlers(runs=runs)], default_handler_class=Nothing)
+    )
+    server.add_sockets(sockets)
+    on_ready(f"http://{HOST}:{sockets[0].getsockname()[1]}/fewpass")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        server.stop()
+        await server.close_all_connections()

@@ -14,7 +14,7 @@ from importlib.resources import files
 import pytest
 from websockets.sync.client import connect
 
-from fewpass.pipeline.dashboard.page_server import _serve
+from fewpass.pipeline.dashboard.routes import _serve
 from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -14,8 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fewpass.pipeline.dashboard.metrics import METRICS, exposition, samples_of
-from fewpass.pipeline.dashboard.page_server import _serve
-from fewpass.pipeline.dashboard.routes import runs_at
+from fewpass.pipeline.dashboard.routes import _serve, runs_at
 from fewpass.pipeline.dashboard.shown_run import read_again, shown_run
 from fewpass.pipeline.dashboard.view import NO_ROWS_YET, facts
 from fewpass.pipeline.lease import Lease

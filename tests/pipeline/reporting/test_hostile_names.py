@@ -12,8 +12,7 @@ from markdown_it import MarkdownIt
 
 from fewpass import evaluate, ingest, train
 from fewpass.flows.cli import main
-from fewpass.pipeline.dashboard.page_server import _serve
-from fewpass.pipeline.dashboard.routes import handlers
+from fewpass.pipeline.dashboard.routes import _serve, handlers
 from fewpass.pipeline.drawing.safe_text import as_html, as_json, as_markdown
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.run_folder import RunFolder

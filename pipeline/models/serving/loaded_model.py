@@ -16,8 +16,8 @@ from fewpass.pipeline.models.export.model_form import LabelOutput, NumberOutput,
 from fewpass.pipeline.models.export.plain_model import PlainModel, of_run
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.models.serving.one_row import absent, row_scorer
-from fewpass.pipeline.models.serving.score_outputs import number_of, shares_of_scores
 from fewpass.pipeline.models.serving.single_cells import typed_cells
+from fewpass.pipeline.models.serving.single_steps import number_of, shares_of_scores
 from fewpass.pipeline.rows.targets import clipped
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.saved import weights_digest

@@ -1,4 +1,4 @@
-"""Steps of one number: a function for each."""
+"""Steps of one number, a function for each; and what is made of a single score."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from fewpass.pipeline.calibration import Calibration, Sigmoid, Steps
+from fewpass.pipeline.models.export.model_form import NumberOutput
 from fewpass.pipeline.tables.encoding.date_parts import SECONDS_OF_DAY, SECONDS_OF_YEAR
 from fewpass.pipeline.tables.encoding.terms import (
     Clip,
@@ -79,3 +81,43 @@ _STEPS: dict[type, Callable[[Any, float], float]] = {
     Clip: _clip, LogOfOneMore: _log, Standardise: _standardise, Range: _range, InYears: _in_years,
     DatePart: _part,
 }  # fmt: skip
+
+
+# -- scores --------------------------------------------------------------------------------------
+
+
+def number_of(score: float, outcome: NumberOutput) -> float:
+    """Return the predicted number."""
+    number = _exp(score) if outcome.response == "exp" else score
+    low, high = outcome.clip or (-math.inf, math.inf)
+    return min(max(number, low), high)
+
+
+def _exp(score: float) -> float:
+    try:
+        return math.exp(score)
+    except OverflowError:
+        return math.inf  # as NumPy has it
+
+
+def shares_of_scores(scores: list[float], how: Calibration) -> list[float]:
+    """Return the probability of every class."""
+    if isinstance(how, Steps):
+        second = interpolated(scores[0], how.scores, how.p)
+        return [1.0 - second, second]
+    if isinstance(how, Sigmoid):
+        p = [sigmoid(how.slope * score + how.offset) for score in scores]
+        if len(p) == 1:
+            return [1.0 - p[0], p[0]]
+    else:
+        sloped = [how.slope * s + o for s, o in zip(scores, how.offsets, strict=True)]
+        highest = max(sloped)
+        p = [math.exp(s - highest) for s in sloped]
+    whole = sum(p)
+    return [one / whole for one in p] if whole else [1.0 / len(p)] * len(p)
+
+
+def sigmoid(s: float) -> float:
+    """Return 1 / (1 + exp(-s))."""
+    e = math.exp(-abs(s))
+    return (1.0 if s >= 0.0 else e) / (1.0 + e)

@@ -11,7 +11,8 @@ from fewpass.flows.cluster import cluster_of
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
 from fewpass.flows.orchestration.data_pages import show_rows
-from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow, of_the_day
+from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow
+from fewpass.flows.orchestration.scheduled_dates import of_the_day
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.settings.change_plans import AppendPlan

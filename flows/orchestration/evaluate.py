@@ -11,11 +11,8 @@ from fewpass.flows.cluster import cluster_of, engine_for_pass
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.model_pages import look_closely, show_look
-from fewpass.flows.orchestration.scheduled import (
-    dated,
-    durable_task,
-    made_flow,
-)
+from fewpass.flows.orchestration.scheduled import durable_task, made_flow
+from fewpass.flows.orchestration.scheduled_dates import dated
 from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.reporting.figure_rows import slice_rows

@@ -14,7 +14,8 @@ from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
 from fewpass.flows.orchestration.data_pages import show_rows
 from fewpass.flows.orchestration.ingest_session import IngestSession, IngestStage
-from fewpass.flows.orchestration.scheduled import durable_task, made_flow, of_the_day
+from fewpass.flows.orchestration.scheduled import durable_task, made_flow
+from fewpass.flows.orchestration.scheduled_dates import of_the_day
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import ingest_facts
 from fewpass.pipeline.settings.execution import Execution

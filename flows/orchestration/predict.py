@@ -11,7 +11,8 @@ from prefect.states import Completed
 from fewpass.flows.cluster import cluster_of
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
-from fewpass.flows.orchestration.scheduled import UNCHANGED, dated, durable_task, made_flow
+from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow
+from fewpass.flows.orchestration.scheduled_dates import dated
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.matching import left_out_sentence
 from fewpass.pipeline.models.refresh.store_state import run_at

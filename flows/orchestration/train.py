@@ -21,15 +21,8 @@ from fewpass.flows.orchestration.artifacts import (
     show_text,
 )
 from fewpass.flows.orchestration.ends import telling_of_snapshots
-from fewpass.flows.orchestration.scheduled import (
-    MISSED,
-    UNCHANGED,
-    as_asked,
-    dated,
-    durable_task,
-    made_flow,
-    of_the_day,
-)
+from fewpass.flows.orchestration.scheduled import MISSED, UNCHANGED, durable_task, made_flow
+from fewpass.flows.orchestration.scheduled_dates import as_asked, dated, of_the_day
 from fewpass.flows.orchestration.session import Session, Stage, stages
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import require_convergence, require_tolerance

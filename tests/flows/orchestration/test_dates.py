@@ -17,7 +17,7 @@ from fewpass.pipeline.runs.run_series import PLACEHOLDERS
 @pytest.mark.parametrize("address", ["nightly/{date}", "nightly/{date}T{time}"])
 def test_daily_starts_of_a_year_have_folders_of_their_own_in_the_order_of_time(zone, address):
     """At each half hour of the day, as clocks of the zone show it."""
-    from fewpass.flows.orchestration.scheduled import with_date
+    from fewpass.flows.orchestration.scheduled_dates import with_date
 
     shape = re.escape(address).replace(r"\{", "{").replace(r"\}", "}")
     for placeholder, written in PLACEHOLDERS.items():
@@ -38,7 +38,7 @@ def test_daily_starts_of_a_year_have_folders_of_their_own_in_the_order_of_time(z
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Australia/Lord_Howe"])
 def test_starts_of_every_ten_minutes_have_folders_in_the_order_of_time(zone):
     """Also those of an hour, or of half an hour, that clocks show twice."""
-    from fewpass.flows.orchestration.scheduled import with_date
+    from fewpass.flows.orchestration.scheduled_dates import with_date
 
     first = datetime(2026, 1, 1, tzinfo=UTC)
     starts = [(first + timedelta(minutes=10 * k)) for k in range(365 * 144)]
@@ -49,7 +49,7 @@ def test_starts_of_every_ten_minutes_have_folders_in_the_order_of_time(zone):
 
 def test_a_late_run_does_no_work_of_a_schedule_that_asks_for_something_else():
     """Its own, and those of the deployment with the same parameters, may be newer."""
-    from fewpass.flows.orchestration.scheduled import _later_ones
+    from fewpass.flows.orchestration.scheduled_dates import _later_ones
 
     north, south, as_north = uuid4(), uuid4(), uuid4()
     start = datetime(2026, 1, 1, 2, tzinfo=UTC)

@@ -281,7 +281,7 @@ def newest_due_for(place, run):
     """The newest start of its schedule that a run would find to be due now."""
     from prefect import get_client
 
-    from fewpass.flows.orchestration.scheduled import _later_ones
+    from fewpass.flows.orchestration.scheduled_dates import _later_ones
 
     with place.server.asked_here(), get_client(sync_client=True) as client:
         run = client.read_flow_run(UUID(run["id"]))

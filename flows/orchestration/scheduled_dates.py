@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -27,11 +27,19 @@ from fewpass.storage.redaction import without_secrets
 
 M = TypeVar("M", bound=BaseModel)
 
-#: Begins the label of a flow run that has the address of a parameter with its {date}.
-ASKED = "fewpass.asked."
+#: Labels of a flow run: the start that its addresses have, and, with the name of a parameter
+#: behind, an address as it was asked for, with its {date}.
+START, ASKED = "fewpass.start", "fewpass.asked."
 
 #: Hour of a date from which it is written with its time: clocks change by up to two hours.
 LATE = 22
+
+#: By flow: the parameters of the rows that it reads, and of where it puts what it makes of them.
+ROWS_AND_PLACE = {
+    "append": ("plan.sources", "plan.dataset"),
+    "ingest": ("plan.sources", "plan.dataset"),
+    "predict": ("inputs", "out"),
+}
 
 
 def named(what: str, parameter: str) -> Callable[[], str]:
@@ -48,11 +56,7 @@ def named(what: str, parameter: str) -> Callable[[], str]:
     """
 
     def name() -> str:
-        part_of_plan: Any = prefect.runtime.flow_run.parameters
-        for part in parameter.split("."):
-            inner = part_of_plan if isinstance(part_of_plan, dict) else dict(part_of_plan or ())
-            part_of_plan = inner.get(part, "")  # where there is none the run will be refused
-        given = without_secrets(str(part_of_plan))
+        given = without_secrets(str(_at(prefect.runtime.flow_run.parameters, parameter)))
         start = newest_due() if "{" in given else prefect.runtime.flow_run.scheduled_start_time
         start = start or datetime.now(UTC)
         place = with_date(given, start).rstrip("/")
@@ -65,8 +69,9 @@ def dated(given: str | tuple[str, ...], parameter: str) -> Any:
     """Put the scheduled start into {date} and {time}: a repeated run finds its folder again.
 
     After an outage the runs that were missed are all due at once.  The first of them does the work
-    of the newest; those behind it find that done.  What was chosen becomes the flow run's parameter
-    of that name: tried again it takes the same one, and `fewpass check` knows where to look.
+    of the newest, and those behind it find that done; but rows of each day are read by its own run
+    (`reads_its_day`).  What was chosen becomes the flow run's parameter of that name: tried again
+    it takes the same one, and `fewpass check` knows where to look.
 
     Parameters
     ----------
@@ -114,24 +119,73 @@ def newest_due() -> datetime:
 
     In the zone of the schedule: a date is the one that clocks of that zone show.
 
-    Once a run has its name it stays: what it makes is called the same.
+    Once it was asked for it stays, also where the run is tried again: all that it makes is called
+    the same.
     """
     return _newest_due(str(prefect.runtime.flow_run.id))
 
 
 @lru_cache(maxsize=1)
 def _newest_due(flow_run: str) -> datetime:
-    start: datetime = prefect.runtime.flow_run.scheduled_start_time
     with get_client(sync_client=True) as client:
-        run = client.read_flow_run(UUID(flow_run))
-        zone: tzinfo = UTC
-        due = [start]
+        run, schedules = client.read_flow_run(UUID(flow_run)), list[DeploymentSchedule]()
         if run.deployment_id is not None:
             schedules = client.read_deployment(run.deployment_id).schedules
-            zone = _zone_of(run, schedules)
-            if run.auto_scheduled:
-                due += _later_ones(client, run, run.deployment_id, start, schedules)
-    return datetime.fromtimestamp(max(due).timestamp(), zone)  # Prefect's have zones of their own
+        chosen = at_first(START, lambda: _in_utc(max(_due(client, run, schedules))).isoformat())
+    return datetime.fromisoformat(chosen).astimezone(_zone_of(run, schedules))
+
+
+def _due(
+    client: SyncPrefectClient, run: FlowRun, schedules: Sequence[DeploymentSchedule]
+) -> list[datetime]:
+    """Return the starts whose work this run may do, its own among them."""
+    start: datetime = prefect.runtime.flow_run.scheduled_start_time
+    asks_alone = reads_its_day(prefect.runtime.flow_run.flow_name, dict(run.parameters))
+    if run.deployment_id is None or not run.auto_scheduled or asks_alone:
+        return [start]
+    return [start, *_later_ones(client, run, run.deployment_id, start, schedules)]
+
+
+def _in_utc(start: datetime) -> datetime:
+    return datetime.fromtimestamp(start.timestamp(), UTC)  # Prefect's have zones of their own
+
+
+def reads_its_day(flow: str, parameters: Mapping[str, Any]) -> bool:
+    """Say whether a flow run reads rows of its own day, and leaves those of others where they are.
+
+    No newer run reads these rows, so it does not do the work.  Where all days' rows go to one
+    place, each in place of the ones before, the newest are all that is wanted.
+    """
+    if flow not in ROWS_AND_PLACE:
+        return False
+    rows, place = (_at(parameters, path) for path in ROWS_AND_PLACE[flow])
+    if "{" not in "".join([rows] if isinstance(rows, str) else rows or ()):
+        return False
+    is_one_file = not (parameters.get("table") or str(place).endswith(("/", ".delta")))
+    takes_a_place = flow == "ingest" or (flow == "predict" and is_one_file)
+    return "{" in str(place) or not takes_a_place
+
+
+def _at(parameters: Any, path: str) -> Any:
+    """Return the parameter of a path; nothing where there is none, and the run will be refused."""
+    for part in path.split("."):
+        inner = parameters if isinstance(parameters, dict) else dict(parameters or ())
+        parameters = inner.get(part, "")
+    return parameters
+
+
+def at_first(label: str, make: Callable[[], str]) -> str:
+    """Return what was made when this flow run first asked for it, which is a label of it since.
+
+    So who tries it again knows how things were before the first try.
+    """
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(prefect.runtime.flow_run.id)
+        if label not in run.labels:
+            made = make()
+            client.update_flow_run_labels(run.id, {label: made})
+            return made
+    return str(run.labels[label])
 
 
 def _zone_of(run: FlowRun, schedules: Sequence[DeploymentSchedule]) -> tzinfo:

@@ -68,3 +68,75 @@ def test_a_late_run_does_no_work_of_a_schedule_that_asks_for_something_else():
     assert max(_later_ones(client, runs[0], uuid4(), start, schedules)) == later[as_north]
     assert _later_ones(client, runs[2], uuid4(), start, schedules) == [later[south]]
     assert _later_ones(client, runs[0], uuid4(), start, []) == [start]  # its schedule was removed
+
+
+NIGHT = datetime(2026, 1, 1, 2, tzinfo=UTC)
+
+
+class LateRuns:
+    """A server after an outage: three nights of one schedule are due, and the first begins."""
+
+    def __init__(self, parameters):
+        self.schedule, self.labels, self.parameters = uuid4(), {}, parameters
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def read_flow_run(self, flow_run):
+        return SimpleNamespace(
+            id=flow_run, labels=self.labels, parameters=self.parameters, auto_scheduled=True,
+            deployment_id=uuid4(), created_by=SimpleNamespace(id=self.schedule),
+        )  # fmt: skip
+
+    def read_deployment(self, _deployment):
+        cron = SimpleNamespace(timezone="Asia/Tokyo")
+        return SimpleNamespace(
+            schedules=[SimpleNamespace(id=self.schedule, parameters={}, schedule=cron)]
+        )
+
+    def read_flow_runs(self, **_):
+        own = SimpleNamespace(id=self.schedule)
+        starts = (NIGHT + timedelta(days=k) for k in (1, 2))
+        return [
+            SimpleNamespace(created_by=own, auto_scheduled=True, expected_start_time=at)
+            for at in starts
+        ]
+
+    def update_flow_run_labels(self, _flow_run, labels):
+        self.labels |= labels
+
+
+@pytest.mark.parametrize(
+    ("flow", "parameters", "day"),
+    [
+        ("train", {"plan": {"dataset": "d"}, "run": "nightly/{date}"}, 3),
+        ("append", {"plan": {"sources": ["{date}.csv"], "dataset": "d"}}, 1),
+        ("append", {"plan": {"sources": ["inbox/*"], "dataset": "d"}}, 3),
+        ("ingest", {"plan": {"sources": ["{date}.csv"], "dataset": "{date}"}}, 1),
+        ("ingest", {"plan": {"sources": ["{date}.csv"], "dataset": "today"}}, 3),
+        ("ingest", {"plan": {"sources": ["all.csv"], "dataset": "{date}"}}, 3),
+        ("predict", {"run": "r", "inputs": ["{date}.csv"], "out": "{date}.parquet"}, 1),
+        ("predict", {"run": "r", "inputs": ["{date}.csv"], "out": "scored/"}, 1),
+        ("predict", {"run": "r", "inputs": ["{date}.csv"], "out": "s.sqlite", "table": "t"}, 1),
+        ("predict", {"run": "r", "inputs": ["{date}.csv"], "out": "today.parquet"}, 3),
+        ("predict", {"run": "r/{date}", "inputs": ["all.csv"], "out": "{date}.csv"}, 3),
+    ],
+)
+def test_rows_of_a_day_are_read_by_its_own_run_however_late(flow, parameters, day, monkeypatch):
+    """All else does the work of the newest; what was chosen stays where it is tried again."""
+    from fewpass.flows.orchestration import scheduled_dates
+
+    server = LateRuns(parameters)
+    own = SimpleNamespace(id=str(uuid4()), flow_name=flow, scheduled_start_time=NIGHT)
+    runtime = SimpleNamespace(flow_run=own)
+    monkeypatch.setattr(scheduled_dates, "prefect", SimpleNamespace(runtime=runtime))
+    monkeypatch.setattr(scheduled_dates, "get_client", lambda **_: server)
+    chosen = NIGHT.replace(day=day)
+    for _ in range(2):
+        due = scheduled_dates.newest_due()
+        assert (due, str(due.tzinfo)) == (chosen, "Asia/Tokyo")
+        server.parameters = {}  # with the dates in them by now
+        scheduled_dates._newest_due.cache_clear()

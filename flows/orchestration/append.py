@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from prefect.logging import get_run_logger
@@ -12,7 +13,7 @@ from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
 from fewpass.flows.orchestration.data_pages import show_rows
 from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow
-from fewpass.flows.orchestration.scheduled_dates import of_the_day
+from fewpass.flows.orchestration.scheduled_dates import at_first, of_the_day
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.settings.change_plans import AppendPlan
@@ -20,6 +21,10 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.appending import AppendResult
 from fewpass.pipeline.tables.changing.appending import append as appended
+from fewpass.storage.dataset import Dataset
+
+#: Label of a flow run: the fingerprint of the generation before its first try.
+BEFORE = "fewpass.before"
 
 
 @made_flow(requests.AppendParameters, "plan.dataset")
@@ -42,7 +47,11 @@ def _came_to(result: AppendResult) -> str:
 
 @durable_task("append")
 def add_rows(plan: AppendPlan, execution: Execution) -> AppendResult:
-    """Append; what was killed is finished, and files that were appended are not appended twice."""
+    """Append; what was killed is finished, and files that were appended are not appended twice.
+
+    Nor are they by who tries it again, where `again` asks for files that were taken before.
+    """
+    since = at_first(BEFORE, partial(_fingerprint, plan.dataset)) if plan.again else None
     bar = ProgressArtifact(plan.dataset, "appending to")
 
     def show(share: float, said: str) -> None:
@@ -50,8 +59,12 @@ def add_rows(plan: AppendPlan, execution: Execution) -> AppendResult:
         bar.show(share, said)
 
     with StallWatch(tell_prefect) as watch, cluster_of(execution) as executor:
-        result = appended(plan, progress=show, executor=executor)
+        result = appended(plan, progress=show, executor=executor, since=since)
     bar.show(1.0, as_markdown(_came_to(result)))
     get_run_logger().info(_came_to(result))
     show_rows(result)
     return result
+
+
+def _fingerprint(dataset: str) -> str:
+    return Dataset.open(dataset).manifest.fingerprint

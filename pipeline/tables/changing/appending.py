@@ -95,6 +95,7 @@ def append(
     *,
     progress: ShowShare = lambda _share, _said: None,
     executor: Executor | AbstractContextManager[Executor | None] | None = None,
+    since: str | None = None,
 ) -> AppendResult:
     """Append the rows of files to a data set; finish an append that was cut short.
 
@@ -108,6 +109,9 @@ def append(
         Of a cluster, whose workers read spans of the files and write chunks, with the plan's
         `memory` each; default: threads of this process. What opens one is entered only if there
         are rows to append.
+    since
+        Fingerprint of the generation at a first try of this call: files that were appended since
+        are not appended once more, also with `again`.
 
     Returns
     -------
@@ -124,7 +128,8 @@ def append(
     began = time.perf_counter()
     return_freed_memory(plan.budget.rows)
     with changing(plan) as change:
-        result = _Append(plan, change, progress, job_steps.opening_of(executor)).run()
+        seen = SeenFiles(_taken_since(change, since) if plan.again else _taken(change))
+        result = _Append(plan, change, progress, job_steps.opening_of(executor), seen).run()
     took = {"seconds": time.perf_counter() - began, "peak_memory_bytes": peak_memory_bytes()}
     return result.model_copy(update=took)
 
@@ -148,12 +153,12 @@ class _Append:
         change: Change,
         progress: ShowShare,
         opening: AbstractContextManager[Executor | None],
+        seen: SeenFiles,
     ) -> None:
         self.plan, self.change, self.progress = plan, change, progress
-        self.dataset, self.opening = change.training, opening
+        self.dataset, self.opening, self.seen = change.training, opening, seen
         self.threshold = change.record.threshold
         self.ingest_plan = self._ingest_plan()
-        self.seen = SeenFiles(() if plan.again else _taken(change))
         self.read = ReadCounts()
         self.n_new = [0, 0]
         self.done: dict[int, Dataset] = {}  # written by this call, from parts that were whole
@@ -321,3 +326,10 @@ def _taken(change: Change) -> list[TakenFile]:
     """Return the files whose rows the data set has, or had before some were forgotten."""
     later = (one.files for one in change.training.manifest.changes)
     return [*change.record.files, *itertools.chain.from_iterable(later)]
+
+
+def _taken_since(change: Change, generation: str | None) -> list[TakenFile]:
+    """Return the files whose rows came after a generation; none where there was no such one."""
+    changes = change.training.manifest.changes
+    later = itertools.dropwhile(lambda one: one.parent != generation, changes)
+    return [file for one in later for file in one.files]

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import yaml
 
+import fewpass
 from fewpass.flows.orchestration.command import run_app, run_flow
 from fewpass.flows.orchestration.server import run_for_make
 from fewpass.pipeline.clicks import write_clicks
@@ -276,6 +277,31 @@ def test_append_and_forget(prefect_server, flow_runner, tmp_path):
     assert "None of the 389 rows" in failed
     for count in (gone["forgotten"], gone["test_forgotten"], gone["rows"], gone["test_rows"]):
         assert f"{count:,}" in told
+
+
+def test_rows_that_are_asked_for_again_come_once_where_a_run_is_tried_again(
+    prefect_server, tmp_path
+):
+    """Its process died, or its server, when the rows were there."""
+    from prefect import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Pending
+
+    from fewpass.flows.orchestration.append import append
+
+    lines = ["age,label", *(f"{k % 60},{int(k % 60 > 25)}" for k in range(300))]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    fewpass.ingest(tmp_path / "rows.csv", tmp_path / "d")
+    plan = {"sources": [f"{tmp_path}/rows.csv"], "dataset": f"{tmp_path}/d", "again": True}
+    with prefect_server.asked_here(), get_client(sync_client=True) as client:
+        run = client.create_flow_run(append, parameters={"plan": plan}, state=Pending())
+        ended = []
+        for _ in range(2):
+            given = client.read_flow_run(run.id)
+            state = run_flow(append, given, given.parameters, return_type="state")
+            ended.append((state.name, fewpass.Dataset(tmp_path / "d").shape[0]))
+            client.set_flow_run_state(run.id, Pending(), force=True)
+    assert ended == [("Completed", 600), ("Unchanged", 600)]
 
 
 def messages_of(server, name):

@@ -11,7 +11,10 @@ import pytest
 
 import fewpass
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.change_plans import AppendPlan
+from fewpass.pipeline.tables.changing.appending import append
 from fewpass.pipeline.tables.readers.seen_files import SeenFiles
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import TakenFile
 
 HOW = {"label": "y", "keep": "id"}
@@ -91,6 +94,14 @@ def test_a_file_is_taken_once_whatever_it_is_called(at, way, new):
     if not new:
         assert fewpass.append("D", named, again=True).appended >= 20
         assert max(ids().values()) == 2  # what was named once more, once
+
+
+def test_who_tries_a_call_again_takes_nothing_twice_that_is_asked_for_again(at):
+    asked = AppendPlan(dataset="D", sources=("data/b.csv",), again=True)
+    found = Dataset.open("D").manifest.fingerprint
+    assert [append(asked, since=found).already for _ in range(3)] == [False, True, True]
+    assert append(asked, since=Dataset.open("D").manifest.fingerprint).appended >= 20
+    assert max(ids().values()) == 3
 
 
 @pytest.mark.parametrize("way", sorted({*NAMES} - {"moved"}))

@@ -18,6 +18,7 @@ from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.reporting.figure_rows import slice_rows
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluate_rows import (
     evaluate_rows,
     require_file,
@@ -42,19 +43,19 @@ def evaluate(
 ) -> Any:  # fmt: skip
     """Evaluate a model, show its card with the figures, and return these in the run's state."""
     run, dataset = dated(run, "run"), dated(dataset, "dataset")
-    evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
+    chosen, evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
         run, dataset, where, matching, by, AskedMetrics(threshold, top)
     )
     columns = None
     if not is_source(dataset):
-        seen = look_closely((run,), dataset, where, matching)
+        seen = look_closely((chosen.url,), dataset, where, matching)
         show_look((run,), dataset, seen)
         columns = seen.columns[-1]
     each = [(column, slice_rows(of)) for column, of in evaluation.slices]
     rows = [{"column": c, "value": row.pop("slice")} | row for c, own in each for row in own]
     if rows:
         show_table(run, "slices", rows, f"{run} on slices of {dataset}, with 95 % intervals")
-    card = model_card(run_at(run), {dataset: evaluation}, columns)
+    card = model_card(chosen, {dataset: evaluation}, columns)
     show_text(run, "card", card, f"model of {run}")
     facts = evaluation_facts(evaluation)
     shown = (f"{name} {facts[name]:.6g}" for name in SHOWN if facts.get(name) is not None)
@@ -70,16 +71,19 @@ def evaluate_model(
     matching: Matching = BY_NAME,
     by: tuple[str, ...] = (),
     asked: AskedMetrics = USUAL,
-) -> Evaluation:
-    """Evaluate a run's newest model on a data set, or on files."""
+) -> tuple[RunFolder, Evaluation]:
+    """Evaluate a run's newest model on a data set, or on files.
+
+    Returns the run, too: a store may publish another one any time.
+    """
     model = load_model(run_at(run))
     if is_source(dataset):
         options = SourceOptions(**matching.model_dump())
-        return evaluate_rows(
+        return model.run, evaluate_rows(
             model, [dataset], options, by=by, asked=asked, threads=where.threads,
             cluster=partial(cluster_of, where),
         ).evaluation  # fmt: skip
     require_file(by, dataset)
     data = Dataset.open(dataset)
     with engine_for_pass(where, data) as executor:
-        return evaluated(model, data, executor, rules=matching, asked=asked)
+        return model.run, evaluated(model, data, executor, rules=matching, asked=asked)

@@ -116,7 +116,8 @@ def _pyfunc() -> Any:
 def _inside(run: str, input_example: Any) -> Iterator[dict[str, Any]]:
     """Yield what MLflow's model is made of: a copy of the run's newest snapshot among it."""
     _pyfunc()  # refuses, where it is missing, before anything is read
-    model, loaded = load_model(run_at(run)), load(run)
+    model = load_model(run_at(run))
+    loaded = load(model.run.url)  # of a store, which may have published another one since
     with tempfile.TemporaryDirectory() as work, warnings.catch_warnings():
         warnings.filterwarnings("ignore", _NO_EXAMPLE)
         folder = Folder(f"{work}/{_RUN}")

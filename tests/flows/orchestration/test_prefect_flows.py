@@ -31,8 +31,11 @@ from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import published, run_of
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.learning import loss_chart
+from fewpass.pipeline.reporting.model_card import CARD
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.matching_options import BY_NAME
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.folder import Folder
@@ -400,6 +403,35 @@ def test_a_publication_that_is_tried_again_has_been_done(tmp_path, monkeypatch):
     runtime.flow_run.run_count = runtime.task_run.run_count = 1
     with pytest.raises(BadInput):
         publish.move.fn(store.url, 1, "", None)
+
+
+def test_an_evaluation_is_of_one_model_where_another_is_published_meanwhile(tmp_path, monkeypatch):
+    """The card with its figures, which lies in the run, too, is that of the model evaluated."""
+    from fewpass.flows.orchestration import evaluate as module
+
+    rows, store = make(tmp_path / "set", n=600).folder.url, Folder(str(tmp_path / "store"))
+    runs = [RunFolder(f"{store.url}/generations/{k:06d}/run-all") for k in (1, 2)]
+
+    def publish(number):
+        plan = TrainingPlan(dataset=rows, lam="1/n")
+        assert [*TrainingRun.start(plan, runs[number - 1].url, InProcess())]
+        write_event(store, Begun(generation=number, files=(), night=number))
+        write_event(store, Published(generation=number, run="run-all", nights=(number,)))
+
+    def looked_at(of, *_):
+        assert of == (runs[0].url,)
+        return SimpleNamespace(columns=(None,))
+
+    task, plain = module.evaluate_model.fn, module.evaluate.fn.__wrapped__
+    evaluated = lambda *of: (task(*of), publish(2))[0]  # noqa: E731
+    publish(1)
+    monkeypatch.setattr(module, "evaluate_model", mock.Mock(**{"with_options.return_value": evaluated}))
+    monkeypatch.setattr(module, "look_closely", looked_at)
+    for name in ("show_look", "show_table", "show_text"):
+        monkeypatch.setattr(module, name, mock.Mock())
+    plain(store.url, rows, BY_NAME, (), None, None, Execution(scheduler="none"))
+    assert run_of(store.url, published(store.url)) == runs[1].url
+    assert [run.folder.exists(CARD) for run in runs] == [True, False]
 
 
 def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sources):

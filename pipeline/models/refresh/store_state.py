@@ -164,9 +164,12 @@ class Store(NamedTuple):
 
     @property
     def is_stale(self) -> bool:
-        """Whether somebody had a night taken since the last model was trained."""
-        of_models = (ModelLearnt, Taken)
-        last = next((one for one in reversed(self.events) if isinstance(one, of_models)), None)
+        """Whether somebody had a night taken since a refresh learnt, or somebody published, last.
+
+        A model that is made anew for rows that are forgotten has the nights of the one before.
+        """
+        both = (one for one in reversed(self.events) if isinstance(one, ModelLearnt | Taken))
+        last = next((one for one in both if not is_made_anew(one)), None)
         return isinstance(last, Taken)
 
     @property
@@ -335,6 +338,11 @@ def runs_in(url: str) -> list[str]:
         own = sorted(name for name in folders if name.startswith("run-"))
         runs = [f"{store.open.folder.url}/{name}" for name in own] + runs
     return [run for run in runs if RunFolder(run).exists()]
+
+
+def is_made_anew(made: ModelLearnt | Taken) -> bool:
+    """Whether a model is one that was there, but for rows that are forgotten: nobody decided."""
+    return isinstance(made, ModelLearnt) and made.choice is None and made.past is None
 
 
 def publications(events: Sequence[Event]) -> Iterator[Published]:

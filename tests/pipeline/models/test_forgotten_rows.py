@@ -10,6 +10,8 @@ import fewpass
 from fewpass.pipeline.errors import BadInput, NoRowMeant
 from fewpass.pipeline.models import forgotten_rows
 from fewpass.pipeline.models.refresh.listing import models
+from fewpass.pipeline.models.refresh.publishing import publish
+from fewpass.pipeline.models.refresh.publishing import take_night as take
 from fewpass.pipeline.models.refresh.store_state import published, run_of, store_at
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -206,6 +208,17 @@ def test_after_forgetting_a_refresh_begins_at_no_model_that_knows_the_rows(store
     run = run_of(at, published(at))
     assert not set(RunFolder(run).record().learnt) & set(result.learnt_from)
     np.testing.assert_array_equal(coefficients(run), from_zero(at, tmp_path / "zero"))
+
+
+def test_a_night_that_somebody_took_is_learnt_also_where_rows_are_forgotten_first(store):
+    at = store.store
+    publish(at, 2)
+    take(at, 3)
+    fewpass.forget(at, "id == 7", retrain=True)
+    assert models(at).generations[-1].nights == (1, 2)
+    made = refresh(store)
+    assert (made.state, made.files, made.nights) == ("published", (), (1, 2, 3))
+    assert refresh(store).state == "unchanged"
 
 
 def test_forgetting_that_was_cut_short_is_finished(store, monkeypatch):

@@ -260,6 +260,17 @@ def read_cells(cells, read):
     return cells[0]
 
 
+def cell_in(row, name):
+    """Return a column's cell: of a.b the member b of the object a, as JSON lines have it."""
+    for k in (k for k, letter in enumerate(name) if letter == "." and name not in row):
+        inner = row.get(name[:k], name)
+        if inner is None:
+            return None
+        if isinstance(inner, dict):
+            return cell_in(inner, name[k + 1 :])
+    return row[name]
+
+
 def features(x, term):
     """Yield the features of a term, with their values."""
     if term["term"] == "value":
@@ -277,7 +288,7 @@ def features(x, term):
 
 def weighed(column, row):
     """Yield the weights, for each score, that a row has of a column's functions; and shares."""
-    x = read_cells([row[name] for name in column["columns"]], column["read"])
+    x = read_cells([cell_in(row, name) for name in column["columns"]], column["read"])
     for one in column["functions"]:
         weights = one["weights"]
         if one["function"] == "effect":

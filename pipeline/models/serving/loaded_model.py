@@ -15,7 +15,7 @@ from fewpass.pipeline.models.estimators.frames import as_table
 from fewpass.pipeline.models.export.model_form import LabelOutput, NumberOutput, form_of
 from fewpass.pipeline.models.export.plain_model import PlainModel, of_run
 from fewpass.pipeline.models.refresh.store_state import run_at
-from fewpass.pipeline.models.serving.one_row import absent, row_scorer
+from fewpass.pipeline.models.serving.one_row import absent, cell_in, row_scorer
 from fewpass.pipeline.models.serving.single_cells import typed_cells
 from fewpass.pipeline.models.serving.single_steps import number_of, shares_of_scores
 from fewpass.pipeline.rows.targets import clipped
@@ -225,9 +225,10 @@ class LoadedModel:
 
     def _cells_of_rows(self, rows: Sequence[Any], name: str) -> Any:
         try:
-            return typed_cells(name, self._reads[name], [row[name] for row in rows])
-        except KeyError as error:
-            raise absent(name) from error
+            cells = [row[name] for row in rows]
+        except KeyError:
+            cells = [cell_in(row, name) for row in rows]
+        return typed_cells(name, self._reads[name], cells)
 
 
 def _products(data: Any, indices: Any, indptr: Any, coef: Any) -> NDArray[np.float64]:

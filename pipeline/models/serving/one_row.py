@@ -90,6 +90,22 @@ def absent(name: Any) -> BadInput:
     return BadInput(f"The row has no column {shown_name(name)}. Give it; None if it is missing.")
 
 
+def cell_in(row: Row, name: str, column: str | None = None) -> Any:
+    """Return the cell of a column: of `a.b` the member `b` of the object `a`, as of JSON lines.
+
+    Raises BadInput, by the column's name, where the row has none.
+    """
+    if name in row:
+        return row[name]
+    for k in (k for k, letter in enumerate(name) if letter == "." and name[:k] in row):
+        inner = row[name[:k]]
+        if inner is None:
+            return None
+        if isinstance(inner, Mapping):
+            return cell_in(inner, name[k + 1 :], column or name)
+    raise absent(column or name)
+
+
 class _Cells:
     """The cells of a row, each read once."""
 
@@ -111,8 +127,8 @@ class _Cells:
         """Return numbers, words or lists; None where they are missing."""
         try:
             return [read(row[name]) for name, read in self._reads]
-        except KeyError as error:
-            raise absent(error.args[0]) from error
+        except KeyError:
+            return [read(cell_in(row, name)) for name, read in self._reads]
 
 
 def _reader(name: str, read: Any) -> Callable[[Any], Any]:

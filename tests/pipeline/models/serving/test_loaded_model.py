@@ -1,6 +1,7 @@
 """Models in memory: one row, many rows and the recipe say the same."""
 
 import datetime as dt
+import json
 import time
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 import fewpass
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.export.model_form import form_of
+from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.models.serving.loaded_model import LoadedModel
 from tests.pipeline.models.export.exported_rows import (
     model_of,
@@ -17,6 +20,7 @@ from tests.pipeline.models.export.exported_rows import (
     table,
     with_curves,
 )
+from tests.pipeline.odd_cells import scorer
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +146,30 @@ def test_a_column_of_lists_may_be_all_missing(rows, recipe):
         place, of = rows.schema.get_field_index(name), rows.schema.field(name).type
         typed, untyped = (rows.set_column(place, name, pa.nulls(len(rows), k)) for k in (of, None))
         np.testing.assert_array_equal(loaded.predict(untyped), loaded.predict(typed))
+
+
+def test_members_of_objects_are_columns_of_dotted_names_as_in_json_lines(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"n": k % 7, "user": {"age": int(age), "at": {"city": city}} if k % 9 else None}
+        for k, (age, city) in enumerate(
+            zip(rng.integers(18, 90, 300), rng.choice(["Bern", "Oslo"], 300).tolist(), strict=True)
+        )
+    ]
+    labels = [int(bool(row["user"]) and row["user"]["age"] > 50) for row in rows]
+    lines = [json.dumps(row | {"y": y}) for row, y in zip(rows, labels, strict=True)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    fewpass.ingest(tmp_path / "rows.jsonl", tmp_path / "set", label="y", encode="linear")
+    fewpass.train(tmp_path / "set", tmp_path / "run", lam=0.01, passes=2)
+    fewpass.predict(tmp_path / "run", tmp_path / "rows.jsonl", tmp_path / "p.parquet")
+    wanted = pd.read_parquet(tmp_path / "p.parquet")["score"].to_numpy()
+    loaded, form = fewpass.load(tmp_path / "run"), form_of(of_run(str(tmp_path / "run")))
+    assert set(loaded.columns) == {"n", "user.age", "user.at.city"}
+    document = json.loads(form.model_dump_json())
+    for found in (
+        loaded.decision_function(rows), [loaded.predict_one(row)["score"] for row in rows],
+        [scorer()["predict"](document, row)["scores"][0] for row in rows],
+    ):  # fmt: skip
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    with pytest.raises(BadInput, match=r"The row has no column 'user.at.city'"):
+        loaded.predict_one({"n": 1, "user": {"age": 3, "at": {}}})

@@ -371,6 +371,11 @@ class TrainingPlan(Described):
 
     @model_validator(mode="after")
     def _has_rows_to_judge_by(self) -> TrainingPlan:
+        if not self.early_stopping and (wrong := self._given("n_iter_no_change")):
+            raise BadInput(
+                f"{wrong} is how long a training that stops early waits, and this one does not. "
+                "Add `early_stopping=true`, or leave it out."
+            )
         if self.source is not None and self.source.test_fraction:
             return self  # those rows judge
         if len(self.lam.factors) > 1 and self.held_out is None and not self.tries_several_lam:

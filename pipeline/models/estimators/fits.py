@@ -158,8 +158,8 @@ def learn_batch(model: Any, table: Table) -> None:
     method = method_of(model.solver, targets, together=together)
     loss, classes = (LOSS_OF_CLASSES, "auto") if together else (model.loss, "ovr")
     plan = plan_of(
-        model, n, solver=method, tol=None, passes=1, early_stopping=False, loss=loss,
-        classes=classes,
+        model, n, solver=method, tol=None, passes=1, early_stopping=False, n_iter_no_change=None,
+        loss=loss, classes=classes,
     )  # fmt: skip
     last = last if last is not None and last.method == method["kind"] else None
     at = (model._model(), seen) if last is None and hasattr(model, "coef_") else None

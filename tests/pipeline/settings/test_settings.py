@@ -142,6 +142,13 @@ def test_a_number_of_another_loss_is_refused(loss):
     assert TrainingPlan(dataset="set", loss="quantile", quantile=0.9).quantile == 0.9
 
 
+def test_the_patience_of_a_training_that_does_not_stop_early_is_refused():
+    with pytest.raises(BadInput, match=r"n_iter_no_change = 9 is .*Add `early_stopping=true`"):
+        TrainingPlan(dataset="set", held_out="rows", n_iter_no_change=9)
+    asked = {"held_out": "rows", "n_iter_no_change": 9, "early_stopping": True}
+    assert TrainingPlan(dataset="set", **asked).n_iter_no_change == 9
+
+
 def test_a_label_has_one_weight():
     with pytest.raises(BadInput, match="a label twice"):
         TrainingPlan(dataset="set", class_weight="a=2,b=1,a=3")

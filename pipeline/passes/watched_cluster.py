@@ -78,13 +78,13 @@ def result_of(future: Any, timeout_s: float | None = None) -> Any:
         raise ConnectionError(
             f"{error.allowed_failures + 1} Dask workers died over the same task, the last at "
             f"{error.last_worker.address}. Look into their logs, give them more memory or the plan "
-            "less (`memory`), then `fewpass resume`."
+            "less (`memory`), and give the same command again: it goes on with what is stored."
         ) from error
     except (CancelledError, CommClosedError) as error:
         raise ConnectionError(
-            "The Dask scheduler is gone, and with it all that was computed since the last "
-            f"snapshot ({type(error).__name__}). Start it again, then the same command "
-            "or fewpass resume: it goes on from that snapshot."
+            "The Dask scheduler is gone, and with it what was not stored yet "
+            f"({type(error).__name__}). Start it again, and give the same command again: it goes "
+            "on with what is stored."
         ) from error
     finally:
         del future  # an error's traceback has this frame

@@ -22,8 +22,10 @@ from fewpass.flows.orchestration.scheduled import (
     UNCHANGED,
     WAITS,
     durable_task,
+    is_tried_again,
     made_flow,
 )
+from fewpass.flows.orchestration.scheduled_dates import at_first
 from fewpass.flows.orchestration.train import show_run, train_in_stages
 from fewpass.flows.outcomes import (
     drift_rows,
@@ -37,7 +39,7 @@ from fewpass.pipeline.models.refresh.drift import Drift
 from fewpass.pipeline.models.refresh.gates import Slices
 from fewpass.pipeline.models.refresh.night_scores import Scores
 from fewpass.pipeline.models.refresh.publishing import abandon as abandoned
-from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
+from fewpass.pipeline.models.refresh.refresh_result import RefreshResult, result_of
 from fewpass.pipeline.models.refresh.refreshing import refresh as refreshed
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, store_at
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
@@ -51,21 +53,42 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import counted
 from fewpass.storage.dataset import Dataset
 
+#: Label of a flow run: the number of the newest event before its first try.
+NEWEST = "fewpass.newest_event"
 STATES = {"kept back": KEPT_BACK, "waits": WAITS, "settled": UNCHANGED, "unchanged": UNCHANGED}
 
 
 @made_flow(requests.RefreshParameters, "plan.store")
 def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
-    """Finish what waits, or take what is new; return what came of it."""
+    """Finish what waits, or take what is new; return what came of it.
+
+    Tried again where all was done it says what came of that, which nobody has heard of.
+    """
     if abandon:
         return _abandoned(plan.store)
+    since = int(at_first(NEWEST, lambda: str(_newest_event(store_at(plan.store)))))
     work = TasksOfFlow(where)
     try:
         result = refreshed(plan, work)
     finally:
         _show_refused(plan.store)
+    if result.generation is None and is_tried_again():
+        result = _done_since(plan.store, since) or result
     _show(result)
     return ended(result, require_tol=plan.require_tol)
+
+
+def _newest_event(store: Store) -> int:
+    return store.events[-1].number if store.events else 0
+
+
+def _done_since(url: str, event: int) -> RefreshResult | None:
+    """Return what became of the newest generation, if it was finished after an event."""
+    store = store_at(url)
+    newest = store.generations[-1] if store.generations else None
+    if newest is None or newest.judged is None or newest.ended is None:
+        return None
+    return result_of(store, newest, ()) if newest.ended.number > event else None
 
 
 def ended(result: RefreshResult, *, require_tol: bool) -> Any:

@@ -50,6 +50,7 @@ from testing.prefect_server import (
     words_for,
 )
 from testing.receiver import receiver
+from testing.refreshing import Nights
 
 INSTRUMENT = str(Path(sys.executable).with_name("opentelemetry-instrument"))
 #: Prefect is imported where it is needed: every process of the suite imports this file.
@@ -387,6 +388,37 @@ def test_refresh_judges_learns_and_publishes(prefect_server, flow_runner, source
     assert (status, "it is the one that is used" in err) == (2, True), err
 
 
+def test_what_a_refresh_came_to_is_told_where_it_is_tried_again(prefect_server, tmp_path):
+    """Its process died when the model was kept back, and old nights were removed, perhaps."""
+    from prefect import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import Pending
+
+    from fewpass.flows.orchestration.refresh import refresh
+
+    nights = Nights(tmp_path)
+    nights.night()
+    nights.come()
+    plan = {
+        "sources": [*nights.plan.sources], "store": nights.plan.store, "settle": 0,
+        "ingest": {"options": {"label": "y"}}, "training": {"lam": "1e-2", "tol": 1e-3},
+        "gates": ["loss<=1e-9"],
+    }  # fmt: skip
+    with prefect_server.asked_here(), get_client(sync_client=True) as client:
+        told = []
+        for run in [
+            client.create_flow_run(refresh, parameters={"plan": plan}, state=Pending())
+        ] * 2:
+            given = client.read_flow_run(run.id)
+            state = run_flow(refresh, given, given.parameters, return_type="state")
+            told.append((state.name, state.message))
+            client.set_flow_run_state(run.id, Pending(), force=True)
+        other = client.create_flow_run(refresh, parameters={"plan": plan}, state=Pending())
+        assert run_flow(refresh, other, other.parameters, return_type="state").name == "Unchanged"
+    assert told[0] == told[1]
+    assert told[0][0] == "KeptBack"
+
+
 def test_a_publication_that_is_tried_again_has_been_done(tmp_path, monkeypatch):
     """Its process died before it could say so; asked for anew it is refused as there already."""
     from fewpass.flows.orchestration import publish, scheduled
@@ -425,7 +457,9 @@ def test_an_evaluation_is_of_one_model_where_another_is_published_meanwhile(tmp_
     task, plain = module.evaluate_model.fn, module.evaluate.fn.__wrapped__
     evaluated = lambda *of: (task(*of), publish(2))[0]  # noqa: E731
     publish(1)
-    monkeypatch.setattr(module, "evaluate_model", mock.Mock(**{"with_options.return_value": evaluated}))
+    monkeypatch.setattr(
+        module, "evaluate_model", mock.Mock(**{"with_options.return_value": evaluated})
+    )
     monkeypatch.setattr(module, "look_closely", looked_at)
     for name in ("show_look", "show_table", "show_text"):
         monkeypatch.setattr(module, name, mock.Mock())

@@ -14,6 +14,7 @@ from fewpass.pipeline.models.refresh.store_state import (
     Store,
     existing_store,
     refresh_lock,
+    store_at,
     store_of,
 )
 from fewpass.pipeline.models.refresh.window_models import ROWS, RUN
@@ -54,7 +55,7 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
         Only look.
     """
     done: list[Removed] = []
-    models = {one.generation for one in (store.published, store.published_before) if one}
+    models = _in_use(store)
     for one in _old(store, keep):
         if one.ended is None or not _is_free(one):
             continue
@@ -66,12 +67,19 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
         if not taken.objects or dry_run:
             done.append(taken)
             continue
+        if one.number in _in_use(store_at(store.folder.url, store.events)) - models:
+            continue  # somebody publishes it just now: what is old is removed by the next call
         with suppress(BusyPlace), _unchanged(one.data):
             if one.took and not one.is_removed:
                 _forget_night(store.folder, one)
             removed(one.folder, name, dry_run=False, keep=own)
             done.append(taken)
     return [taken for taken in done if taken.objects]
+
+
+def _in_use(store: Store) -> set[int]:
+    """Return the generations whose models stay: of what is published, and was before."""
+    return {one.generation for one in (store.published, store.published_before) if one}
 
 
 def _old(store: Store, keep: int) -> list[Generation]:

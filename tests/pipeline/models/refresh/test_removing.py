@@ -7,10 +7,11 @@ import pytest
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.lease import Lease
+from fewpass.pipeline.models.refresh import old_generations
 from fewpass.pipeline.models.refresh.listing import models
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.publishing import publish
-from fewpass.pipeline.models.refresh.store_state import store_at
+from fewpass.pipeline.models.refresh.store_state import run_at, store_at
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -70,6 +71,25 @@ def test_old_generations_go_and_their_records_stay(tmp_path, capsys):
     write_rows(tmp_path / "inbox/more.csv", 9)
     made = refresh(plan)  # with the columns of 6
     assert (made.state, made.nights) == ("published", (6, 7))
+
+
+def test_a_model_that_somebody_publishes_while_old_ones_are_removed_stays(tmp_path, monkeypatch):
+    plan = plan_of(tmp_path, windows=["all"])
+    (tmp_path / "inbox").mkdir()
+    for k in range(4):
+        write_rows(tmp_path / f"inbox/{k}.csv", k)
+        refresh(plan)
+    removed = old_generations.removed
+
+    def publishing(*of, dry_run, **more):
+        if not dry_run and store_at(plan.store).published.generation == 4:
+            publish(plan.store, 2)
+        return removed(*of, dry_run=dry_run, **more)
+
+    monkeypatch.setattr(old_generations, "removed", publishing)
+    assert [one.address[-6:] for one in clean_store(plan.store, 1)] == ["000001", "000003"]
+    assert run_at(plan.store).url == f"{plan.store}/generations/000002/run-all"
+    load_model(run_at(plan.store))
 
 
 def test_a_refresh_keeps_so_many_nights(tmp_path):

@@ -92,7 +92,8 @@ def _clock(part: Mapping[str, str]) -> str:
     total = _sum([(hour, 3600), (part.get("minutes"), 60), (part.get("seconds"), 1)])
     if "zone_hours" not in part:
         return total
-    ahead = _sum([(part["zone_hours"], 3600), (part["zone_minutes"], 60)])
+    zone = [(part["zone_hours"], 3600), (part["zone_minutes"], 60), (part["zone_seconds"], 1)]
+    ahead = _sum(zone)
     return f"{total} - CASE {part['zone_sign']} WHEN '-' THEN -1e0 ELSE 1e0 END * ({ahead})"
 
 

@@ -37,7 +37,8 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 _NAMES = "|".join("".join(f"[{c.upper()}{c}]" for c in name) for name in MONTHS)
 #: A zone behind a time.
 ZONE = (
-    r" ?(?:UTC|GMT|Z|(?P<zone_sign>[-+])(?P<zone_hours>\d{2})(?::?(?P<zone_minutes>\d{2}))?)"
+    r" ?(?:UTC|GMT|Z|(?P<zone_sign>[-+])(?P<zone_hours>\d{2})(?::?(?P<zone_minutes>\d{2})"
+    r"(?::?(?P<zone_seconds>\d{2}))?)?)"
     r"(?: \([A-Za-z ]+\))?"
 )
 #: The part of each code of a form, and its digits; an optional one is there between other digits.
@@ -272,6 +273,7 @@ def _seconds_of(parts: Mapping[str, Any], first_year: int) -> Floats:
     clock = 60.0 * (60.0 * hours + number("minutes", 0.0)) + number("seconds", 0.0)
     if "zone_sign" in parts:
         ahead = 60.0 * (60.0 * number("zone_hours", 0.0) + number("zone_minutes", 0.0))
+        ahead = ahead + number("zone_seconds", 0.0)
         is_behind = pc.equal(parts["zone_sign"], "-").fill_null(fill_value=False)
         clock = clock - np.where(np.asarray(is_behind), -ahead, ahead)
     seconds: Floats = 86_400.0 * days + clock

@@ -27,6 +27,7 @@ class SqlDatabases:
 
     def _in_duckdb(self, select, rows, name):
         with duckdb.connect() as database:
+            database.execute("SET TimeZone = 'Europe/Oslo'")
             database.register(name, rows)
             return database.sql(select).to_arrow_table()
 

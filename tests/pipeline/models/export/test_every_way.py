@@ -172,6 +172,7 @@ def test_the_program_reads_cells_as_a_model_in_memory_does(carried):
     document, loaded = json.loads(as_json(model)), LoadedModel(model, "run", "1")
     row = rows.drop_columns(["typed"]).to_pylist()[0] | {"typed": "2020-03-04"}
     same = {"rooms": "inf", "ts": "-Infinity", "day": "2020-03-04 05:06:07 UTC (noon)"}
+    same["at"] = "1850-03-04 05:06:07-04:56:02"  # of New York, before there were zones
     for name, cell in same.items():
         given = row | {name: cell}
         wanted = loaded.predict_one(given)["prediction"]

@@ -123,6 +123,14 @@ def test_a_model_of_plain_numbers_answers_rows_of_numbers_alone(answers):
     assert scores[3:] == got.column("predicted").to_pylist()[3:] == [None] * 8
 
 
+def test_moments_of_years_before_there_were_zones_are_read_in_any_session(answers):
+    """A session's zone is so many seconds ahead then: 10:45:00+00:43:00, or +00:53:28."""
+    seconds = np.random.default_rng(0).integers(-5_000_000_000, 1_600_000_000, 200)
+    rows = pa.table({"at": pa.array(seconds.tolist(), pa.timestamp("s", "UTC"))})
+    model = model_of(recipe_of(rows), "numbers")._replace(bounds=None)
+    require_same(answers(model, rows), expected_of(model, rows))
+
+
 def test_money_of_postgresql_is_money(databases):
     rows = pa.table({"price": [f"${a:,}.50" for a in range(900, 1100)]})
     model = model_of(recipe_of(rows), "counts")

@@ -24,7 +24,7 @@ from fewpass.pipeline.runs.events import Event, SnapshotTaken
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved
-from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats, Solver, State, Weights
 from fewpass.storage.dataset import Dataset
@@ -143,10 +143,9 @@ class Training:
     planner: Planner
     executor: Executor
     methods: MethodChoice | None  # in place of `auto`
-    storage_options: StorageOptions
     progress: Progress
     checkpoints: Checkpoints
     is_stopping: Callable[[], bool]
     start_at: tuple[Weights, int] | None = None  # a model and the rows that it learnt from
-    held_out: Dataset | None = None  # held-out rows; None: the plan names them, if there are any
+    held_out: Dataset | None = None  # the rows that the plan names as held out, if it names any
     source: OpenedSource | None = None  # that is read once, in place of the data set

@@ -82,7 +82,7 @@ def train_in_memory(
     planner = Planner(plan, dataset)
     engine = Driver(
         Training(
-            store, plan, dataset, planner, CallingThread(), planner.choice(plan.memory), None,
+            store, plan, dataset, planner, CallingThread(), planner.choice(plan.memory),
             progress, checkpoints, is_stopping, start_at, held_out,
         )
     )  # fmt: skip

@@ -29,10 +29,9 @@ from fewpass.storage.dataset import Dataset
 
 
 def held_out_rows(training: Training) -> Dataset:
-    """Open the held-out rows of a plan that names some."""
-    place = training.plan.held_out
-    assert place is not None, "the plan names some"
-    return training.held_out or Dataset.open(place, training.storage_options)
+    """Return the held-out rows of a plan that names some, as they were when the training began."""
+    assert training.held_out is not None, "the plan names some"
+    return training.held_out
 
 
 class TrainedModels:

@@ -96,17 +96,16 @@ class TrainingRun:
         self,
         begins: Prepared,
         executor: Executor,
-        storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
     ) -> None:
-        run, plan, dataset, planner, methods, source, _, origin = begins
+        run, plan, dataset, planner, methods, source, held_out, origin = begins
         self.run, self.methods, self._source, self.lam_origin = run, methods, source, origin
         self._executor, self._stop_request, self._dataset = executor, StopRequest(), dataset
         self._progress = Progress(run.log)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         self._training = Training(
-            run, plan, dataset, planner, executor, methods, storage_options, self._progress,
-            self._checkpoints, self._stop_request, start_at, source=source,
+            run, plan, dataset, planner, executor, methods, self._progress, self._checkpoints,
+            self._stop_request, start_at, held_out, source,
         )  # fmt: skip
         self._engine = engine_of(self._training)
 
@@ -133,7 +132,7 @@ class TrainingRun:
         begins = prepare(
             plan, url, storage_options, open_source, near=executor.near, workers=workers
         )
-        made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
+        made, dataset = cls(begins, executor, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan,
             dataset.manifest,
@@ -152,7 +151,7 @@ class TrainingRun:
         begun = made.run.begin(record, dataset.manifest).methods
         if begun == begins.methods:
             return made
-        return cls(begins._replace(methods=begun), executor, storage_options, start_at)
+        return cls(begins._replace(methods=begun), executor, start_at)
 
     @classmethod
     def resume(
@@ -164,7 +163,7 @@ class TrainingRun:
     ) -> TrainingRun:
         """Continue the run at `url` from its newest whole snapshot."""
         begins = prepared_again(url, storage_options, open_source, near=executor.near)
-        return cls(begins, executor, storage_options)
+        return cls(begins, executor)
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()

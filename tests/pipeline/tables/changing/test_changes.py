@@ -194,6 +194,28 @@ def test_a_run_of_an_earlier_generation_says_so(table):
     fewpass.train(place / "D", place / "next", start_from=str(place / "run"), **how)
 
 
+def test_a_model_is_chosen_and_calibrated_by_the_held_out_rows_that_it_began_with(table):
+    place, _, new = table
+    fewpass.ingest(new, place / "held-out", like=str(place / "D"))
+    more = write_table(place / "more.csv", 150, 900)
+    how = {
+        "held_out": str(place / "held-out"),
+        "lam": "1e-3,1e-1",
+        "calibrate": "platt",
+        "tol": 1e-3,
+    }
+    quiet = fewpass.train(place / "D", place / "quiet", **how)
+    changed = []
+
+    def append_once(_event):
+        if not changed:
+            changed.append(fewpass.append(place / "held-out", more))
+
+    found = fewpass.train(place / "D", place / "run", on_event=append_once, **how)
+    assert changed
+    assert (found.candidates, found.calibration) == (quiet.candidates, quiet.calibration)
+
+
 # -- forget ------------------------------------------------------------------------------------------
 
 

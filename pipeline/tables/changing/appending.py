@@ -228,7 +228,8 @@ class _Append:
         assert before is not None, "there are test rows"
         one, n_new = before.manifest, self.n_new[number]
         unfilled = unfilled_chunk(before, n_new)
-        made = NextGeneration(before, n_new + (0 if unfilled is None else unfilled.rows.n_rows))
+        n_written = n_new + (0 if unfilled is None else unfilled.rows.n_rows)
+        made = NextGeneration(before, n_written, job.work_dirs)
         target_map, order = job.target_map(mapped.counts), before.column_order
         stored = StoredAs(target_map, Scaler.of(before), order, job.expansion)
         chunk_bytes = job_steps.decoded_bytes(job, mapped, number) * one.chunk_rows // n_new
@@ -240,8 +241,6 @@ class _Append:
             [before, _NewRows(n_new, new.columns.sourced(order, before.n_features))]
         )
         files = AddedFiles(source_records(job), mapped.read.skipped, versions())
-        for work_dir in job.work_dirs:
-            work_dir.require_owned()
         return made.commit(
             interleaved(made, new.records),
             RowSummary.of_manifest(one).joined(rows),

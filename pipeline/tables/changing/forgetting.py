@@ -25,6 +25,7 @@ from fewpass.pipeline.tables.changing.one_change import changing
 from fewpass.pipeline.tables.changing.rows_left import Rows, ShowShare, rewrite_without
 from fewpass.pipeline.tables.ingest.retained_columns import Retained
 from fewpass.pipeline.tables.ingest.set_pair import test_rows_of
+from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.ordered import ordered_map
 
@@ -116,7 +117,9 @@ def forget_in(
         looked = _looked_in(sets, condition, threads)
         _require_some(looked, allow_none=plan.allow_none)
         if not plan.dry_run:
-            looked = [_forgotten(one, threads, progress) for one in reversed(looked)][::-1]
+            owned = (pair.work_dirs for pair in pairs for _ in pair.sets)
+            changed = [*zip(looked, owned, strict=True)]
+            looked = [_forgotten(*one, threads, progress) for one in reversed(changed)][::-1]
     took, every = time.perf_counter() - began, iter(looked)
     results = [_result(plan, [next(every) for _ in pair.sets], pair.notes) for pair in pairs]
     same = {"unmatched": condition.unmatched, "seconds": took}
@@ -128,18 +131,19 @@ class _Pair(NamedTuple):
 
     sets: list[Dataset]
     notes: tuple[str, ...]
+    work_dirs: Sequence[WorkDir]
 
 
 def _pair(dataset: str, plan: ForgetPlan, changes: ExitStack) -> _Pair:
     """Open a data set and its test rows, alone in them unless they are only looked at."""
     if plan.dry_run:
-        training = Dataset.open(dataset, plan.storage_options)
+        training, work_dirs = Dataset.open(dataset, plan.storage_options), list[WorkDir]()
         test, note = test_rows_of(training)
         notes = tuple([note] if note is not None else [])
     else:
         own = plan.model_copy(update={"dataset": dataset})
-        training, test, _, _, notes = changes.enter_context(changing(own))
-    return _Pair([one for one in (training, test) if one is not None], notes)
+        training, test, _, work_dirs, notes = changes.enter_context(changing(own))
+    return _Pair([one for one in (training, test) if one is not None], notes, work_dirs)
 
 
 def _result(plan: ForgetPlan, looked: Sequence[RowsMeant], notes: tuple[str, ...]) -> ForgetResult:
@@ -243,10 +247,12 @@ def _require_some(looked: Sequence[RowsMeant], *, allow_none: bool) -> None:
         )
 
 
-def _forgotten(meant: RowsMeant, threads: int, progress: ShowShare) -> RowsMeant:
+def _forgotten(
+    meant: RowsMeant, work_dirs: Sequence[WorkDir], threads: int, progress: ShowShare
+) -> RowsMeant:
     """Return the data set without the rows that are meant; leaves nothing of them."""
     before, gone = meant.dataset, meant.n_rows
     if gone:
         progress(0.0, f"deleting {gone:,} of {before.n_rows:,} rows of {before.folder.name}")
-        rewrite_without(before, meant.places, threads, progress)
+        rewrite_without(before, meant.places, work_dirs, threads, progress)
     return meant._replace(dataset=Dataset.open(before.folder))

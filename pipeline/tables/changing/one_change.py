@@ -140,10 +140,13 @@ class NextGeneration:
         The present one.
     n_rows
         Rows that are written for it.
+    work_dirs
+        Of the change, which commits nothing once another process has taken it over.
     """
 
-    def __init__(self, before: Dataset, n_rows: int) -> None:
+    def __init__(self, before: Dataset, n_rows: int, work_dirs: Sequence[WorkDir]) -> None:
         self.before, manifest = before, before.manifest
+        self._work_dirs = work_dirs
         self.number = manifest.generation + 1
         place = place_of_generation(self.number)
         before.folder.delete_tree(place)
@@ -187,6 +190,8 @@ class NextGeneration:
         writer.write_columns({**columns, **same}, before.column_order)
         added = added or AddedFiles([], {}, one.versions)
         places, records = zip(*chunks, strict=True)
+        for work_dir in self._work_dirs:
+            work_dir.require_owned()
         retain(before.folder, one)
         writer.commit(
             records,

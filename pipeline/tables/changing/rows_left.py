@@ -5,7 +5,7 @@ Chunks before the first row that goes stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,6 +16,7 @@ from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.one_change import NextGeneration, PlacedChunk, StoredRows
 from fewpass.pipeline.tables.ingest.chunking import Selection
+from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import ChangeRecord
 from fewpass.storage.ordered import ordered_map
@@ -25,12 +26,16 @@ ShowShare = Callable[[float, str], None]
 Rows = NDArray[np.int64]
 
 
-def rewrite_without(before: Dataset, gone: list[Rows], threads: int, progress: ShowShare) -> None:
+def rewrite_without(
+    before: Dataset, gone: list[Rows], work_dirs: Sequence[WorkDir], threads: int,
+    progress: ShowShare,
+) -> None:  # fmt: skip
     """Make a generation without some rows the present one, and remove all others."""
     n_gone = sum(len(own) for own in gone)
     first = _first_written(before, gone)
     chunk_rows = before.manifest.chunk_rows
-    made = NextGeneration(before, before.n_rows - n_gone - first * chunk_rows)
+    n_written = before.n_rows - n_gone - first * chunk_rows
+    made = NextGeneration(before, n_written, work_dirs)
     left = RowsLeft(before, gone, first, threads, progress)
     with ThreadPoolExecutor(threads, "forget") as pool:
 

@@ -134,7 +134,7 @@ def noted(steps):
         patch.setattr(Dataset, "open", classmethod(open_))
         patch.setattr(DatasetWriter, "commit", committed)
         before(IngestTarget, "clear", "clear")
-        before(one_change.NextGeneration, "__init__", "begin", lambda _made, one, _rows: one.folder)
+        before(one_change.NextGeneration, "__init__", "begin", lambda _made, one, *_: one.folder)
         before(one_change, "prune_generations", "remove", lambda folder, _: folder)
         before(phases, "write_columns", "write", lambda dataset, *_: dataset.folder)
         yield

@@ -1,4 +1,4 @@
-"""An ingest into a store has one owner, wherever processes run."""
+"""An ingest into a store, and a change of a set there, has one owner, wherever processes run."""
 
 import time
 
@@ -8,13 +8,17 @@ import pytest
 from fewpass.pipeline.errors import BusyPlace
 from fewpass.pipeline.lease import Holder, LeaseLost
 from fewpass.pipeline.passes.executor import open_executor
+from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.changing.appending import append
+from fewpass.pipeline.tables.changing.forgetting import forget
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.row_parts import RowParts
 from fewpass.pipeline.tables.ingest.work_dir import OWNER
 from fewpass.storage.folder import Folder
 from fewpass.storage.seal import seal
+from fewpass.storage.writer import DatasetWriter
 from testing.object_store import object_store
 
 
@@ -82,3 +86,26 @@ def test_what_a_finished_set_has_left_in_a_store_is_removed_by_the_next_call(pla
     work_of(plan).write("spans/000000-0000", b"rows")
     assert ingest(plan).fingerprint == made.fingerprint
     assert work_of(plan).list() == []
+
+
+@pytest.mark.parametrize("change", ["append", "forget"])
+def test_a_change_that_was_taken_for_dead_commits_nothing(plan, change, tmp_path, monkeypatch):
+    ingest(plan.model_copy(update={"keep": ("a",)}))
+    folder = Folder(plan.dataset, plan.storage_options)
+    before = folder.read("manifest.json")
+    own = DatasetWriter.write_columns
+
+    def overtaken(*given):
+        lease_of_another(plan, time.time())
+        return own(*given)
+
+    monkeypatch.setattr(DatasetWriter, "write_columns", overtaken)
+    place = {"dataset": plan.dataset, "storage_options": plan.storage_options, "threads": 1}
+    more = tmp_path / "more.csv"
+    more.write_text("y,a,b,c\n" + "1,0.5,0.5,0.5\n" * 9)
+    with pytest.raises(LeaseLost, match="taken over by process"):
+        if change == "append":
+            append(AppendPlan(sources=(str(more),), **place))
+        else:
+            forget(ForgetPlan(where="a > 0", **place))
+    assert folder.read("manifest.json") == before

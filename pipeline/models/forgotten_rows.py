@@ -96,9 +96,20 @@ def forgotten_everywhere(
     if _IN_STORE.search(url) and not plan.dry_run:
         remove_views(store_at(around), result.learnt_from)
     place = runs or around
-    learnt = learnt_from(place, [Forgotten(result.learnt_from, result.fingerprint)], options)
+    learnt = learnt_from(place, _sets_of(result), options)
     result = _with_models(result, learnt, place, options)
-    return result if anew is None else _with_retrained(result, anew.of(learnt, result.learnt_from))
+    if anew is None:
+        return result
+    had = {*result.learnt_from, *result.test_fingerprints}
+    return _with_retrained(result, anew.of(learnt, had))
+
+
+def _sets_of(result: ForgetResult) -> list[Forgotten]:
+    """Return a data set and its test rows: models may have learnt from these, too."""
+    return [
+        Forgotten(result.learnt_from, result.fingerprint),
+        Forgotten(result.test_fingerprints, result.test_fingerprint),
+    ]
 
 
 def _with_models(
@@ -144,7 +155,7 @@ def _in_store(
             )
         asked = plan if anew is None else plan.model_copy(update={"allow_none": True})
         results = _forgotten_in(store, asked, progress)
-        sets = [Forgotten(one.learnt_from, one.fingerprint) for one in results]
+        sets = [own for one in results for own in _sets_of(one)]
         sets += [Forgotten(had, "") for had in _removed_before(store)]
         if not plan.dry_run:
             remove_views(store, {name for one in sets for name in one.had})

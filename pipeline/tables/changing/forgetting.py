@@ -58,6 +58,8 @@ class ForgetResult(BaseModel):
     learnt_from: tuple[str, ...] = ()
     test_fingerprints: tuple[str, ...] = ()
     """Of the generations of the test rows that had such rows."""
+    test_fingerprint: str = ""
+    """Of the test rows now."""
     models: tuple[str, ...] = ()
     """Runs that have learnt from one of these, or began at such a run; they are as they were."""
     chosen: tuple[str, ...] = ()
@@ -164,6 +166,7 @@ def _result(plan: ForgetPlan, looked: Sequence[RowsMeant], notes: tuple[str, ...
         test_fingerprints=tuple(
             name for one in tested for name in _that_had_rows(one, dry_run=plan.dry_run)
         ),
+        test_fingerprint=next((one.dataset.manifest.fingerprint for one in tested), ""),
         fingerprint=manifest.fingerprint,
         notes=notes,
     )

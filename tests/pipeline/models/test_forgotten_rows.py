@@ -134,6 +134,27 @@ def test_models_that_were_chosen_by_forgotten_test_rows_are_named_apart(tmp_path
     assert fewpass.forget(tmp_path / "d", "id == 1", allow_none=True).chosen == result.chosen
 
 
+def test_models_that_have_learnt_from_forgotten_test_rows_are_named_and_trained_anew(tmp_path):
+    """As the last model is trained on all rows, once the test rows have said how good it is."""
+    source = write_rows(tmp_path / "all.csv", 3)
+    fewpass.ingest(source, tmp_path / "d", label="y", keep="id", drop="id", test_fraction=0.3)
+    make_view(str(tmp_path / "every"), [str(tmp_path / "d"), str(tmp_path / "d-test")])
+    for run, data, start in (
+        ("measured", "d", None), ("of-tests", "d-test", None), ("of-all", "every", None),
+        ("next", "d", "of-tests"),
+    ):  # fmt: skip
+        start = start and str(tmp_path / start)
+        fewpass.train(tmp_path / data, tmp_path / run, start_from=start, **HOW)
+    in_test = {row["id"] for row in fewpass.Dataset(tmp_path / "d-test").to_arrow().to_pylist()}
+    only_there = f"id == {min(in_test - {'7'})}"
+    models = tuple(str(tmp_path / run) for run in ("next", "of-all", "of-tests"))
+    assert fewpass.forget(tmp_path / "d", only_there, dry_run=True).models == models
+    result = fewpass.forget(tmp_path / "d", only_there, retrain=True)
+    assert (result.forgotten, result.test_forgotten, result.models) == (0, 1, models)
+    assert {*result.retrained} == {str(tmp_path / run) for run in ("next-g1", "of-tests-g2")}
+    assert "of-all was not trained anew: its rows cannot be read" in result.notes[0]
+
+
 # -- stores ----------------------------------------------------------------------------------------
 
 

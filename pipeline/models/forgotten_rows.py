@@ -40,6 +40,7 @@ from fewpass.pipeline.tables.changing.forgetting import EXAMPLES, ForgetResult, 
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import kind_of
+from fewpass.storage.locations import Location
 from fewpass.storage.manifest import KEY
 
 _IN_STORE = re.compile(r"/generations/\d{6}(?:/[^/]*)?$")
@@ -174,7 +175,8 @@ def _in_store(
 
 def _forgotten_in(store: Store, plan: ForgetPlan, progress: ShowShare) -> list[ForgetResult]:
     """Delete rows of all generations; those of which no row would be left are removed whole."""
-    there = {one.data: one for one in store.generations if Folder(one.data).exists(KEY)}
+    every = (one for one in store.generations if Folder(one.data).exists(KEY))
+    there = {Location.of(one.data).resolved: one for one in every}  # as refusals name them
     whole: list[Generation] = []
     while True:
         try:

@@ -288,3 +288,10 @@ def test_a_generation_all_of_whose_rows_are_forgotten_goes_whole(store, tmp_path
     assert refresh(store).state == "unchanged"  # the file is still there, and was taken
     with pytest.raises(BadInput, match="No row of"):
         fewpass.forget(at, "id > 0")
+
+
+def test_a_store_is_meant_by_a_link_to_it_as_well(store, tmp_path):
+    (tmp_path / "link").symlink_to(store.store)
+    done = fewpass.forget(tmp_path / "link", "id == 7 or id >= 1600", retrain=True)
+    assert done.published == (str(tmp_path / "link/generations/000003/run-all"),)
+    assert [one.state for one in models(store.store).generations][2:] == ["removed", "published"]

@@ -30,7 +30,7 @@ from fewpass.pipeline.models.refresh.store_state import (
     run_of,
     store_at,
 )
-from fewpass.pipeline.models.refresh.window_models import n_rows, rows_of
+from fewpass.pipeline.models.refresh.window_models import n_rows, rows_of, trained
 from fewpass.pipeline.models.retraining import Retrained, Retraining
 from fewpass.pipeline.runs.learnt_from import Forgotten, LearntRun, chosen_by, learnt_from
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -246,14 +246,15 @@ def _published_anew(url: str, result: ForgetResult, retraining: Retraining) -> F
     rows = rows_of(store, generation, current.window, nights)
     plan = RunFolder(run_of(url, current)).record().plan
     run = f"{generation.folder.url}/{current.run}"
-    trained = retraining.train(plan.model_copy(update={"dataset": rows, "start_from": None}), run)
+    zero = plan.model_copy(update={"dataset": rows, "start_from": None})
+    made_anew = trained(zero, run, retraining.train)
     made = Published(
         generation=generation.number, run=current.run, runs={current.window: current.run},
-        weights_sha256=trained.weights_sha256, nights=nights, rows=n_rows(store, nights),
-        recipe=current.recipe, window=current.window, objective=trained.objective,
-        certificate=trained.certificate, converged=trained.converged,
+        weights_sha256=made_anew.weights_sha256, nights=nights, rows=n_rows(store, nights),
+        recipe=current.recipe, window=current.window, objective=made_anew.objective,
+        certificate=made_anew.certificate, converged=made_anew.converged,
         why=f"{FORGOTTEN}, and learnt anew without them",
     )  # fmt: skip
     write_event(store.folder, made)
-    update = {"generation": generation.number, "retrained": (trained.run,)}
+    update = {"generation": generation.number, "retrained": (made_anew.run,)}
     return result.model_copy(update=update)

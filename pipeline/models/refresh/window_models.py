@@ -51,7 +51,7 @@ def models_of(
             folder = folder_of(wanted, name)
             start = _start_of(store, generation, nights) if name == ALL else None
             training = training_plan(plan, rows_of(store, generation, name, nights), start)
-            result = _trained(training, f"{generation.folder.url}/{folder}", train)
+            result = trained(training, f"{generation.folder.url}/{folder}", train)
             made[nights] = WindowModel(folder, nights, result)
     return {name: made[nights] for name, nights in wanted.items()}
 
@@ -78,8 +78,8 @@ def _start_of(store: Store, generation: Generation, nights: Nights) -> str | Non
     return start if now.issuperset(RunFolder(start).record().learnt) else None
 
 
-def _trained(plan: TrainingPlan, run: str, train: Train) -> TrainingResult:
-    """Train a model, or go on with it; anew where settings, or nights, were others then."""
+def trained(plan: TrainingPlan, run: str, train: Train) -> TrainingResult:
+    """Train a model, or go on with it; anew where settings, or rows, were others then."""
     try:
         return train(plan, run)
     except PlanMismatch:

@@ -242,7 +242,8 @@ def test_a_night_that_somebody_took_is_learnt_also_where_rows_are_forgotten_firs
     assert refresh(store).state == "unchanged"
 
 
-def test_forgetting_that_was_cut_short_is_finished(store, monkeypatch):
+@pytest.mark.parametrize("then", ["id == 7", "id == 1001"])
+def test_forgetting_that_was_cut_short_is_finished(store, monkeypatch, then):
     class Crashed(BaseException):
         """The process is gone."""
 
@@ -252,7 +253,7 @@ def test_forgetting_that_was_cut_short_is_finished(store, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(Crashed):
         patch.setattr(forgotten_rows, "n_rows", crash)
         fewpass.forget(store.store, "id == 7", retrain=True)
-    done = fewpass.forget(store.store, "id == 7", retrain=True)  # its rows are gone by now
+    done = fewpass.forget(store.store, then, retrain=True)  # the rows of 7 are gone by now
     assert run_of(store.store, published(store.store)) == done.retrained[-1]
     assert len(models(store.store).generations) == 4
     assert refresh(store).state == "unchanged"

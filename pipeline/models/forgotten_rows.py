@@ -83,10 +83,12 @@ def forgotten_everywhere(
     Raises
     ------
     ValueError
-        `warm` without `retrain`.
+        `warm` without `retrain`; a folder of runs that is not there.
     """
     require_retraining(retrain=retrain, warm=warm)
     options = plan.storage_options
+    if runs is not None and Location.of(runs).kind(options) != "folder":
+        raise BadInput(f"There is no folder {runs}, where models were to be looked for. Name one.")
     retraining = Retraining(execution or Execution(), options, warm=warm, progress=progress)
     anew = retraining if retrain and not plan.dry_run else None
     if kind_of(Folder(plan.dataset, options)) == "store":

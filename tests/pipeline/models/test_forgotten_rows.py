@@ -271,6 +271,9 @@ def test_a_model_that_knows_rows_of_a_generation_that_went_whole_is_found_later(
     assert (done.published, done.rows) == ((old,), 900 - n_gone)
     assert done.retrained == (run_of(at, published(at)),) != (old,)
     assert fewpass.forget(at, "id >= 1600", **how).retrained == ()
+    with pytest.raises(BadInput, match=r"no folder .*typed/wrong, where models"):
+        fewpass.forget(at, "id == 7", runs=tmp_path / "typed/wrong")
+    assert "7" in ids_in(at)
 
 
 def test_a_generation_all_of_whose_rows_are_forgotten_goes_whole(store, tmp_path):

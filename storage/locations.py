@@ -51,13 +51,16 @@ class Location(NamedTuple):
     @classmethod
     def along(cls, other: Location, way: str) -> Location:
         """Return where a way of `way_from` leads to, from where the other location is now."""
-        if "://" in way:
+        if "://" in way or way.startswith("/"):
             return cls.of(way)
         head, mark, path = other.resolved.rpartition("://")
         return cls.of(head + mark + posixpath.normpath(posixpath.join(path, way)))
 
     def way_from(self, other: Location) -> str:
-        """Return how it is found from another location, also after both were moved together."""
+        """Return how it is found from another location, also after both were moved together.
+
+        In another store it is found by its address alone.
+        """
         if self.store != other.store:
             return self.resolved
         one, two = (each.resolved.rpartition("://")[2] for each in (self, other))

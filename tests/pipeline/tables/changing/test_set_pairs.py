@@ -209,3 +209,19 @@ def test_a_folder_with_somebodys_ingest_json_is_nobodys_data_set(tmp_path, monke
         with pytest.raises(BadInput, match="holds other files"):
             fewpass.ingest("old.csv", "program", overwrite=True, **HOW)
         assert bytes_of(".") == before
+
+
+# -- in two stores -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("training", "test"), [("memory://pairs/D", "T"), ("D", "memory://pairs/T")]
+)
+def test_a_pair_is_changed_together_where_one_lies_in_a_store(
+    tmp_path, monkeypatch, training, test
+):
+    monkeypatch.chdir(tmp_path)
+    write("old.csv", 0, 100)
+    write("new.csv", 1000, 40)
+    fewpass.ingest("old.csv", training, test_fraction=0.3, test_dataset=test, **HOW)
+    changed(training, test)

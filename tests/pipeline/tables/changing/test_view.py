@@ -474,7 +474,9 @@ def test_parts_in_an_object_store_are_found_from_the_view(tmp_path, nights):
         store.put(str(tmp_path / name), f"/store/{name}", recursive=True)
     far = make_view("memory://store/views/all", [f"memory://store/night{k}" for k in range(2)])
     here = make_view(str(tmp_path / "here"), [parts[0], "memory://store/night1"])
+    both = make_view("memory://store/views/both", [parts[0], "memory://store/night1"])
     assert [part.way for part in far.manifest.parts] == ["../../night0", "../../night1"]
     assert [part.way for part in here.manifest.parts] == ["../night0", "memory://store/night1"]
-    for one in (far, here):
+    assert [part.way for part in both.manifest.parts] == [parts[0], "../../night1"]
+    for one in (far, here, both):
         assert rows_of(pickle.loads(pickle.dumps(one))) == rows_of(view)

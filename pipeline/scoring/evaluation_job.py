@@ -77,6 +77,8 @@ def evaluation_job(
         rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)
     else:
         rule = target_rule(manifest, problem.loss, trained.positive)
+        if rule.positive >= 0 and plan.positive is None:  # a named one is told from any
+            _labels_of_both(manifest.targets, trained.targets)
     weights = Budget.weights * 8 * manifest.n_features * max(1, rule.n_classes)
     most = plan.budget.rows - Budget.windows * chunk_bytes(manifest)
     state = max(0, min(weights, most))  # the training budget suffices, with windows of one chunk
@@ -96,19 +98,27 @@ def judged(trained: RunRecord, lam: float | None) -> tuple[Problem, TargetRule]:
 
 def _same_classes(targets: Labels | Values, trained: Labels | Values, width: int) -> TargetRule:
     """Return the rule that numbers a set's labels as the model does."""
+    labels, names = _labels_of_both(targets, trained)
+    values = tuple(float(names.index(label)) for label in labels)
+    return TargetRule(values=values, n_classes=len(names), width=width)
+
+
+def _labels_of_both(
+    targets: Labels | Values, trained: Labels | Values
+) -> tuple[list[str], list[str]]:
+    """Return the labels of a set, and those of the model, which knows them all; else BadInput."""
     assert isinstance(trained, Labels), "classes were trained on"
     if not isinstance(targets, Labels):
         raise BadInput(
             f"The targets are numbers, but the model tells the labels {shown(trained)} apart. "
             "Ingest the rows with the training set as `like`."
         )
-    names = [label_text(label) for label in trained.labels]
-    unknown = [label for label in map(label_text, targets.labels) if label not in names]
+    labels, names = ([label_text(label) for label in each.labels] for each in (targets, trained))
+    unknown = [label for label in labels if label not in names]
     if unknown:
         raise BadInput(
             f'The label "{unknown[0]}" is unknown to the model, which has {shown(trained)}. '
             f"{similar_label(unknown[0], names)}Ingest the rows with the training set as `like` to "
             "find where it is."
         )
-    values = tuple(float(names.index(label_text(label))) for label in targets.labels)
-    return TargetRule(values=values, n_classes=len(names), width=width)
+    return labels, names

@@ -140,6 +140,23 @@ def test_every_command_gives_them_back(tmp_path, made):
         evaluate(run, later)
 
 
+@pytest.mark.parametrize("labels", [("no", "yes", "yes"), ("no", "maybe", "yes")])
+def test_a_label_that_a_model_does_not_know_is_refused_in_files_and_in_data_sets(tmp_path, labels):
+    """Of two labels as of three: it is not the other one."""
+    data, run, more = (tmp_path / name for name in ("data", "run", "more"))
+    ingest(csv(tmp_path, of_rows(labels)), data, encode="none")
+    train(data, run)
+    train(data, tmp_path / "named", positive="yes")
+    path = csv(tmp_path, ["Yes", "yes", "no"] * (N // 3))
+    ingest(path, more, encode="none")
+    for rows in (path, more):
+        with pytest.raises(BadInput, match=r'label "Yes" is unknown to the model.*differ by case'):
+            evaluate(run, rows)
+    with pytest.raises(BadInput, match='The label "Yes" is unknown'):
+        train(data, tmp_path / "chosen", held_out=str(more), early_stopping=True)
+    assert evaluate(tmp_path / "named", more).error == evaluate(tmp_path / "named", path).error
+
+
 def test_a_label_that_comes_late_is_no_other(tmp_path):
     """The first piece of 4 MB has numbers alone."""
     rows = "".join(f"{1 + k % 2},{k % 10}.5,{'1' * 30}\n" for k in range(120_000))

@@ -185,11 +185,14 @@ class Dataset(DatasetColumns):
 
     def became(self) -> str | None:
         """Say what came after this generation of the data set; None while it is the present one."""
+        own = self.manifest.fingerprint
         try:
             now = read_manifest(self.folder.read(KEY))
         except (OSError, ValueError):
             return None
-        return what_became(now, self.manifest.fingerprint)
+        if now.fingerprint == own:
+            return None
+        return what_became(now, own) or f"data set {own[:12]}, and it was made anew since"
 
     def _replaced(self, became: str) -> Damaged:
         """Return the error for chunks that a later generation has replaced."""

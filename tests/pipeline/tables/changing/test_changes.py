@@ -178,6 +178,20 @@ def test_a_generation_is_read_to_its_end_and_said_to_be_gone(table):
         pickle.loads(pickle.dumps(reader))
 
 
+def test_a_data_set_that_was_made_anew_is_not_called_damaged(table):
+    place, _, new = table
+    reader = Dataset.open(str(place / "D"))
+
+    def ingest_anew(event):
+        if event.kind == "finish":
+            fewpass.ingest(new, place / "D", label="label", keep="id", overwrite=True)
+
+    result = fewpass.train(place / "D", place / "run", on_event=ingest_anew, lam=0.01, tol=1e-3)
+    assert "and it was made anew since" in result.notes[0]
+    with pytest.raises(Damaged, match=r"has changed while it was read.* made anew since"):
+        rows_of(reader)
+
+
 def test_a_run_of_an_earlier_generation_says_so(table):
     place, _, new = table
     how = {"lam": 0.01, "tol": 1e-3}

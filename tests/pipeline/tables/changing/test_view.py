@@ -320,7 +320,7 @@ CHANGES = {
         "generation 1 of it, and rows were forgotten since",
         "forgotten since",
     ),
-    "replaced": (replaced, "now holds data set", "now holds data set|damaged|missing"),
+    "replaced": (replaced, "now holds data set", "now holds data set|made anew since"),
     "removed": (lambda part, _: shutil.rmtree(part), "There is nothing at", "missing|nothing at"),
 }
 

@@ -21,7 +21,12 @@ from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.settings.change_plans import ChangePlan
 from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_in
-from fewpass.pipeline.tables.ingest.set_pair import IngestRecord, record_of, test_rows_of
+from fewpass.pipeline.tables.ingest.set_pair import (
+    IngestRecord,
+    record_of,
+    test_rows_of,
+    training_set_of,
+)
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir, all_owned, looked_at, work_dirs_of
 from fewpass.storage.chunk_places import ChunkPlace
 from fewpass.storage.chunk_table import ChunkRecord
@@ -100,15 +105,22 @@ def _opened(folder: Folder) -> tuple[Dataset, Dataset | None, tuple[str, ...]]:
 
 def _without_leftovers(training: Dataset, test: Dataset | None) -> tuple[Dataset, Dataset | None]:
     """Remove what changes left that were killed, and take test rows back that came alone."""
+    if test is None:  # perhaps test rows are changed alone
+        return _with_whole_appends(training, None), None
     prune_generations(training.folder, training.manifest)
-    if test is None:
-        return training, None
+    return training, _with_whole_appends(test, training)
+
+
+def _with_whole_appends(test: Dataset, training: Dataset | None) -> Dataset:
+    """Return test rows without those of an append that the training set has not."""
     last = test.manifest.changes[-1] if test.manifest.changes else None
-    if last is not None and last.training == training.manifest.fingerprint:
-        roll_back(test.folder, test.manifest)
-        test = Dataset.open(test.folder)
+    if last is not None and last.training:
+        training = training or training_set_of(test)
+        if training is not None and last.training == training.manifest.fingerprint:
+            roll_back(test.folder, test.manifest)
+            test = Dataset.open(test.folder)
     prune_generations(test.folder, test.manifest)
-    return training, test
+    return test
 
 
 def _clear(work_dirs: list[WorkDir]) -> None:

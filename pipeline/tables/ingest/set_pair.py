@@ -130,6 +130,19 @@ def test_rows_of(training: Dataset) -> tuple[Dataset | None, str | None]:
     )
 
 
+def training_set_of(test: Dataset) -> Dataset | None:
+    """Return the data set that test rows were held out of; None where it is not where it was."""
+    half = record_of(test).pair
+    if half is None:
+        return None
+    folder = Folder(
+        Location.along(Location.of(test.folder.url), half.way).url, test.folder.storage_options
+    )
+    training = Dataset.open(folder) if folder.exists(KEY) else None
+    is_it = training is not None and training.manifest.first_fingerprint == half.fingerprint
+    return training if is_it else None
+
+
 def _named_by(training: Dataset, half: OtherHalf, url: str) -> Dataset | None:
     """Return the data set at an address if both name each other."""
     folder = Folder(url, training.folder.storage_options)

@@ -419,11 +419,23 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-@pytest.mark.parametrize("then", ["forget", "another append", "append"])
+@pytest.mark.parametrize(
+    "then",
+    ["forget", "another append", "append", "forget of test rows", "append to test rows"],
+)
 def test_an_append_that_was_killed_anywhere_leaves_no_row_twice_and_none_behind(afresh, then):
     """Test rows that came without the training rows go back, whatever is done next."""
+    held_out = {*map(int, every_id("D-test"))}
     others = {
         "forget": (CHANGES["forget"], RESULTS["forget"]),
+        "forget of test rows": (
+            CHANGES["forget of test rows"],
+            lambda rows: rows - (set(range(9)) & held_out),
+        ),
+        "append to test rows": (
+            CHANGES["append to test rows"],
+            lambda rows: rows | set(range(200, 210)),
+        ),
         "another append": (
             lambda: fewpass.append("D", "more.csv", threads=1),
             lambda rows: rows | set(range(200, 210)),

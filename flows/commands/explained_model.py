@@ -70,7 +70,7 @@ def show_columns(terminal: Terminal, model: Model, held_out: str | None, top: in
     from fewpass.storage.dataset import Dataset
 
     plan = model.record.plan
-    data = held_out_rows(plan, held_out)
+    data = held_out_rows(model.record, held_out)
     if data is None:
         if plan.source is not None:
             raise UsageError("No rows were stored: --held-out DATASET names some.")

@@ -16,18 +16,19 @@ from fewpass.pipeline.reporting.page import PAGE, Reproduction, page
 from fewpass.pipeline.reporting.quality import quality
 from fewpass.pipeline.reporting.report import RunReport, read_report
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
+from fewpass.storage.set_generations import what_became
 
 
 def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: Where) -> str:
     """Write the page into the run's folder; return where it lies."""
     reported = read_report(run)
     plan = reported.model.record.plan
-    data = held_out_rows(plan, held_out)
+    data = held_out_rows(reported.model.record, held_out)
     figures = None
     if data is None:
         terminal.say("There are no held-out rows: --held-out DATASET names some.", style="yellow")
@@ -47,12 +48,25 @@ def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: 
     return run.folder.address(PAGE)
 
 
-def held_out_rows(plan: TrainingPlan, named: str | None) -> Dataset | None:
-    """Open the held-out rows: those named here or in the plan; None without any."""
+def held_out_rows(record: RunRecord, named: str | None) -> Dataset | None:
+    """Open the held-out rows: those named here or in the plan, else the test rows; None without."""
+    plan = record.plan
     if named is not None or plan.held_out is not None:
         return Dataset.open(named or plan.held_out or "", like=plan.dataset)
     next_to_it = f"{plan.dataset.rstrip('/')}-test"  # as IngestPlan calls it
-    return Dataset.open(next_to_it) if Folder(next_to_it).exists(KEY) else None
+    if not Folder(next_to_it).exists(KEY) or _was_made_anew(record):
+        return None
+    return Dataset.open(next_to_it)
+
+
+def _was_made_anew(record: RunRecord) -> bool:
+    """Whether another data set lies where a run's lay: rows of that are among its test rows."""
+    try:
+        now = Dataset.open(record.plan.dataset).manifest
+    except (OSError, ValueError):  # it is gone
+        return False
+    own = record.dataset_fingerprint
+    return now.fingerprint != own and what_became(now, own) is None
 
 
 def comparison(report: RunReport) -> Table:

@@ -114,6 +114,19 @@ def test_other_targets(tmp_path, monkeypatch, case):
     assert ("Predicted / actual" in page.text) == (case == "numbers")
 
 
+def test_test_rows_of_a_set_that_was_made_anew_are_no_judges(tmp_path, monkeypatch):
+    """The model has learnt from most of them."""
+    trained(tmp_path, monkeypatch, lambda p: np.where(p > 0, "yes", "no"))
+    for words, are_there in (
+        ("append rows rows.csv --again -q", True),
+        ("ingest rows.csv rows --label what --test-fraction 0.3 --seed 1 --overwrite -q", False),
+    ):
+        for command in (words, "report run --html -q"):
+            assert cli.main(command.split()) == 0
+        page = Page((tmp_path / "run/report/report.html").read_text(encoding="utf-8"))
+        assert ("No rows were held out" not in page.text) == are_there
+
+
 def test_the_top_of_few_rows_is_not_none_of_them():
     metrics = MetricFigures(lift=2.5, lift_top=0.004)
     figures = Evaluation(1000, 0.5, 0.5, 0.2, 0.8, None, None, None, metrics=metrics)

@@ -5,6 +5,8 @@ A folder holds a record of what it was made of (`folder_record`).  A table has i
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -59,7 +61,7 @@ def predict_folder(
     """
     began = time.perf_counter()
     files = input_files(inputs, output, only_new=only_new)
-    made_by = {"weights": weights_digest(predictor.model.weights), "settings": settings}
+    made_by = {"weights": _model_digest(predictor), "settings": settings}
     folder = Folder(output.rstrip("/"))
     record = FolderRecord(folder, made_by, overwrite=predictor.overwrite, only_new=only_new)
     todo = [file for file in files if not record.is_done(file)]
@@ -75,6 +77,15 @@ def predict_folder(
     rows, columns = sum(one.rows for one in made), tuple(made[-1].columns) if made else ()
     summary = _summary(results, output, columns, rows, len(files), len(files) - len(todo), notes)
     return summary._replace(seconds=time.perf_counter() - began)
+
+
+def _model_digest(predictor: PartPredictor) -> str:
+    """Return a digest of the model, with its calibration where predictions depend on that."""
+    model, how = predictor.model, predictor.how
+    digest = weights_digest(model.weights)
+    if model.calibration is None or not (how.probability or how.threshold is not None):
+        return digest
+    return hashlib.sha256(json.dumps([digest, model.calibration]).encode()).hexdigest()
 
 
 def predict_new(

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from scipy.stats import binomtest
 from sklearn import metrics
 
-from fewpass import from_run, load_model, predict, train
+from fewpass import from_run, ingest, load_model, predict, train
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.calibration import (
     ScoreCounts,
@@ -113,6 +113,37 @@ def test_predictions_have_a_column_per_class(calibrated, name, tmp_path, monkeyp
     few = predict(model.run.url, place, tmp_path / "few.npy", probability=True)
     assert few.rows == 900
     assert np.array_equal(np.load(tmp_path / "few.npy"), table["probability"])
+
+
+def test_a_folder_of_predictions_is_of_one_calibration(tmp_path):
+    """Of a model that was calibrated anew the weights are what they were."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal(400).round(3)
+    rows = zip(x, np.where(x + rng.logistic(size=400) > 0, "yes", "no"), strict=True)
+    source = tmp_path / "rows.csv"
+    source.write_text("a,y\n" + "".join(f"{a},{y}\n" for a, y in rows))
+    ingest(source, tmp_path / "d", label="y", test_fraction=0.3)
+    runs = [
+        train(
+            tmp_path / "d",
+            tmp_path / how,
+            lam=0.01,
+            held_out=str(tmp_path / "d-test"),
+            calibrate=how,
+            **FAST,
+        )
+        for how in ("platt", "isotonic")
+    ]
+    assert runs[0].weights_sha256 == runs[1].weights_sha256
+    for name, how in (("shares", {"probability": True}), ("called", {"threshold": 0.3})):
+        out = f"{tmp_path}/{name}/"
+        predict(runs[0].run, source, out, **how)
+        assert predict(runs[0].run, source, out, **how).done_before == 1
+        with pytest.raises(BadInput, match="holds predictions of another model"):
+            predict(runs[1].run, source, out, **how)
+        assert predict(runs[1].run, source, out, only_new=True, **how).done_before == 1
+    predict(runs[0].run, source, f"{tmp_path}/labels/")
+    assert predict(runs[1].run, source, f"{tmp_path}/labels/").done_before == 1
 
 
 @pytest.mark.parametrize("name", FORMS)

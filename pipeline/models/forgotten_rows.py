@@ -179,6 +179,8 @@ def _forgotten_in(store: Store, plan: ForgetPlan, progress: ShowShare) -> list[F
     """Delete rows of all generations; those of which no row would be left are removed whole."""
     every = (one for one in store.generations if Folder(one.data).exists(KEY))
     there = {Location.of(one.data).resolved: one for one in every}  # as refusals name them
+    if not there:
+        raise BadInput(f"The store {store.folder.url} has no rows. A refresh takes some.")
     whole: list[Generation] = []
     while True:
         try:

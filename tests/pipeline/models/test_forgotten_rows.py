@@ -299,3 +299,15 @@ def test_a_store_is_meant_by_a_link_to_it_as_well(store, tmp_path):
     done = fewpass.forget(tmp_path / "link", "id == 7 or id >= 1600", retrain=True)
     assert done.published == (str(tmp_path / "link/generations/000003/run-all"),)
     assert [one.state for one in models(store.store).generations][2:] == ["removed", "published"]
+
+
+def test_a_store_without_rows_is_said_to_have_none(tmp_path):
+    (tmp_path / "none.csv").write_text("id,y,a,b\n")
+    plan = RefreshPlan(
+        sources=(f"{tmp_path}/*.csv",), store=f"{tmp_path}/store", settle=0,
+        ingest={"options": {"label": "y", "drop": ["id"]}, "keep": ["id"]},
+    )  # fmt: skip
+    with pytest.raises(BadInput, match="refused"):
+        refresh(plan)
+    with pytest.raises(BadInput, match="has no rows"):
+        fewpass.forget(plan.store, "id == 7")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -116,7 +118,8 @@ class Dataset(DatasetColumns):
         """
         if not self.manifest.retained:
             return np.zeros((self.manifest.rows_of(k), 0), np.uint8)
-        return self._chunks.retained(k)
+        with self._telling_of_changes():
+            return self._chunks.retained(k)
 
     def with_retained(self, k: int, table: Table) -> Table:
         """Return the rows of chunk `k` with its kept columns, where there are any."""
@@ -130,7 +133,8 @@ class Dataset(DatasetColumns):
         Damaged
             As for `read_into`.
         """
-        return self._chunks.codes(k)
+        with self._telling_of_changes():
+            return self._chunks.codes(k)
 
     def sample(self, n: int) -> Table:
         """Return the first n rows of the first chunk, or all of it, columns in stored order."""
@@ -154,12 +158,8 @@ class Dataset(DatasetColumns):
         Damaged
             An object is missing, or its length or checksum is not that of the manifest.
         """
-        try:
+        with self._telling_of_changes():
             return self._chunks.read_into(k, buffer)
-        except Damaged as error:
-            if became := self.became():
-                raise self._replaced(became) from error
-            raise
 
     def are_copied(self, chunks: Sequence[int]) -> bool:
         """Whether reading these chunks only copies their rows: there is nothing to wait for."""
@@ -175,13 +175,38 @@ class Dataset(DatasetColumns):
         `on_read` is called with the bytes of each after it was read.
         """
         others = {key: each for key, each in self.manifest.objects.items() if key != COLUMNS}
-        yield from faults_of(self.generation_folder, others, on_read)
-        yield from self.column_faults(on_read)
-        yield from self.chunk_faults(on_read)
+        each = itertools.chain(
+            faults_of(self.generation_folder, others, on_read),
+            self.column_faults(on_read),
+            self._chunks.faults(on_read),
+        )
+        return self._unless_changed(each)
 
     def chunk_faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
         """Yield sentences as `verify`, of chunks alone."""
-        return self._chunks.faults(on_read)
+        return self._unless_changed(self._chunks.faults(on_read))
+
+    def _unless_changed(self, faults: Iterator[str]) -> Iterator[str]:
+        """Yield faults; of a set that has changed meanwhile, whose objects go, that alone."""
+        for fault in faults:
+            became = self.became()
+            yield str(self._replaced(became)) if became else fault
+            if became:
+                return
+
+    @contextmanager
+    def _telling_of_changes(self) -> Iterator[None]:
+        """Have what is damaged be said to be gone, where a later generation has replaced it."""
+        try:
+            yield
+        except Damaged as error:
+            if became := self.became():
+                raise self._replaced(became) from error
+            raise
+
+    def _column(self, name: str) -> NDArray[Any]:
+        with self._telling_of_changes():
+            return super()._column(name)
 
     def became(self) -> str | None:
         """Say what came after this generation of the data set; None while it is the present one."""

@@ -172,8 +172,12 @@ def test_a_generation_is_read_to_its_end_and_said_to_be_gone(table):
     assert rows_of(pickle.loads(pickle.dumps(reader))) == before
     assert "rows were appended since" in reader.became()
     fewpass.forget(place / "D", "id == 'c0003'")
-    with pytest.raises(Damaged, match="rows were appended and rows were forgotten since"):
-        reader.read_chunk(0)
+    said = "rows were appended and rows were forgotten since"
+    for read in (reader.read_chunk, reader.read_retained, lambda _: reader.column("mean")):
+        with pytest.raises(Damaged, match=said):
+            read(0)
+    (fault,) = reader.verify()
+    assert said in fault
     with pytest.raises(ValueError, match="generation 1 of it"):
         pickle.loads(pickle.dumps(reader))
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.calibration import BITS, score_bins
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.rows.buffers import free_buffers
@@ -43,8 +44,6 @@ from fewpass.solvers.losses.quantile import Quantile
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
-
-HISTOGRAM_BITS = 18  # of a score's 32: sign, exponent and 9 bits of the number, 0.2 % apart
 
 
 class Evaluation(NamedTuple):
@@ -107,7 +106,7 @@ def evaluate(
     return figures._replace(left_out=matched.left_out)
 
 
-def full_sum(measured: Measured, rule: TargetRule, bits: int = HISTOGRAM_BITS) -> Sum:
+def full_sum(measured: Measured, rule: TargetRule, bits: int = BITS) -> Sum:
     """Return the sum of an evaluation with all metrics."""
     return side_by_side((sum_of(measured, rule, bits), sum_of_metrics(measured)))
 
@@ -125,7 +124,7 @@ def full_figures(
     return figures._replace(metrics=metrics_of(total[1], sides, asked))
 
 
-def sum_of(measured: Measured, rule: TargetRule, bits: int = HISTOGRAM_BITS) -> Sum:
+def sum_of(measured: Measured, rule: TargetRule, bits: int = BITS) -> Sum:
     """Return the sum of an evaluation; scores are counted by their first `bits`."""
     if rule.width > 1:
         return JOINT_SCORES
@@ -186,13 +185,6 @@ def _histogram(
     bins: NDArray[np.int64], weight: NDArray[np.float64], bits: int
 ) -> NDArray[np.float64]:
     return np.bincount(bins, weight, 1 << bits).astype(np.float64)
-
-
-def score_bins(p: NDArray[np.float64], bits: int = HISTOGRAM_BITS) -> NDArray[np.int64]:
-    """Return the bins of scores, in ascending order of scores."""
-    whole = p.astype(np.float32).view(np.int32).astype(np.int64)
-    ordered = np.where(whole >= 0, whole, -(whole & 0x7FFFFFFF)) + (1 << 31)
-    return ordered >> (32 - bits)
 
 
 def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:

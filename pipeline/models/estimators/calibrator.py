@@ -36,7 +36,7 @@ METHODS = ("platt", "isotonic", "prior")
 class ScoreCalibrator(ClassifierMixin, BaseEstimator):
     """Turn the scores of a fitted classifier into calibrated probabilities.
 
-    Two classes: the scores of held-out rows are read once and counted in 4096 bins, and Platt's
+    Two classes: the scores of held-out rows are read once and counted in 2^18 bins, and Platt's
     sigmoid or an isotonic step function is fitted to the counts, in constant memory.  More classes:
     softmax(slope * scores + offset) is fitted by Newton's method, in a pass or more per step.
 

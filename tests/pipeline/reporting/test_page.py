@@ -8,6 +8,7 @@ import pytest
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score, roc_curve
 
 from fewpass.flows import cli
+from fewpass.pipeline.calibration import BITS, score_bins
 from fewpass.pipeline.drawing.charts import (
     Axis,
     Curve,
@@ -21,7 +22,7 @@ from fewpass.pipeline.reporting.figure_rows import shown_figures
 from fewpass.pipeline.reporting.quality import curves
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluation import HISTOGRAM_BITS, Evaluation, score_bins
+from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.row_metrics import MetricFigures
 from fewpass.storage.dataset import Dataset
 from testing.html_pages import Page
@@ -32,7 +33,7 @@ def test_curves_are_those_of_scikit_learn():
     y = rng.random(4000) < 0.2
     p = (rng.standard_normal(4000) + y).round(1)  # ties, and no two scores in one bin
     bins = score_bins(p)
-    sides = [np.bincount(bins[y == side], minlength=1 << HISTOGRAM_BITS) * 1.0 for side in (1, 0)]
+    sides = [np.bincount(bins[y == side], minlength=1 << BITS) * 1.0 for side in (1, 0)]
     found = curves(*sides)
     false, true, _ = roc_curve(y, p, drop_intermediate=False)
     np.testing.assert_allclose(found.false_positive_rate, false)

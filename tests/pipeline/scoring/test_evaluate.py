@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
+from fewpass.pipeline.calibration import score_bins
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluation import area, evaluate, score_bins
+from fewpass.pipeline.scoring.evaluation import area, evaluate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make

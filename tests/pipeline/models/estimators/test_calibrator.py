@@ -50,6 +50,20 @@ def test_bins_fit_as_rows_do(adults, loss, method, theirs):
     assert log_loss(y_test, ours) == pytest.approx(there, abs=1e-3)
 
 
+@pytest.mark.parametrize("method", ["platt", "isotonic"])
+@pytest.mark.parametrize("unit", [1e-5, 1e4])
+def test_probabilities_do_not_depend_on_the_unit_of_scores(adults, method, unit):
+    (X, y), held_out, (X_test, y_test) = adults
+    model = LinearSVC().fit(X, y)
+    other = LinearSVC().fit(X, y)
+    other.coef_, other.intercept_ = unit * model.coef_, unit * model.intercept_
+    losses = [
+        log_loss(y_test, ScoreCalibrator(one, method=method).fit(*held_out).predict_proba(X_test))
+        for one in (model, other)
+    ]
+    assert losses[1] == pytest.approx(losses[0], abs=1e-3)
+
+
 @given(st.lists(st.integers(1, 50), max_size=5), st.integers(0, 3))
 def test_counts_of_parts_add_up(sizes, seed):
     rng = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ temperature and offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -153,7 +153,7 @@ def fit_sigmoid(counts: ScoreCounts) -> Sigmoid:
             columns.T @ curvature,
         )
 
-    slope, offset = _newton(at, log_loss)
+    slope, offset = _newton([at], log_loss)
     return Sigmoid(float(slope), float(offset))
 
 
@@ -208,9 +208,8 @@ def fit_softmax(log_loss: Callable[[Vector], LogLoss], n_classes: int) -> Softma
     n_classes
         K, more than two.
     """
-    at = np.zeros(n_classes)
-    at[0] = 1.0  # the slope
-    result = _newton(at, log_loss)
+    starts = np.zeros(n_classes), np.eye(1, n_classes)[0]  # equal shares; the scores as they are
+    result = _newton(starts, log_loss)
     return Softmax(float(result[0]), tuple(_offsets(result).tolist()))
 
 
@@ -245,9 +244,12 @@ def softmax_log_loss(point: Vector, part: Part) -> LogLoss:
     return LogLoss(value, gradient, hessian)
 
 
-def _newton(at: Vector, log_loss: Callable[[Vector], LogLoss]) -> Vector:
-    """Minimise a convex function of a few numbers by Newton's method with step halving."""
-    here = log_loss(at)
+def _newton(starts: Sequence[Vector], log_loss: Callable[[Vector], LogLoss]) -> Vector:
+    """Minimise a convex function of a few numbers by Newton's method with step halving.
+
+    From the best of some points: where shares are all 0 or 1 nothing is curved, and no step helps.
+    """
+    at, here = min(((at, log_loss(at)) for at in starts), key=lambda pair: pair[1].value)
     for _step in range(MOST_STEPS):
         ridge = 1e-12 * max(1.0, float(np.trace(here.hessian)))
         direction = np.linalg.solve(here.hessian + ridge * np.eye(len(at)), -here.gradient)

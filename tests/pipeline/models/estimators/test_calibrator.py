@@ -50,10 +50,12 @@ def test_bins_fit_as_rows_do(adults, loss, method, theirs):
     assert log_loss(y_test, ours) == pytest.approx(there, abs=1e-3)
 
 
-@pytest.mark.parametrize("method", ["platt", "isotonic"])
+@pytest.mark.parametrize(
+    ("rows", "method"), [("adults", "platt"), ("adults", "isotonic"), ("digits", "platt")]
+)
 @pytest.mark.parametrize("unit", [1e-5, 1e4])
-def test_probabilities_do_not_depend_on_the_unit_of_scores(adults, method, unit):
-    (X, y), held_out, (X_test, y_test) = adults
+def test_probabilities_do_not_depend_on_the_unit_of_scores(rows, method, unit, request):
+    (X, y), held_out, (X_test, y_test) = request.getfixturevalue(rows)
     model = LinearSVC().fit(X, y)
     other = LinearSVC().fit(X, y)
     other.coef_, other.intercept_ = unit * model.coef_, unit * model.intercept_

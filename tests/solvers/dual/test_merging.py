@@ -11,7 +11,9 @@ from fewpass.solvers.dual.merging import Lag, Moves, merged, moves_of
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import RUNNING, copy_to_go_on
+from fewpass.solvers.dual.shrinking import visit_once_more
 from fewpass.solvers.losses import LOSSES, Problem, conjugate
+from fewpass.solvers.papers.rounds_of_lanes import Along, take_round
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import add_parts, copy_state
 from testing import oracles
@@ -32,7 +34,10 @@ def problem_of(loss, column=1.0, lam=LAM):
     st.sampled_from(["hinge", "logistic", "squared", "squared_hinge"]), st.integers(0, 3),
 )  # fmt: skip
 def test_no_merge_lowers_the_dual_objective(seed, s, s_V, rho, loss, again):
-    """Whatever s is; with (rho - 1) reg / 2 (V . (w - w_round))^2 on top, and what is owed."""
+    """Whatever s is; with (rho - 1) reg / 2 (V . (w - w_round))^2 on top, and what is owed.
+
+    Streams whose rows are visited once step as the lanes of the page do.
+    """
     rng = np.random.default_rng(seed)
     of = rows(loss, n=48, d=5, seed=seed, streams=4, merges=6)
     problem = problem_of(loss, 0.0, 0.01)
@@ -45,8 +50,15 @@ def test_no_merge_lowers_the_dual_objective(seed, s, s_V, rho, loss, again):
     for parts in np.array_split(order, 3):
         a, before = run.dual_variables.copy(), states[0].W[:-1, RUNNING].copy()
         at = states[0].proximal.rounds
-        for k, part in enumerate(np.array_split(parts, 4)):
+        lanes = np.array_split(parts, 4)
+        for k, part in enumerate(lanes):
             states[k] = run.solver.step_rows(problem, of.stats, states[k], run.block(part))
+        if not again:
+            page = Along(at.V[:-1], at.owed, at.across, at.along, at.rho)
+            given_rows = problem, of.X, of.y, of.weight
+            took, *_, t = take_round(*given_rows, lanes, 4, a, before, page, 1.0, 5.0)
+            moved = t * run.row_state[parts, 1]
+            np.testing.assert_allclose(moved, (took - a)[parts], rtol=1e-6, atol=1e-9)
         total = reduce(add_parts, [moves_of(problem, of.stats, state) for state in states])
         states = [merged(of.stats, state, total, Lag(1.0, 5.0)) for state in states]
         taken, w = states[0].merges.taken[states[0].merges.done - 1], states[0].W[:-1, RUNNING]
@@ -60,6 +72,25 @@ def test_no_merge_lowers_the_dual_objective(seed, s, s_V, rho, loss, again):
         assert gained >= -ROUNDING * size * 10
         np.testing.assert_array_equal(states[1].W[:, RUNNING], states[0].W[:, RUNNING])
         run.row_state[parts, 0], run.row_state[parts, 1] = after[parts], 0.0
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_a_row_that_is_visited_again_is_stepped_as_at_first(loss):
+    """By what is owed, and by what its stream moved before."""
+    of, problem = rows(loss, n=48, d=5, streams=4, merges=6), problem_of(loss, 0.0, 0.01)
+    run, order = Run(Psdca(grow_to=1), problem, of).passes(2), np.arange(12)
+    run.row_state[:, 0], run.row_state[:, 1] = run.dual_variables, 0.0
+    factors = run.state.proximal.rounds._replace(owed=0.3, across=2.0, along=5.0, rho=2.0)
+    state = run.state._replace(proximal=run.state.proximal._replace(rounds=factors))
+    W, again = state.W.copy(order="K"), run.row_state.copy()
+    given = run.solver._given(problem, of.stats, state, 0.0)
+    stepped = W[:, RUNNING:], state.fresh, given, 0.0, *run.block(order)[:3], order, again
+    _, moved = visit_once_more(*stepped)
+    first = run.solver.step_rows(problem, of.stats, copy_state(state), run.block(order))
+    for found, expected in (
+        (again[:, :2], run.row_state[:, :2]), (W, first.W), (moved, first.merges.moved),
+    ):  # fmt: skip
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.parametrize(("loss", "column"), [("squared_hinge", 0.0), ("logistic", 1.0)])

@@ -6,7 +6,7 @@ import pytest
 from fewpass.solvers.dual.proximal import MANY, next_trial
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
-from fewpass.solvers.dual.sdca_state import BACK, TRIED, Proximal
+from fewpass.solvers.dual.sdca_state import BACK, RUNNING, START, TRIED, Proximal
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step, value
 from fewpass.solvers.penalties import L2
@@ -171,21 +171,43 @@ def one_stream(of):
     return of.stats._replace(streams=1, merges=1)
 
 
-@pytest.mark.parametrize(("streams", "columns"), [(1, "alike"), (3, "alike"), (1, "apart")])
-def test_the_weights_are_those_of_the_dual_variables_and_the_centre(streams, columns):
-    problem, of = problem_of("logistic", 1.0, 0.01), heavy("logistic", streams=streams)
-    run = Run(Psdca(columns=columns), problem, of)
-    for _ in range(40):
-        run.one_pass()
-        state, a = run.state, run.dual_variables
+@pytest.mark.parametrize("way", WAYS)
+def test_the_weights_are_those_of_the_dual_variables_and_the_centre(way):
+    """What they are wrong by is gone after the 32nd pass, which adds them up afresh."""
+    (solver, how), problem = WAYS[way], problem_of("logistic", 1.0, 0.01)
+    of = heavy("logistic", **how)
+    run = Run(solver, problem, of)
+    for k in range(40):
+        state, a = run.one_pass().state, run.dual_variables
         r, z = state.proximal.r, state.proximal.z
-        reg = 1.0 + (r - 1) * (state.proximal.h[:-1] if columns == "apart" else 1.0)
+        reg = 1.0 + (r - 1) * (state.proximal.h[:-1] if way == "columns apart" else 1.0)
         s = of.X.T @ (of.weight * a * of.y) / len(a)
         expected = s / (reg * LAM) + (reg - 1.0) / reg * z[:-1]
-        np.testing.assert_allclose(state.W[:-1, 1], expected, rtol=1e-9, atol=1e-10)
+        wrong = np.abs(state.W[:-1, RUNNING] - expected).max()
+        assert (wrong > 1e-10) == (20 < k < 31)
+        if k == 20:
+            state.W[:-1, RUNNING] += 3e-8 / r
         unit = state.centre.unit
         assert state.proximal.dual_v == pytest.approx(unit * np.mean(of.weight * a * of.y) / LAM)
-    assert r > 3
+    assert r > 1
+
+
+@pytest.mark.parametrize("way", ["in streams that meet often", "in rounds"])
+def test_a_pass_is_judged_by_weights_without_what_is_owed(way):
+    """The centre goes on from w - owed V; where r grows, too, as far as rows have it along V."""
+    (solver, how), problem = WAYS[way], problem_of("logistic")
+    run, owed, grown = Run(solver, problem, heavy("logistic", **how)), 0.0, 0
+    for _ in range(40):
+        r, z = run.state.proximal.r, run.state.proximal.z.copy()
+        state = run.one_pass(cuts=3).state
+        after, V = state.proximal, state.proximal.rounds.V
+        found = state.W[:, RUNNING] - after.rounds.owed * V
+        expected = state.W[:, START] + (1.0 - 1.0 / after.r) * (after.z - z)
+        if after.r > r:
+            found, expected, grown = V @ found, V @ expected, grown + 1
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+        owed = max(owed, abs(after.rounds.owed))
+    assert owed > 1e-3 and grown > 0
 
 
 def test_few_columns_begin_with_a_centre_that_weighs():

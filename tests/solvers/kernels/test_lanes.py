@@ -73,21 +73,6 @@ def test_plain_python_means_the_same(pair):
 
 
 @kernel
-def any_above(x, bound, how):
-    return lanes.any_lane(load(x, 0, how) > bound)
-
-
-@pytest.mark.parametrize("how", [Four(), Eight()])
-def test_any_lane_above(how):
-    for k in range(how.width):
-        x = np.zeros(8)
-        x[k] = 1.0
-        assert any_above(x, 0.5, how)
-        assert not any_above(x, 1.0, how)
-    assert not any_above(np.full(8, np.nan), 0.0, how)
-
-
-@kernel
 def exps(x, out):
     for i in range(x.shape[0]):
         out[i] = exp_below(x[i])

@@ -98,13 +98,6 @@ def package(tmp_path, monkeypatch):
     return tmp_path / "packaged" / compiled_for()[1]
 
 
-def test_a_kernel_of_the_package_is_loaded_and_nothing_is_written(package, tmp_path):
-    made = fresh(tmp_path / "users")
-    assert made(6.0) == 2.0
-    assert counts(made) == (1, 0)
-    assert not list((tmp_path / "users").iterdir())
-
-
 def test_a_damaged_one_is_named_once_and_then_the_users_own_is_used(package, tmp_path, caplog):
     (path,) = package.glob("*.kernel")
     path.write_bytes(path.read_bytes()[:-1])

@@ -29,7 +29,6 @@ from fewpass.solvers.simba.soft_margin import (
     certified_margin,
     margin_bound,
 )
-from fewpass.solvers.simba.trees import leaves_for
 from testing import dual_runs as dual
 from testing import oracles
 from tests.conftest import ROUNDING
@@ -299,8 +298,3 @@ def test_empty_rows_and_columns_are_no_trouble():
         assert set(drawn[:, 1].tolist()) <= {-1, 1}
         assert np.isfinite(mean.w).all()
         assert np.isfinite(mean.p).all()
-
-
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 2), (3, 4), (1024, 1024), (1025, 2048)])
-def test_leaves(n, m):
-    assert leaves_for(n) == m

@@ -1,21 +1,19 @@
 """`auto`: what it chooses, that it says so and keeps to it, and when it falls back."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fewpass.flows import cli
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.planning.auto import choose
 from fewpass.pipeline.planning.falling_back import far_behind
 from fewpass.pipeline.planning.method_choice import MethodChoice, MethodRequest
+from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.planning.rate import Mark, left_passes, noted, rate
 from fewpass.pipeline.reporting.report import read_report
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.saved import Cursor, read_attributes
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.batch.newton import Newton
@@ -28,7 +26,6 @@ from fewpass.solvers.s2gd.s2gd import S2gdPlus
 from fewpass.storage.table import DenseTable
 from testing.datasets import make, write
 from testing.interruptions import cut_and_resumed
-from testing.jobs import job_of
 
 ALL = {"psdca", "s2gd+", "newton"}
 
@@ -56,6 +53,11 @@ def test_streaming_newton_of_many_models_is_no_more_work_than_of_one(models, n, 
     assert found.newton_columns == columns
 
 
+TOL, FINE = {"tol": 1e-4}, {"tol": 1e-6}
+FIT = {"fits": ALL}
+KEPT = {"resident": True, "d": 501}
+
+
 @pytest.mark.parametrize(
     ("asked", "about", "methods", "why"),
     [
@@ -65,88 +67,29 @@ def test_streaming_newton_of_many_models_is_no_more_work_than_of_one(models, n, 
         ({}, {"fits": {"onepass"}, "models": 64}, ["onepass"], "no tolerance"),
         ({}, {"fits": {"onepass"}, "models": 65}, ["asgd"], "is not taken for 65 models"),
         ({}, {"fits": set()}, ["asgd"], "does not fit into the memory"),
-        ({"tol": 1e-4}, {}, ["psdca"], "psdca, usually about 6 passes to 0.0001"),
-        (
-            {"tol": 1e-4},
-            {"resident": True, "d": 501, "lam": 1e-2},
-            ["s2gd+", "psdca"],
-            "s2gd+, usually about 7 passes to 0.0001; psdca about",
-        ),
-        ({"tol": 1e-4}, {"resident": True, "d": 501}, ["psdca"], "psdca, usually about 6"),
-        (
-            {"tol": 1e-4},
-            {"resident": True, "d": 501, "square": 9.0},
-            ["psdca"],
-            "psdca, usually about",
-        ),
-        (
-            {"tol": 1e-4},
-            {"resident": True, "d": 501, "lam": 1e-2, "sorted_rows": True},
-            ["psdca"],
-            "psdca, usually about",
-        ),
-        ({"tol": 1e-4}, {"square": 100.0}, ["psdca"], "psdca, usually about 14"),
-        ({"tol": 1e-4}, {"square": 1e9}, ["psdca"], "psdca, usually about"),
-        ({"tol": 1e-4}, {"streams": 4}, ["psdca"], "psdca, usually about 9"),
-        ({"tol": 1e-4}, {"lam": 1e-320}, ["psdca"], "too small to predict"),
+        (TOL, {}, ["psdca"], "psdca, usually about 6 passes to 0.0001"),
+        (TOL, KEPT | {"lam": 1e-2}, ["s2gd+", "psdca"], "7 passes to 0.0001; psdca about"),
+        (TOL, KEPT, ["psdca"], "psdca, usually about 6"),
+        (TOL, KEPT | {"lam": 1e-2, "sorted_rows": True}, ["psdca"], "psdca, usually about"),
+        (TOL, {"square": 100.0}, ["psdca"], "psdca, usually about 14"),
+        (TOL, {"streams": 4}, ["psdca"], "psdca, usually about 9"),
+        (TOL, {"lam": 1e-320}, ["psdca"], "too small to predict"),
         ({"tol": 5.0}, {}, ["psdca"], "psdca, usually about 1"),
-        ({"tol": 1e-4}, {"loss": "hinge"}, ["psdca"], "with a kink"),
-        ({"tol": 1e-4}, {"loss": "hinge", "streams": 4}, ["psdca"], "with a kink"),
-        ({"tol": 1e-4}, {"fits": set()}, ["asgd"], "into the memory"),
-        ({"tol": 1e-4}, {"fits": {"sdca"}}, ["sdca"], "psdca does not fit into the memory"),
-        ({"tol": 1e-4}, {"fits": {"sdca"}, "loss": "hinge"}, ["sdca"], "does not fit"),
-        (
-            {"tol": 1e-6},
-            {"fits": ALL},
-            ["newton", "psdca"],
-            "newton, usually about 8 passes to 1e-06; psdca about 8",
-        ),
-        (
-            {"tol": 1e-6},
-            {"fits": ALL, "sorted_rows": True},
-            ["newton", "psdca"],
-            "newton, usually about",
-        ),
-        (
-            {"tol": 1e-6},
-            {"fits": ALL, "resident": True},
-            ["newton", "psdca"],
-            "newton, usually about 8",
-        ),
-        (
-            {"tol": 1e-4},
-            {"fits": ALL},
-            ["psdca", "newton"],
-            "psdca, usually about 6 passes to 0.0001; newton about 7",
-        ),
-        (
-            {"tol": 1e-4},
-            {"fits": ALL, "resident": True},
-            ["newton", "psdca"],
-            "newton, usually about 7",
-        ),
-        (
-            {"tol": 1e-4},
-            {"fits": ALL, "square": 9.0},
-            ["newton", "psdca"],
-            "newton, usually about 7",
-        ),
-        (
-            {"tol": 1e-6},
-            {"fits": ALL, "resident": True, "d": 120},
-            ["newton", "psdca"],
-            "newton, usually about 8",
-        ),
-        (
-            {"tol": 1e-6},
-            {"fits": ALL, "resident": True, "d": 500},
-            ["psdca", "newton"],
-            "psdca, usually about 8",
-        ),
-        ({"tol": 1e-4}, {"fits": ALL, "d": 501}, ["psdca"], "psdca, usually about"),
-        ({"tol": 1e-4}, {"fits": ALL, "d": 1000, "square": 1e9}, ["newton", "psdca"], "newton"),
-        ({"tol": 1e-4}, {"fits": ALL, "d": 1001, "square": 1e9}, ["psdca"], "psdca, usually about"),
-        ({"tol": 1e-4}, {"fits": ALL, "loss": "hinge"}, ["psdca"], "with a kink"),
+        (TOL, {"loss": "hinge", "streams": 4}, ["psdca"], "with a kink"),
+        (TOL, {"fits": set()}, ["asgd"], "into the memory"),
+        (TOL, {"fits": {"sdca"}}, ["sdca"], "psdca does not fit into the memory"),
+        (TOL, {"fits": {"sdca"}, "loss": "hinge"}, ["sdca"], "does not fit"),
+        (FINE, FIT, ["newton", "psdca"], "newton, usually about 8 passes to 1e-06; psdca about 8"),
+        (FINE, FIT | {"sorted_rows": True}, ["newton", "psdca"], "newton, usually about"),
+        (TOL, FIT, ["psdca", "newton"], "about 6 passes to 0.0001; newton about 7"),
+        (TOL, FIT | {"resident": True}, ["newton", "psdca"], "newton, usually about 7"),
+        (TOL, FIT | {"square": 9.0}, ["newton", "psdca"], "newton, usually about 7"),
+        (FINE, FIT | {"resident": True, "d": 120}, ["newton", "psdca"], "usually about 8"),
+        (FINE, FIT | {"resident": True, "d": 500}, ["psdca", "newton"], "usually about 8"),
+        (TOL, FIT | {"d": 501}, ["psdca"], "psdca, usually about"),
+        (TOL, FIT | {"d": 1000, "square": 1e9}, ["newton", "psdca"], "newton"),
+        (TOL, FIT | {"d": 1001, "square": 1e9}, ["psdca"], "psdca, usually about"),
+        (TOL, FIT | {"loss": "hinge"}, ["psdca"], "with a kink"),
     ],
 )
 def test_what_is_chosen_and_why(asked, about, methods, why):
@@ -223,27 +166,6 @@ def test_the_rate_is_that_of_the_last_three_passes():
     assert Mark.of(3, Certificate(5.0, 50.0)).digits == 0.0
 
 
-def snapshot(cursor):
-    told = {
-        "state": "s",
-        "record": "r",
-        "streams": [{}],
-        "intercept": 0.0,
-        "certificate": None,
-        "finished": False,
-    }
-    return SimpleNamespace(address="here", attributes={"cursor": cursor, **told})
-
-
-def test_what_snapshots_say_of_the_certificates_so_far_is_checked():
-    marks = (Mark(1.0, 0.5), Mark(2.0, 300.0))
-    told = json.loads(json.dumps(Cursor(marks=marks)._asdict()))
-    assert read_attributes(snapshot(told)).cursor.marks == marks
-    for digits in (1e5, -1.0):
-        with pytest.raises(BadInput, match="marks"):
-            read_attributes(snapshot({"marks": [[1.0, digits]]}))
-
-
 def trained(plan, url):
     run = TrainingRun.start(plan, str(url), InProcess())
     return run, list(run)
@@ -275,14 +197,6 @@ def changeable(wide, monkeypatch):
     monkeypatch.setattr("fewpass.pipeline.planning.falling_back.PATIENCE", 0.5)
 
 
-def test_few_columns_are_newtons(tmp_path, uneven):
-    plan = TrainingPlan(dataset=uneven.folder.url, lam="1/n", tol=1e-6)
-    run, _ = trained(plan, tmp_path / "run")
-    assert run.result.solver == "newton"
-    assert run.result.passes <= 9
-    assert run.result.certificate <= 1e-6
-
-
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory):
     """A hundredth of the rows is fifteen times as long: S2GD+ takes twice the passes foreseen."""
@@ -296,28 +210,21 @@ def uneven(tmp_path_factory):
 
 
 @pytest.mark.usefixtures("changeable")
-def test_it_falls_back_and_says_so(tmp_path, uneven):
-    plan = TrainingPlan(dataset=uneven.folder.url, lam="1/n", tol=1e-6)
-    run, events = trained(plan, tmp_path / "run")
-    (switch,) = [e for e in events if e.kind == "switch"]
-    assert switch.facts.method == run.result.solver == "psdca"
-    assert "too few" in switch.facts.why
-    single = TrainingPlan(dataset=uneven.folder.url, lam="1/n", tol=1e-6, solver={"kind": "s2gd+"})
-    assert run.result.passes < trained(single, tmp_path / "alone")[0].result.passes
-    assert run.result.certificate <= 1e-6
-    report = read_report(run.run).report
-    assert report.solver == "s2gd+, then psdca"
-    assert "s2gd+, usually about" in report.chosen
-
-
-@pytest.mark.usefixtures("changeable")
-def test_resumed_anywhere_it_has_the_same_bits(tmp_path, uneven):
+def test_it_falls_back_says_so_and_has_the_same_bits_resumed_anywhere(tmp_path, uneven):
     """Cut before, at and after the change of methods; what was chosen stands in the record."""
     plan = TrainingPlan(
         dataset=uneven.folder.url, lam="1/n", tol=1e-6, memory="97MB", snapshot_every=1e-9
     )
     quiet, events = trained(plan, tmp_path / "quiet")
-    (at,) = [k for k, event in enumerate(events) if event.kind == "switch"]
+    ((at, switch),) = [(k, e.facts) for k, e in enumerate(events) if e.kind == "switch"]
+    assert switch.method == quiet.result.solver == "psdca"
+    assert "too few" in switch.why
+    single = plan.model_copy(update={"solver": S2gdPlus(), "snapshot_every": 60.0})
+    assert quiet.result.passes < trained(single, tmp_path / "alone")[0].result.passes
+    assert quiet.result.certificate <= 1e-6
+    report = read_report(quiet.run).report
+    assert report.solver == "s2gd+, then psdca"
+    assert "s2gd+, usually about" in report.chosen
     for stop in (at // 2, at - 1, at, at + 1, at + 2, at + 9):
         resumed = cut_and_resumed(plan, str(tmp_path / f"cut{stop}"), stop + 1)
         assert resumed.weights_sha256 == quiet.result.weights_sha256, stop
@@ -340,20 +247,10 @@ def test_a_run_keeps_what_was_chosen_when_it_began(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("changeable")
 def test_what_does_not_fit_into_memory_is_not_chosen(tmp_path):
     dataset = make(tmp_path / "set", n=400, d=20_000, chunk_rows=100, layout="sparse")
-    small = TrainingPlan(dataset=dataset.folder.url, lam="1/n", tol=1e-3, memory="102MB")
-    assert [m.kind for m in trained(small, tmp_path / "small")[0].methods.methods] == ["psdca"]
-    ample = small.model_copy(update={"memory": 1 << 30})
-    assert len(trained(ample, tmp_path / "ample")[0].methods.methods) == 2
-
-
-@pytest.mark.usefixtures("wide")
-def test_models_of_several_classes(tmp_path):
-    dataset = make(tmp_path / "set", n=1500, chunk_rows=50, classes=3)
-    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", tol=1e-3, classes="ovr")
-    run, _ = trained(plan, tmp_path / "run")
-    assert run.result.certificate <= 1e-3
-    assert run.result.solver in ("psdca", "s2gd+")
-    assert job_of(run.plan, dataset).rule.n_classes == 3
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", tol=1e-3)
+    small, ample = (Planner(plan, dataset).choice(memory) for memory in (102_000_000, 1 << 30))
+    assert [m.kind for m in small.methods] == ["psdca"]
+    assert len(ample.methods) == 2
 
 
 @pytest.mark.usefixtures("wide")

@@ -64,6 +64,13 @@ def test_streams_that_do_not_meet_are_refused(tmp_path):
         planned(TrainingPlan.model_validate(asked | other), dataset, None, near=True)
 
 
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """Many chunks."""
+    folder = tmp_path_factory.mktemp("streams") / "set"
+    return make(folder, n=2000, d=600, chunk_rows=10, layout="sparse", nnz=20)
+
+
 @pytest.fixture
 def meetings_are_free(monkeypatch):
     for name in ("WORKER", "STREAM", "COLUMN"):
@@ -84,8 +91,7 @@ def meetings_are_free(monkeypatch):
         ({"passes": 1}, 3, 1, "was asked for"),
     ],
 )  # fmt: skip
-def test_what_a_plan_has_in_streams(tmp_path, words, workers, streams, reason):
-    dataset = make(tmp_path / "set", n=2000, d=600, chunk_rows=10, layout="sparse", nnz=20)
+def test_what_a_plan_has_in_streams(dataset, words, workers, streams, reason):
     plan = TrainingPlan.model_validate({"dataset": dataset.folder.url, "lam": "1/n"} | words)
     planner, plan, _ = planned(plan, dataset, None, near=False, workers=workers)
     choice = planner.choice(plan.memory)
@@ -93,8 +99,7 @@ def test_what_a_plan_has_in_streams(tmp_path, words, workers, streams, reason):
     assert choice.reason.endswith(reason) if reason else choice is None
 
 
-def test_a_pass_too_short_is_one_stream(tmp_path):
-    dataset = make(tmp_path / "set", n=2000, d=600, chunk_rows=10, layout="sparse", nnz=20)
+def test_a_pass_too_short_is_one_stream(dataset):
     plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", tol=1e-3)
     planner, plan, _ = planned(plan, dataset, None, near=False, workers=3)
     assert plan.streams == 1

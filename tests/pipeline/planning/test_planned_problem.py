@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from scipy.sparse import random as random_sparse
 from sklearn.datasets import dump_svmlight_file
 
@@ -19,21 +20,17 @@ from fewpass.solvers.protocol import as_sides
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.memory_dataset import MemoryDataset
-from fewpass.storage.table import DenseTable
+from fewpass.storage.table import DenseTable, concatenate
 from testing.datasets import make
 
 
 def stored_matrix(dataset):
     """All rows as they lie, dense."""
-    tables = [dataset.read_stored(k) for k in range(dataset.n_chunks)]
-    if isinstance(tables[0], DenseTable):
-        return np.concatenate([t.X for t in tables]).astype(float)
-    X = np.zeros((dataset.n_rows, dataset.n_features))
-    first = 0
-    for t in tables:
-        X[np.repeat(np.arange(t.n_rows), np.diff(t.indptr)) + first, t.indices] = t.data
-        first += t.n_rows
-    return X
+    rows = concatenate([dataset.read_stored(k) for k in range(dataset.n_chunks)])
+    if isinstance(rows, DenseTable):
+        return rows.X.astype(float)
+    shape = dataset.n_rows, dataset.n_features
+    return csr_matrix((rows.data, rows.indices, rows.indptr), shape).toarray().astype(float)
 
 
 def assert_moments(dataset):

@@ -134,6 +134,8 @@ def array(name, make_it):
         (put("cursor", "sweep", 9), "cursor.sweep is 9"),
         (put("cursor", "windows", [1, 1]), "2 of each|at the windows"),
         (put("cursor", "method", 1), "cursor.method is 1"),
+        (put("cursor", "marks", [[1.0, 1e5]]), "marks"),
+        (put("cursor", "marks", [[1.0, -1.0]]), "marks"),
         (put("more", 1), "more: Unexpected"),
         (put("state", "NoState"), "'NoState', where a SdcaState was expected"),
         (put("streams", []), "streams"),

@@ -138,15 +138,6 @@ def test_an_encoder_takes_what_held_out_rows_approve():
     assert straight.additive is None or not straight.additive.pairs
 
 
-def test_an_estimator_predicts_what_its_form_can():
-    data, new = frame(), frame(1000, seed=9)
-    scores = {}
-    for encode in ("always", "splines", "additive"):
-        model = LinearRegressor(encode=encode, tol=1e-3).fit(data.drop(columns="y"), data["y"])
-        scores[encode] = model.score(new.drop(columns="y"), new["y"])
-    assert scores["always"] < scores["splines"] < scores["additive"]
-
-
 def test_an_hour_depends_on_the_weekday_in_one_column_of_dates_as_in_two():
     """Later rows of one column of moments lose what those of hour and weekday apart do."""
     rng = np.random.default_rng(0)
@@ -283,41 +274,40 @@ def test_where_rows_are_read_once_progressive_losses_decide(tmp_path, monkeypatc
     assert own.chosen.form == "splines" and not own.pairs
 
 
-def test_what_is_certain_is_added_without_being_asked_for(tmp_path):
-    bent = frame(2000)
-    noise = bent.assign(y=np.random.default_rng(1).normal(size=2000))
-    late = bent.assign(at=pd.date_range("2024-01-01", periods=2000, freq="h"))
-    for name, rows in (("bent", bent), ("noise", noise), ("late", late), ("few", frame(40))):
-        rows.to_csv(tmp_path / f"{name}.csv", index=False)
-        made = ingest(str(tmp_path / f"{name}.csv"), str(tmp_path / name), label="y")
-        own = recipe_in(Dataset.open(made.dataset).schema).additive
-        assert (own is not None) == (name in ("bent", "late"))
-        assert any("encode=linear" in note for note in made.notes) == (own is not None)
-    plain = ingest(str(tmp_path / "bent.csv"), str(tmp_path / "l"), label="y", encode="linear")
-    assert recipe_in(Dataset.open(plain.dataset).schema).additive is None
-    X, y = bent.drop(columns="y"), bent["y"]
-    found = LinearRegressor(encode="auto", tol=1e-2).fit(X, y).encoder_.recipe_
-    assert found.additive is not None and found.additive.pairs
-    assert LinearRegressor(encode="linear", tol=1e-2).fit(X, y).encoder_.recipe_.additive is None
-
-
-def test_plain_numbers_are_encoded_where_curves_are_better(tmp_path):
-    """Where they are not, rows are what `--encode linear` makes of them: the numbers themselves."""
+def numbers(bend):
     rng = np.random.default_rng(4)
-    numbers = pd.DataFrame(rng.uniform(-1, 1, (2500, 3)).round(4), columns=["a", "b", "c"])
-    straight = numbers["a"] - numbers["b"] + rng.normal(size=2500)
-    targets = {"bent": np.sin(4 * numbers["a"]), "straight": straight}
-    for name, y in targets.items():
-        numbers.assign(y=y.round(4)).to_csv(tmp_path / f"{name}.csv", index=False)
-        for encode in ("auto", "additive", "linear"):
-            place = str(tmp_path / f"{name}-{encode}")
-            made = ingest(str(tmp_path / f"{name}.csv"), place, label="y", encode=encode)
-            recipe = recipe_in(Dataset.open(made.dataset).schema)
-            assert (recipe is not None) == (name == "bent" and encode != "linear")
-            said = any("linear (linear" in note for note in made.notes)
-            assert said == (name == "straight" and encode != "linear")
-        model = LinearRegressor(encode="auto", tol=1e-2).fit(numbers, y)
-        assert hasattr(model, "encoder_") == (name == "bent")
+    rows = pd.DataFrame(rng.uniform(-1, 1, (2500, 3)).round(4), columns=["a", "b", "c"])
+    y = np.sin(4 * rows["a"]) if bend else rows["a"] - rows["b"] + rng.normal(size=2500)
+    return rows.assign(y=y.round(4))
+
+
+#: Tables, whether curves are surely better, and whether the columns are plain numbers.
+UNASKED = {
+    "bent": (frame(2000), True, False),
+    "noise": (frame(2000).assign(y=np.random.default_rng(1).normal(size=2000)), False, False),
+    "bent numbers": (numbers(bend=True), True, True),
+    "straight numbers": (numbers(bend=False), False, True),
+}
+
+
+@pytest.mark.parametrize("name", UNASKED)
+def test_curves_are_taken_unasked_where_they_are_surely_better_and_that_is_said(name, tmp_path):
+    """Where they are not, plain numbers are what they are by `--encode linear`: themselves."""
+    rows, is_curved, is_plain = UNASKED[name]
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    for encode in ("auto", "linear", *(["additive"] if is_plain else [])):
+        made = ingest(str(tmp_path / "rows.csv"), str(tmp_path / encode), label="y", encode=encode)
+        recipe, notes = recipe_in(Dataset.open(made.dataset).schema), " ".join(made.notes)
+        own = recipe and recipe.additive
+        assert (own is not None) == (is_curved and encode != "linear")
+        assert (recipe is None) == (is_plain and own is None)
+        form = own.chosen.form if own else "linear"
+        assert (f"{form} (linear" in notes) == (encode != "linear")
+        assert encode != "auto" or ("encode=linear" in notes) == is_curved
+    model = LinearRegressor(encode="auto", tol=1e-2).fit(rows.drop(columns="y"), rows["y"])
+    encoder = getattr(model, "encoder_", None)
+    assert (encoder is None) == (is_plain and not is_curved)
+    assert (encoder is not None and encoder.recipe_.additive is not None) == is_curved
 
 
 def test_what_is_asked_for_is_taken():
@@ -369,13 +359,6 @@ def test_of_few_rows_curves_are_to_be_surely_better():
         assert (formed.chosen.form == "splines") == sure == (formed.recipe.additive is not None)
         outcomes.add((splines.loss < linear.loss, sure))
     assert {(True, True), (True, False)} <= outcomes
-
-
-def test_few_rows_have_no_curves():
-    data = frame(40)
-    assert (
-        TableEncoder(additive=True).fit(data.drop(columns="y"), data["y"]).recipe_.additive is None
-    )
 
 
 # -- commands --------------------------------------------------------------------------------------
@@ -482,6 +465,7 @@ def test_odd_columns_have_shapes_that_add_up(n, targets):
         "one": np.full(n, "x"), "day": np.full(n, np.datetime64("2024-01-01", "s")),
         "at": np.datetime64("2024-01-01T00:00:00") + rng.integers(0, 900 * 86_400, n),
         "text": [" ".join(rng.choice(list("abcdef"), 6)) for _ in range(n)],
+        "gone": np.full(n, np.datetime64("NaT", "s")), "vast": np.where(np.arange(n) < 2, 1e308, x),
     })  # fmt: skip
     y = {
         "numbers": x * data["two"], "two": np.where(x > 0, "u", "v"), "one": np.full(n, 1.5),
@@ -552,13 +536,3 @@ def test_forms_are_compared_on_the_features_that_rows_have():
     trial = FormTrial("", sample, form.features, (np.zeros((len(GRID), 1)),), (models,))
     without = losses_without(trial, form, slice(0, form.features))
     np.testing.assert_allclose(without, targets.losses(np.full(n, models.models[0].intercept)))
-
-
-def test_columns_without_a_date_and_of_numbers_without_a_square():
-    """A date that every row lacks is no variable; 1e308 for nothing makes no infinite feature."""
-    X = frame(400)
-    y = X.pop("y")
-    gone = X.assign(at=pd.Series(pd.NaT, index=X.index, dtype="datetime64[s]"))
-    assert TableEncoder(additive=True).fit(gone, y).recipe_.additive.splines
-    far = X[["a", "b"]].assign(c=np.where(np.arange(400) < 2, 1e308, X["b"]))
-    assert LinearRegressor(encode="auto", tol=1e-2).fit(far, y).encoder_.recipe_.additive.splines

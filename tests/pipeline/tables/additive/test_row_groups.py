@@ -6,7 +6,6 @@ import pytest
 
 from fewpass import ingest, train
 from fewpass.flows import cli
-from fewpass.pipeline.rows.source_order import share_between
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.tables.additive.row_groups import RowGroups
 from fewpass.pipeline.tables.encoding.schema import recipe_in
@@ -74,19 +73,6 @@ def test_parts_are_of_whole_groups():
         for learnt, scored in parts:
             assert not {*groups.codes[learnt]} & {*groups.codes[scored]}
             assert len(learnt) + len(scored) == 70 and len(scored) == 14
-
-
-def test_small_groups_are_no_more_alike_for_being_small():
-    rng = np.random.default_rng(0)
-    codes, values = np.repeat(np.arange(2_000), 3), rng.normal(size=6_000)
-    assert share(codes, values) == 0.0
-    mixed = np.sqrt(0.6) * rng.normal(size=2_000)[codes] + np.sqrt(0.4) * values
-    assert share(codes, mixed) == pytest.approx(0.6, abs=0.05)
-
-
-def share(codes, values):
-    sums, rows = np.bincount(codes, values - values.mean()), np.bincount(codes)
-    return share_between(len(rows), len(values), float((sums**2 / rows).sum()), values.var())
 
 
 def test_rows_of_one_group_have_no_others_to_choose_by(tmp_path):

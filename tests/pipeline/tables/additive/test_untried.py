@@ -57,17 +57,6 @@ def test_many_rows_are_counted(tmp_path, monkeypatch):
     assert not rules.against_curves(["number", "text", "date"], 500_000)
 
 
-def test_what_forms_lose_is_said_where_straight_lines_are_taken(tmp_path):
-    rows = table()
-    (curved,), recipe = noted(tmp_path, rows)
-    assert "splines (linear" in curved and recipe.additive is not None
-    rows["y"] = rows["b"]
-    (straight,), recipe = noted(tmp_path, rows)
-    assert "linear (linear" in straight
-    assert recipe is None or recipe.additive is None
-    assert noted(tmp_path, rows, encode="linear")[0] == []
-
-
 def test_text_and_curves_are_of_one_model(tmp_path):
     """The words say a part of the target, and the curve of a number another."""
     rng = np.random.default_rng(1)

@@ -87,14 +87,21 @@ def flags_and_codes(spelling):
     flags, codes = [True, False, None] * 40, [3.0, 1.0, 2.0, None] * 30
     if spelling == "typed":
         return pa.table({"flag": pa.array(flags), "code": pa.array(codes)})
-    spelt = {"Python": str, "Excel": lambda f: str(f).upper(), "JSON": lambda f: str(f).lower()}
+    spelt = {
+        "Python": str, "Excel": lambda f: str(f).upper(), "JSON": lambda f: str(f).lower(),
+        "nobody": lambda f: str(f).swapcase(),
+    }  # fmt: skip
     return pa.table({
         "flag": [None if f is None else spelt[spelling](f) for f in flags],
         "code": [None if c is None else str(int(c)) for c in codes],
     })  # fmt: skip
 
 
-SPELLINGS = ("Python", "Excel", "JSON", "typed")
+#: How flags are spelled in rows learnt from, and in rows to score.
+SPELLINGS = [
+    ("Python", "Excel"), ("Excel", "JSON"), ("JSON", "typed"), ("typed", "Python"),
+    ("Python", "nobody"),
+]  # fmt: skip
 
 
 KINDS = {
@@ -191,6 +198,32 @@ def expected_of(model, rows):
             p = p if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)
         made["probabilities"] = np.column_stack([1 - p, p]) if p.ndim == 1 else p
     return made
+
+
+def of_sql(got):
+    """Return the answers of a statement under the names of `expected_of`."""
+    of = lambda name: np.array(got.column(name).to_pylist())  # noqa: E731
+    if "score" not in got.column_names:
+        return {"prediction": of("predicted")}
+    probable = [name for name in got.column_names if name.startswith("probability_")]
+    found = {"label": of("predicted"), "score": of("score")}
+    return found | ({"probabilities": np.column_stack([*map(of, probable)])} if probable else {})
+
+
+def assert_answers(got, wanted):
+    """Require what a way gave to be what is expected, as far as it gives that."""
+    assert ("probabilities" in got) == ("probabilities" in wanted)
+    for name, values in got.items():
+        expected = wanted.get(name)
+        if name == "label":
+            as_word = lambda v: str(int(v) if isinstance(v, bool | np.bool_) else v)  # noqa: E731
+            assert [*map(as_word, values)] == [*map(as_word, expected)]
+            continue
+        if name == "score":
+            scores = wanted["scores"]
+            expected = scores.max(axis=1) if scores.ndim == 2 else scores
+        found = np.reshape(values, np.shape(expected))
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10, err_msg=name)
 
 
 def feeds_of(recipe, rows):

@@ -19,8 +19,10 @@ from fewpass.pipeline.models.export.sql_select import as_select
 from fewpass.pipeline.models.export.sql_steps import literal
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from tests.pipeline.models.export.exported_rows import (
+    assert_answers,
     expected_of,
     model_of,
+    of_sql,
     recipe_of,
     table,
     with_curves,
@@ -54,20 +56,7 @@ def answers(request, databases):
 
 
 def require_same(got, wanted):
-    of = lambda name: np.array(got.column(name).to_pylist())  # noqa: E731
-    if "prediction" in wanted:
-        np.testing.assert_allclose(of("predicted"), wanted["prediction"], rtol=1e-10, atol=1e-10)
-        return
-    assert [str(a) for a in of("predicted")] == [str(a) for a in wanted["label"]]
-    scores = wanted["scores"]
-    np.testing.assert_allclose(
-        of("score"), scores.max(axis=1) if scores.ndim == 2 else scores, rtol=1e-10, atol=1e-10
-    )
-    columns = [name for name in got.column_names if name.startswith("probability_")]
-    assert bool(columns) == ("probabilities" in wanted)
-    if columns:
-        found = np.column_stack([of(name) for name in columns])
-        np.testing.assert_allclose(found, wanted["probabilities"], atol=1e-10)
+    assert_answers(of_sql(got), wanted)
 
 
 @pytest.mark.parametrize("name", ["two classes", "softmax", "counts"])

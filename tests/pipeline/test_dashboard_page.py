@@ -171,6 +171,9 @@ def test_what_a_screen_reader_and_a_keyboard_find(page, browser):
         "[...document.querySelectorAll('svg')].map(s => [s.getAttribute('role'), s.querySelector('title').textContent, s.querySelector('desc').textContent])"
     )
     assert len(charts) >= 3  # what has one point is told in words
+    assert browser("document.querySelector('#state').textContent") == "finished"
+    assert re.search(r"\d passes|of [\d,]+ passes", browser("document.body.textContent"))
+    assert "NaN" not in browser("document.documentElement.outerHTML")
     assert all(role == "img" and title and ":" in told for role, title, told in charts)
     assert browser("[...document.querySelectorAll('select')].every(s => s.labels.length === 1)")
     certificate = next(told for _, title, told in charts if title.startswith("above the optimum"))

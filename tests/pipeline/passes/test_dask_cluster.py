@@ -35,13 +35,9 @@ needs_browser = pytest.mark.skipif(
     CHROMIUM is None and "CI" not in os.environ, reason="needs a Chromium to look at the page"
 )
 PLAN = {
-    "passes": 16,
-    "lam": "10/n",
-    "memory": "97MB",
-    "snapshot_every": 0.3,
-    "streams": 2,
+    "passes": 16, "lam": "10/n", "memory": "97MB", "snapshot_every": 0.3, "streams": 2,
     "certify": True,
-}
+}  # fmt: skip
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -247,42 +243,16 @@ def test_nothing_large_travels_through_the_scheduler(tmp_path):
 
     from testing.jobs import job_of
 
-    dataset = make(tmp_path / "set", n=4000, d=3000, chunk_rows=10)
+    dataset = make(tmp_path / "set", n=1600, d=3000, chunk_rows=4)
     job = job_of(TrainingPlan(dataset=dataset.folder.url, lam="1/n"), dataset)
     assert len(dumps(job)) < 100_000
     sizes = sum(path.stat().st_size for path in (tmp_path / "set").rglob("*") if path.is_file())
-    assert sizes > 20_000_000
-
-
-def test_the_page_counts_once_what_was_done_twice(tmp_path):
-    dataset = make(tmp_path / "set", n=2500, chunk_rows=30)
-    plan = TrainingPlan(
-        dataset=dataset.folder.url, lam="1/n", memory="96.1MB", passes=3, snapshot_every=1e-9
-    )
-    for k, event in enumerate(TrainingRun.start(plan, str(tmp_path / "run"), InProcess())):
-        if k == 4:
-            assert shown_run(RunFolder(str(tmp_path / "run"))).state == "running"
-            break
-    assert shown_run(RunFolder(str(tmp_path / "run"))).state == "stopped"
-    resumed = TrainingRun.resume(str(tmp_path / "run"), InProcess())
-    for _ in resumed:
-        pass
-    shown = shown_run(RunFolder(str(tmp_path / "run")))
-    points = shown.timeline.points
-    passes = [point.passes for point in points]
-    assert passes == sorted(set(passes))
-    assert (shown.state, shown.timeline.passes) == ("finished", 3.0)
-    seconds = [point.seconds for point in points]
-    assert seconds == sorted(seconds)
+    assert sizes > 10_000_000
 
 
 CHARTS = (
-    "Loss and objective",
-    "above the optimum, at most",
-    "Step size",
-    "Rows a second",
-    "as stored",
-)
+    "Loss and objective", "above the optimum, at most", "Step size", "Rows a second", "as stored",
+)  # fmt: skip
 
 
 def seen(url, dataset="none"):
@@ -297,30 +267,6 @@ def seen(url, dataset="none"):
     assert "NaN" not in page
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "").replace(dataset, "")
     return page
-
-
-@needs_browser
-def test_the_page_of_a_finished_run_in_a_browser(tmp_path):
-    """It draws every panel, and nothing on it comes from elsewhere."""
-    dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=200).folder.url
-    plan = TrainingPlan(
-        dataset=dataset, **PLAN | {"passes": 12, "tol": 1e-9, "solver": {"kind": "s2gd+"}}
-    )
-    for _ in TrainingRun.start(plan, str(tmp_path / "run"), InProcess()):
-        pass
-    process = subprocess.Popen(
-        [FEWPASS, "dashboard", str(tmp_path / "run"), "--port", "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        page = seen(process.stdout.readline().strip())
-    finally:
-        process.kill()
-        process.communicate()
-    assert 'class="state finished"' in page
-    assert "12.0 of 12 passes" in page
-    assert "above the optimum" in page
 
 
 @needs_browser
@@ -349,20 +295,3 @@ def test_the_page_of_a_running_run_in_a_browser(rows, tmp_path):
         assert 1.0 <= passes[0] < passes[1]
     finally:
         stop(process)
-
-
-def test_the_page_counts_passes_that_add_up(tmp_path):
-    """Reductions are passes, too: of a method of reductions alone, and of one that does both."""
-    dataset = make(tmp_path / "set", n=2500, chunk_rows=30).folder.url
-    for kind, passes in (("lbfgs", 5), ("s2gd+", 6), ("sdca", 3)):
-        plan = TrainingPlan(
-            dataset=dataset, lam="1/n", solver={"kind": kind}, passes=passes, tol=1e-99
-        )
-        training = TrainingRun.start(plan, str(tmp_path / kind), InProcess())
-        for _ in training:
-            pass
-        timeline = shown_run(RunFolder(str(tmp_path / kind))).timeline
-        assert timeline.passes == training.result.passes
-        ends = [point.passes for point in timeline.points]
-        assert ends == sorted(ends)
-        assert all(end <= timeline.passes for end in ends)

@@ -21,7 +21,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.blas import limit_blas_here
 from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.passes.packed import call
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.passes.together import Together
 from fewpass.pipeline.passes.versions import versions_here
 from fewpass.pipeline.planning.place import place_of, rough_seconds, times_one_model
@@ -54,12 +53,6 @@ def test_an_interrupt_waits_for_the_task_and_leaves_its_thread_alone(scheduler):
         assert done[0] is not threading.main_thread()
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_what_a_task_raises_is_raised_here():
-    executor = InProcess()
-    with pytest.raises(ZeroDivisionError):
-        executor.result(executor.submit("divide", divmod, 1, 0))
 
 
 @pytest.mark.parametrize("encrypt", [False, True])

@@ -38,12 +38,18 @@ def digits():
     return [(X[part] / 16.0, y[part]) for part in np.array_split(order, 3)]
 
 
+@pytest.fixture(scope="module")
+def models(adults, digits):
+    """Models of the first thirds: of a9a by their losses, and of digits."""
+    by_loss = {k: LinearClassifier(loss=k, tol=1e-2).fit(*adults[0]) for k in ("logistic", "hinge")}
+    return by_loss | {"digits": LinearClassifier(lam=1e-3).fit(*digits[0])}
+
+
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 @pytest.mark.parametrize(("method", "theirs"), [("platt", "sigmoid"), ("isotonic", "isotonic")])
-def test_bins_fit_as_rows_do(adults, loss, method, theirs):
+def test_bins_fit_as_rows_do(adults, models, loss, method, theirs):
     """scikit-learn's fits to the rows themselves are the oracle."""
-    (X, y), held_out, (X_test, y_test) = adults
-    model = LinearClassifier(loss=loss, tol=1e-3).fit(X, y)
+    (_, held_out, (X_test, y_test)), model = adults, models[loss]
     ours = ScoreCalibrator(model, method=method).fit(*held_out).predict_proba(X_test)
     exact = CalibratedClassifierCV(FrozenEstimator(model), method=theirs).fit(*held_out)
     there = log_loss(y_test, exact.predict_proba(X_test))
@@ -91,9 +97,8 @@ def test_a_weight_is_a_number_of_equal_rows(adults):
     )
 
 
-def test_of_several_classes_the_log_loss_is_minimal(digits):
-    (X, y), (X_held, y_held), (X_test, y_test) = digits
-    model = LinearClassifier(lam=1e-3).fit(X, y)
+def test_of_several_classes_the_log_loss_is_minimal(digits, models):
+    (_, (X_held, y_held), (X_test, y_test)), model = digits, models["digits"]
     scores = model.decision_function(X_held)
     rows = (scores, y_held, np.ones(len(y_held)))
     found = fit_softmax(lambda at: softmax_log_loss(at, rows), 10)
@@ -111,12 +116,12 @@ def test_of_several_classes_the_log_loss_is_minimal(digits):
     assert (calibrated.predict(X_test) == calibrated.classes_[p.argmax(axis=1)]).all()
 
 
-def test_collections_are_read_block_by_block(adults, digits):
-    for (X, y), (X_held, y_held), (X_test, _) in (adults, digits):
+def test_collections_are_read_block_by_block(adults, digits, models):
+    for name, (_, (X_held, y_held), (X_test, _)) in (("logistic", adults), ("digits", digits)):
         X_held, X_test = (
             np.asarray(a.todense()) if hasattr(a, "todense") else a for a in (X_held, X_test)
         )
-        model = LinearClassifier(tol=1e-3).fit(X, y)
+        model = models[name]
         whole = ScoreCalibrator(model).fit(X_held, y_held)
         blocks = da.from_array(X_held, chunks=(200, -1))
         parts = ScoreCalibrator(model).fit(blocks, y_held)
@@ -128,14 +133,9 @@ def test_collections_are_read_block_by_block(adults, digits):
         assert (labels == whole.predict(X_test)).all()
 
 
-def test_scores_without_bound_stay_probabilities(adults):
-    (X, y), held_out, _ = adults
-    model = LinearClassifier(tol=1e-2).fit(X, y)
-    p = (
-        ScoreCalibrator(model)
-        .fit(*held_out)
-        .calibration_.probabilities(np.array([-1e300, 0, 1e300]))
-    )
+def test_scores_without_bound_stay_probabilities(adults, models):
+    found = ScoreCalibrator(models["logistic"]).fit(*adults[1]).calibration_
+    p = found.probabilities(np.array([-1e300, 0, 1e300]))
     assert (p[0], p[2]) == (0.0, 1.0)
 
 
@@ -156,9 +156,9 @@ def test_what_classes_were_weighted_by_is_taken_off_the_odds(class_weight):
     np.testing.assert_allclose(stored.class_weight_, weighted.class_weight_, rtol=1e-12)
 
 
-def test_what_cannot_be_calibrated_is_refused(adults, digits):
+def test_what_cannot_be_calibrated_is_refused(adults, digits, models):
     (X, y), (X_held, y_held), _ = adults
-    model = LinearClassifier(tol=1e-2).fit(X, y)
+    model = models["logistic"]
     with pytest.raises(ValueError, match="of one class"):
         ScoreCalibrator(model).fit(X_held[y_held > 0], y_held[y_held > 0])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
@@ -167,9 +167,8 @@ def test_what_cannot_be_calibrated_is_refused(adults, digits):
         ScoreCalibrator(model).fit(X_held, np.full(len(y_held), 7.0))
     with pytest.raises(ValueError, match="method is 'beta'"):
         ScoreCalibrator(model, method="beta").fit(X_held, y_held)
-    for other in (LinearSVC().fit(X, y), LinearClassifier(loss="hinge", tol=1e-2).fit(X, y)):
+    for other in (LinearSVC().fit(X, y), models["hinge"]):
         with pytest.raises(ValueError, match="undoes the class_weight of a LinearClassifier"):
             ScoreCalibrator(other, method="prior").fit()
-    many = LinearClassifier(tol=1e-2).fit(*digits[0])
     with pytest.raises(ValueError, match="is for two classes, but there are 10"):
-        ScoreCalibrator(many, method="isotonic").fit(*digits[1])
+        ScoreCalibrator(models["digits"], method="isotonic").fit(*digits[1])

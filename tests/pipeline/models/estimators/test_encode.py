@@ -82,27 +82,6 @@ def test_a_fit_anew_forgets_the_recipe():
     assert not hasattr(found, "encoder_")
 
 
-def test_what_cannot_be_encoded_is_refused(folder):
-    frame = people(300)
-    X, y = frame.drop(columns="bought"), frame.bought
-    with pytest.raises(ValueError, match=r"partial_fit sees a batch\. Encode the batches with"):
-        LinearClassifier(encode="auto").partial_fit(X, y, classes=["no", "yes"])
-    dd = pytest.importorskip("dask.dataframe")
-    with pytest.raises(ValueError, match=r"X is a Dask collection\. Put a TableEncoder"):
-        LinearClassifier(encode="always").fit(dd.from_pandas(X, 2), dd.from_pandas(y, 2))
-    with pytest.raises(ValueError, match=r"encode is 'yes'\. Choose one of"):
-        LinearClassifier(encode="yes").fit(X, y)
-    with pytest.raises(ValueError, match=r"encode is 'yes'\. Choose one of"):
-        LinearClassifier(encode="yes").fit(folder / "rows.csv", "bought")
-    (folder / "plain.csv").write_text("x,y\n" + "".join(f"{k},{k % 2}\n" for k in range(200)))
-    assert (
-        main(["ingest", str(folder / "plain.csv"), str(folder / "plain"), "-q", "--encode", "none"])
-        == 0
-    )
-    with pytest.raises(ValueError, match=r"is a data set of numbers as they came\. Leave encode"):
-        LinearClassifier(encode="always").fit(folder / "plain")
-
-
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
 def test_targets_and_weights_are_columns_of_any_frame(kind):
     frame = people(200)
@@ -114,16 +93,3 @@ def test_targets_and_weights_are_columns_of_any_frame(kind):
     assert named.score(kind(frame.drop(columns="counts")), "bought") == model.score(
         rest, frame["bought"]
     )
-    with pytest.raises(ValueError, match="no column 'z'"):
-        LinearClassifier().fit(kind(frame), "z")
-
-
-def test_cells_that_are_no_numbers_are_told_with_what_takes_them():
-    frame = people(50)
-    with pytest.raises(ValueError, match=r"hold words, dates or gaps .* encode='auto'"):
-        LinearClassifier().fit(frame.drop(columns="bought"), frame["bought"])
-    with pytest.raises(ValueError, match=r"NaN: values are missing. Fill them in"):
-        LinearClassifier().fit([[0.0], [np.nan]], [0, 1])
-    with pytest.raises(AttributeError) as refused:
-        LinearClassifier(loss="hinge").fit([[0.0], [1.0]], [0, 1]).predict_proba([[0.0]])
-    assert "scores and no probabilities" in str(refused.value.__cause__)

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 from sklearn import config_context
 from sklearn.inspection import partial_dependence, permutation_importance
-from sklearn.model_selection import TunedThresholdClassifierCV
-from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 
 from fewpass import LinearClassifier, LinearRegressor, TableEncoder
 
@@ -90,24 +89,6 @@ def test_columns_are_permuted_and_varied(frame, labels, fitted):
     assert (np.diff(ages) > 0).all()
     cities = partial_dependence(fitted, frame, ["city"], categorical_features=["city"])
     assert cities["grid_values"][0][cities["average"][0].argmax()] == "Oslo"
-
-
-def test_a_threshold_is_tuned(frame, labels):
-    tuned = TunedThresholdClassifierCV(
-        LinearClassifier(encode="auto"), cv=2, scoring="balanced_accuracy"
-    ).fit(frame, labels)
-    assert 0.0 < tuned.best_threshold_ < 1.0
-    assert set(tuned.predict(frame)) == {"yes", "no"}
-
-
-def test_encoders_are_united(frame, labels):
-    bins = TableEncoder(columns={"age": "bins:5", "city": "drop", "day": "drop"})
-    both = FeatureUnion([("all", TableEncoder()), ("bins", bins)])
-    chain = make_pipeline(both, LinearClassifier()).fit(frame, labels)
-    names = list(both.get_feature_names_out())
-    assert "all__age" in names
-    assert len(names) == chain[-1].n_features_in_
-    assert chain.score(frame, labels) > np.unique(labels, return_counts=True)[1].max() / len(labels)
 
 
 @pytest.mark.parametrize(("what", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])

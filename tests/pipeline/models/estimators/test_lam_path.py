@@ -56,14 +56,3 @@ def test_rows_that_are_not_in_memory_are_held_out_as_they_are_stored():
     found = LinearClassifier(lam=LAMS, held_out=0.25, memory="130MB").fit(collection, y)
     assert len(found.candidates_) == 4
     assert found.lam_ == min(found.candidates_, key=lambda c: c["loss"])["lam"]
-
-
-def test_what_there_is_nothing_to_choose_by_is_refused(tmp_path):
-    X, y, _ = rows()
-    with pytest.raises(ValueError, match="several values, and nothing to choose by"):
-        LinearClassifier(lam=LAMS).fit(X, y)
-    with pytest.raises(ValueError, match="held_out is 2"):
-        LinearClassifier(lam=LAMS, held_out=2).fit(X, y)
-    again = LinearClassifier(lam=1e-2, held_out=0.5, warm_start=True).fit(X, y)
-    with pytest.raises(ValueError, match="held_out chooses among several"):
-        again.fit(X, y)

@@ -94,22 +94,13 @@ def in_memory():
     return LinearClassifier(tol=1e-14).fit(X, Y, WEIGHT)
 
 
-#: No manifest says what the rows of a label weigh, so a stored set's b_0 has their mean weights as in
-#: its first chunk, of some hundred rows: each deviates by some percent, the log odds by twice that.
-OF_SAMPLED_WEIGHTS = 0.1
+#: No manifest says what the rows of a label weigh: a stored set's b_0 has their mean weights as in its
+#: first chunk, and a tenth of b_0 moves a model by some millionths.
+OF_SAMPLED_WEIGHTS = 1e-5
 
 
 def both(model):
     return np.append(model.coef_, model.intercept_)
-
-
-def moved_per_level(model):
-    """How a model of the weighted rows moves with b_0, to first order: lam_b H^-1 e_b."""
-    rows = np.column_stack([X, np.ones(N)])
-    share = 1.0 / (1.0 + np.exp(-rows @ both(model)))
-    curvature = WEIGHT / WEIGHT.sum() * share * (1.0 - share)
-    H = (rows * curvature[:, None]).T @ rows + np.diag([*[1.0 / N] * D, 0.01 / N])
-    return 0.01 / N * np.linalg.solve(H, np.eye(D + 1)[-1])
 
 
 def test_without_weights_the_intercept_is_that_of_rows_in_memory_too():
@@ -124,11 +115,7 @@ def test_without_weights_the_intercept_is_that_of_rows_in_memory_too():
 @pytest.mark.parametrize("route", ROUTES)
 def test_every_route_makes_the_model_of_rows_in_memory(route, in_memory, tmp_path):
     found = classifier().fit(*ROUTES[route](tmp_path))
-    away = both(found) - both(in_memory)
-    per_level = moved_per_level(in_memory)
-    of_level = away[-1] / per_level[-1]
-    assert abs(of_level) <= OF_SAMPLED_WEIGHTS
-    np.testing.assert_allclose(away, of_level * per_level, atol=1e-7)
+    np.testing.assert_allclose(both(found), both(in_memory), atol=OF_SAMPLED_WEIGHTS)
     assert found.certificate_ <= 1e-14
     assert len(found.classes_) == 2
     assert found.dataset_ is None
@@ -204,10 +191,7 @@ def test_predictions_of_collections_are_lazy_and_the_same(in_memory):
 def test_a_client_that_happens_to_exist_computes_blocks_and_nothing_else(in_memory):
     with (
         Client(
-            n_workers=1,
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address="127.0.0.1:0",
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
         ) as client,
         get_task_stream(client) as stream,
     ):
@@ -244,10 +228,7 @@ def test_a_killed_fit_goes_on_when_it_is_called_again(tmp_path):
     process.wait(60)
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=200)
     assert done.stdout.strip() == quiet.coef_.tobytes().hex()
-    assert (quiet.dataset_, quiet.run_) == (
-        str(tmp_path / "quiet/data"),
-        str(tmp_path / "quiet/run"),
-    )
+    assert [quiet.dataset_, quiet.run_] == [f"{tmp_path}/quiet/{name}" for name in ("data", "run")]
     again = classifier(solver="sdca", tol=1e-99, passes=60, folder=tmp_path / "quiet")
     began = (tmp_path / "quiet/run/run.json").stat().st_mtime_ns
     assert again.fit(rows, "t", "w").coef_.tobytes() == quiet.coef_.tobytes()

@@ -1,8 +1,6 @@
-"""Tables as people have them: by hand, in any frame, cut anywhere, and what they are worth."""
+"""Tables as people have them: by hand, in any frame, and cut as files are."""
 
 import datetime as dt
-import json
-from itertools import pairwise
 
 import dask.dataframe as dd
 import numpy as np
@@ -10,19 +8,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import murmurhash3_32
 
 from fewpass import LinearClassifier, TableEncoder
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.encoding.applying import encoded
-from fewpass.pipeline.tables.encoding.recipe import Recipe
-from tests.conftest import SMALL_DATA
 
 
 def frame(n=600, seed=0):
@@ -108,17 +99,6 @@ def test_bins_stand_for_ranges_between_quantiles():
 # -- laws ------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.integers(1, 400), max_size=6))
-@settings(max_examples=10)
-def test_rows_are_encoded_the_same_however_they_are_cut(sizes):
-    X = frame()
-    encoder = TableEncoder().fit(X)
-    whole = encoder.transform(X)
-    edges = [0, *np.minimum(np.cumsum(sizes), len(X)), len(X)]
-    cut = sparse.vstack([encoder.transform(X[a:b]) for a, b in pairwise(edges)])
-    assert (cut != whole).nnz == 0
-
-
 def test_all_frames_are_the_same_table():
     X = frame()
     encoder = TableEncoder().fit(X)
@@ -127,15 +107,6 @@ def test_all_frames_are_the_same_table():
         assert (encoder.transform(other) != encoder.transform(X)).nnz == 0
     again = clone(encoder).fit(arrow)
     assert again.recipe_ == encoder.recipe_
-
-
-def test_a_recipe_that_was_written_down_encodes_the_same():
-    X = frame()
-    encoder = TableEncoder().fit(X)
-    read = Recipe.model_validate(json.loads(encoder.recipe_.model_dump_json()))
-    table = pa.Table.from_pandas(X, preserve_index=False)
-    assert (encoded(read, table) != encoder.transform(X)).nnz == 0
-    assert read.n_outputs == len(encoder.get_feature_names_out())
 
 
 def test_a_sample_decides_and_the_seed_draws_it():
@@ -157,27 +128,6 @@ def test_a_dask_frame_is_encoded_lazily_and_trained_from():
     model = stored.fit(found, dd.from_pandas(y, npartitions=4))
     there = LinearClassifier(tol=1e-12).fit(encoder.transform(X), y)
     np.testing.assert_allclose(model.coef_, there.coef_, atol=1e-5)
-
-
-# -- what it is worth --------------------------------------------------------------------------------
-
-
-def test_words_tell_more_than_numbers_alone():
-    """Network connections, three columns of words; scored on rows not seen."""
-    table = pd.read_csv(SMALL_DATA / "kddcup99.csv.gz", header=None)
-    table.columns = [f"c{k}" for k in table]
-    kinds = table.pop(table.columns[-1])
-    y = kinds.str.startswith("normal")
-    numbers = table.select_dtypes("number")
-    folds = StratifiedKFold(3, shuffle=True, random_state=0)
-
-    def score(model, rows):
-        return cross_val_score(model, rows, y, cv=folds).mean()
-
-    encoded_rows = make_pipeline(TableEncoder(), LinearClassifier(tol=1e-4))
-    everything = score(encoded_rows, table)
-    assert everything > score(encoded_rows, numbers)
-    assert everything > score(LinearClassifier(tol=1e-2, passes=200), numbers)
 
 
 def test_targets_of_parquet_files_are_cut_as_their_rows(tmp_path):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, prefetch_columns, prefetch_row
-from fewpass.solvers.kernels.shapes import Matrix, Order, PerRow, Vector
+from fewpass.solvers.kernels.shapes import Order, PerRow, Vector
 from fewpass.solvers.kernels.simd.wide_rows import (
     EndToEnd,
     PerClass,
@@ -23,7 +23,7 @@ from fewpass.solvers.kernels.simd.wide_rows import (
 )
 from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ignore_losses, inside, report_block
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.losses.wide_loss import PADDED, LossOfScores, WideLoss, loss_and_slopes
+from fewpass.solvers.losses.wide_loss import PADDED, LossOfScores, loss_and_slopes
 from fewpass.solvers.protocol import Block, Sum, Weights
 
 
@@ -136,22 +136,3 @@ def judge_rows(
             if v[k] > v[best[i]]:
                 best[i] = k
     return total
-
-
-def losses_of_wide_scores(
-    loss: WideLoss, scores: NDArray[np.float64], y: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the loss of every row's scores (n, K) and class (n,)."""
-    out = np.full((len(scores), padded(loss.width)), PADDED)
-    out[:, : loss.width] = scores
-    losses = np.empty(len(scores))
-    judge_scores(losses, out, loss, y)
-    return losses
-
-
-@kernel
-def judge_scores(losses: PerRow, V: Matrix, loss: LossOfScores, y: PerRow) -> None:
-    """Write the loss of every row of V (n, wide)."""
-    g = np.empty(V.shape[1])
-    for i in range(V.shape[0]):
-        losses[i] = loss_and_slopes(loss, V[i], int(y[i]), g)

@@ -14,7 +14,6 @@ from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.solvers.protocol import Block, Weights, as_sides
-from fewpass.solvers.wide_gradient import losses_of_wide_scores
 
 
 class RowLosses(NamedTuple):
@@ -140,7 +139,7 @@ def losses_of_scores(
     Of classes each against the rest it is the mean.
     """
     if isinstance(loss, WideLoss):
-        return losses_of_wide_scores(loss, scores, y)
+        return loss.losses(scores, y)
     if scores.shape[1] == 1:
         return np.asarray(value(loss, scores[:, 0], y), np.float64)
     each = [value(loss, p, as_sides(y, k)) for k, p in enumerate(scores.T)]

@@ -166,14 +166,24 @@ class Pegasos(DualMethod):
 
     def newest(self, state: PegasosState) -> TwoPoints:
         """Read out the two points that a pass begins with."""
-        return newest_points(state)
+        return TwoPoints(state.W[:, :ADDED].copy(order="K"), state.centre, state.shares)
 
     def proved(
         self, problem: Problem, _stats: ProblemStats, state: PegasosState, total: PairSums,
-        _sweep: int,
+        _sweep: int = 0,
     ) -> PegasosState:  # fmt: skip
-        """Record what a reduction proved of the points between two passes."""
-        return prove(problem, state, total)
+        """Keep the better of LAST and MEAN if it is better than what there is.
+
+        The largest dual objective so far counts, of whichever passes' violations.
+        """
+        new, at = better_of_both(problem, self.newest(state), state.b_dual, total)
+        new = new._replace(gap=lowered_gap(new, Certificate(state.lower, 0.0)))
+        best, old = state.best, state.best.certificate
+        if old is not None and old.objective <= new.objective:
+            return state._replace(best=best._replace(gap=lowered_gap(old, new)))
+        if old is not None:
+            new = new._replace(gap=lowered_gap(new, old))
+        return state._replace(best=best.replaced(Weights(at.coef, at.intercept), new))
 
     def metrics(self, state: PegasosState) -> dict[str, float]:
         """Return the losses of rows before their steps, and the mean's brackets as seen so far."""
@@ -189,7 +199,7 @@ class Pegasos(DualMethod):
             return state
         state = raise_bound(problem, stats, state)
         if state.passes > 0:
-            state = prove(problem, state, PairSums(*state.sums[:3]))
+            state = self.proved(problem, stats, state, PairSums(*state.sums[:3]))
         passes = state.passes + 1
         doubled = passes & (passes - 1) == 0
         if doubled:
@@ -269,26 +279,6 @@ def move_centre(state: PegasosState, column: Column) -> PegasosState:
     state.W[-1, [LAST, MEAN]] += shift
     state.W[-1, BEFORE] += shift * state.tail.rows_before
     return state._replace(centre=Centre(unit, (1.0 - column.ratio) * mean))
-
-
-def newest_points(state: PegasosState) -> TwoPoints:
-    """Read out the two points that a pass begins with."""
-    return TwoPoints(state.W[:, :ADDED].copy(order="K"), state.centre, state.shares)
-
-
-def prove(problem: Problem, state: PegasosState, total: PairSums) -> PegasosState:
-    """Keep the better of LAST and MEAN if it is better than what there is.
-
-    The largest dual objective so far counts, of whichever passes' violations.
-    """
-    new, at = better_of_both(problem, newest_points(state), state.b_dual, total)
-    new = new._replace(gap=lowered_gap(new, Certificate(state.lower, 0.0)))
-    best, old = state.best, state.best.certificate
-    if old is not None and old.objective <= new.objective:
-        return state._replace(best=best._replace(gap=lowered_gap(old, new)))
-    if old is not None:
-        new = new._replace(gap=lowered_gap(new, old))
-    return state._replace(best=best.replaced(Weights(at.coef, at.intercept), new))
 
 
 @kernel

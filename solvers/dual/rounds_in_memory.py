@@ -1,7 +1,7 @@
 """The rounds of dual ascent on rows in memory (ascent_in_memory.py): over all, over active rows.
 
 Rounds over active rows end when their brackets are a tenth of what they were in the first one, or a
-third of the gap that is aimed at, or after as many visits as a few passes make: twice as many after
+third of the gap that is aimed at, or after as many visits as a few passes make: twice as many
 after every round over all rows, as those that should be active are not known well before.
 
 Near the optimum the rounds of coordinate ascent are slow along a few directions, and what they

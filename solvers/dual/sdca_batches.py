@@ -33,7 +33,15 @@ from fewpass.solvers.dual.duality import dual_variable, move_weights, store_step
 from fewpass.solvers.dual.sdca_steps import RowSums, StepInputs, row_sums
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
-from fewpass.solvers.kernels.rows import Rows, add_vector, clear, dot_vector, norm2, prefetch_row
+from fewpass.solvers.kernels.rows import (
+    Rows,
+    add_vector,
+    clear,
+    dot_both_shrunk,
+    dot_vector,
+    norm2,
+    prefetch_row,
+)
 from fewpass.solvers.kernels.shapes import (
     Order,
     PerColumn,
@@ -44,7 +52,7 @@ from fewpass.solvers.kernels.shapes import (
     Vector,
 )
 from fewpass.solvers.losses import Loss, conjugate, direction, dual_step
-from fewpass.solvers.penalties import dot_both_shrunk
+from fewpass.solvers.penalties import scaled_dual
 from fewpass.solvers.protocol import Block
 
 Batch = Literal["serial", "naive", "safe", "aggressive"]
@@ -111,8 +119,8 @@ def visit_batches(
             p[k] += column * W[d, 1] + shift
             square[k] = c * (norm2(rows, i) + column * column)
 
-            each = row_sums(loss, theta * a[k], y[i], c, p_start, p[k])
-            add_each(sums, each)
+            scaled = scaled_dual(penalty, a[k], theta)
+            add_each(sums, row_sums(loss, scaled, y[i], c, p_start, p[k]))
 
         if curvatures.adaptive:
             if beta <= 0.0:

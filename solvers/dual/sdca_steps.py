@@ -22,7 +22,7 @@ from fewpass.solvers.dual.duality import (
     store_step,
 )
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels, reading_part
-from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_row
+from fewpass.solvers.kernels.rows import Rows, dot_both_shrunk, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     LaneVector,
     Matrix,
@@ -40,6 +40,7 @@ from fewpass.solvers.kernels.simd.interleaved import (
     AllGroups,
     EndToEnd,
     add_lanes,
+    dot_both_lanes_shrunk,
     lanes_for,
     out_of_lanes,
     targets_of,
@@ -48,7 +49,7 @@ from fewpass.solvers.kernels.simd.interleaved import in_lanes as to_lanes
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, maximum, store
 from fewpass.solvers.loss_monitor import end_of
 from fewpass.solvers.losses import Loss, Problem, bracket, conjugate, direction, dual_step, value
-from fewpass.solvers.penalties import Penalty, dot_both_lanes_shrunk, dot_both_shrunk, in_lanes
+from fewpass.solvers.penalties import Penalty, in_lanes, scaled_dual
 from fewpass.solvers.protocol import Block
 
 
@@ -106,7 +107,8 @@ def visit_rows(
         p_start, p = dot_both_shrunk(rows, i, W, penalty)
         p_start += column * W[d, 0] + shift
         p += column * W[d, 1] + shift + along * (counted.ratio * moved - counted.owed)
-        first, second, third, fourth = row_sums(loss, theta * a, y[i], c, p_start, p)
+        scaled = scaled_dual(penalty, a, theta)
+        first, second, third, fourth = row_sums(loss, scaled, y[i], c, p_start, p)
         loss_start += first
         gap_start += second
         loss_running += third
@@ -220,7 +222,7 @@ def visit_interleaved(
                 constant = constant + along * (ratio * load(sums, five + 4 * L, lanes) - owed)
                 counts = maximum(counts + ratio * along * along, 0.0)
             p = p + constant
-            row = row_sums(loss, theta * a, target, c, p_start, p)
+            row = row_sums(loss, scaled_dual(penalty, a, theta), target, c, p_start, p)
             add_to(sums, five, row[0], lanes)
             add_to(sums, five + L, row[1], lanes)
             add_to(sums, five + 2 * L, row[2], lanes)

@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 from fewpass.solvers.dual.duality import MOVE, move_weights, per_row, prefetch_resident, square_of
 from fewpass.solvers.dual.sdca_steps import StepInputs, along_row, best_step, counted_square
 from fewpass.solvers.kernels.dispatch import kernel
-from fewpass.solvers.kernels.rows import Rows, prefetch_row
+from fewpass.solvers.kernels.rows import Rows, dot_shrunk, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, SideBySide
 from fewpass.solvers.losses import bracket, conjugate, direction, value
-from fewpass.solvers.penalties import dot_shrunk
 from fewpass.solvers.protocol import Block
 
 ROUNDS = 37  # what a random generator is for

@@ -42,9 +42,6 @@ PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_c
 #: Bytes of text that plain Python parses in a tenth of a second; compiling a parser takes some.
 FEW_BYTES = 1 << 14
 
-#: LLVM may reorder sums, for SIMD; NaN and infinity keep their meaning.
-VECTORISED = {"reassoc", "contract"}
-
 #: LLVM keeps the order of sums, but may round a * b + c only once.
 FUSED = {"contract"}
 

@@ -1,7 +1,8 @@
 """Levels of processors: what kernels are compiled for, in place of the processor at hand.
 
-All processors of a level run the same machine code and get the same bits, so a kernel may come from
-another machine: from the wheel (kernel_files.py), an image, or a home folder that machines share.
+All processors of a level run the same machine code, so a kernel may come from another machine: from
+the wheel (kernel_files.py), an image, or a home folder that machines share.  Both levels get the
+same bits: LLVM may not reorder sums, and both round a * b + c once.
 On Zen 5 code for x86-64-v4 is as fast as code for the processor (docs/decisions.md).  Processors of
 no level have code of their own.  Like llvm.py this uses numba.core, which changes without notice.
 """

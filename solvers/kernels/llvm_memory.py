@@ -17,6 +17,8 @@ ir = cgutils.ir
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
+    if kind.layout == "A":
+        raise TypeError(f"{kind} may have gaps between its numbers, and is read end to end.")
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
 

@@ -1,9 +1,8 @@
 """Rows as kernels see them, and all operations on a row that an algorithm may use.
 
 Weights come in pairs: `W` has shape (d, 2), a vector in column 0 and its running average in column
-1.  For dense rows each is contiguous (`order="F"`); for sparse rows the two are side by side, in
-the same cache line (`order="C"`).  `paired_zeros` makes the right layout; kernels are written for
-both.
+1.  For dense rows each is contiguous (`order="F"`), as they are read in lanes; for sparse rows the
+two are side by side, in the same cache line (`order="C"`).  `paired_zeros` makes the right layout.
 """
 
 from __future__ import annotations
@@ -14,9 +13,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import FUSED, VECTORISED, Function, Verb, by_type
+from fewpass.solvers.kernels.dispatch import FUSED, Function, Verb, by_type, reading_part
 from fewpass.solvers.kernels.prefetch import prefetch_line, prefetch_span
-from fewpass.solvers.kernels.shapes import Array, Index, Order, PerColumn, PerRow, SideBySide
+from fewpass.solvers.kernels.shapes import (
+    Array,
+    Floats,
+    Index,
+    Number,
+    Order,
+    PerColumn,
+    PerRow,
+    Shrinks,
+    SideBySide,
+)
+from fewpass.solvers.kernels.simd.lanes import (
+    Four,
+    Sixteen,
+    broadcast,
+    fma,
+    load,
+    load_first,
+    sum_lanes,
+)
 
 
 class DenseRows(NamedTuple):
@@ -57,13 +75,38 @@ def count(rows: Rows) -> int:
 
 
 @by_type
-def dot(rows: Rows, i: int, W: SideBySide) -> float:
-    """Return x_i . W[:, 0]."""
+def dot_shrunk(rows: Rows, i: int, W: SideBySide, penalty: Shrinks) -> float:
+    """Return x_i . shrunk(W[:, 0])."""
 
 
 @by_type
+def dot_both_shrunk(rows: Rows, i: int, W: SideBySide, penalty: Shrinks) -> tuple[float, float]:
+    """Return x_i . W[:, 0] and x_i . shrunk(W[:, 1])."""
+
+
+@by_type
+def shrunk(penalty: Shrinks, u: Number) -> Number:
+    """Return argmin over v of (v - u)^2 / 2 + R(v), without R's quadratic part."""
+
+
+@reading_part
+def shrunk_by(penalty: Shrinks, u: Number) -> Number:
+    """Return the same, or u where there is no penalty."""
+    if penalty is None:
+        return u
+    return shrunk(penalty, u)
+
+
+@reading_part
+def dot(rows: Rows, i: int, W: SideBySide) -> float:
+    """Return x_i . W[:, 0]."""
+    return dot_shrunk(rows, i, W, None)  # type: ignore[no-any-return]
+
+
+@reading_part
 def dot_both(rows: Rows, i: int, W: SideBySide) -> tuple[float, float]:
     """Return x_i . W[:, 0] and x_i . W[:, 1]."""
+    return dot_both_shrunk(rows, i, W, None)  # type: ignore[no-any-return]
 
 
 @by_type
@@ -175,36 +218,32 @@ def _(rows: SparseRows, i: int, n: Index) -> tuple[Index, float]:
     return rows.indices[n], np.float64(rows.data[n])
 
 
-def in_cells(verb: Verb, dense: set[str] = VECTORISED) -> Callable[[Function], Function]:
-    """Register the decorated function as the body of a verb for dense and for sparse rows.
-
-    LLVM may reorder sums of dense rows: SIMD makes them 6 times faster.  Not those of sparse rows:
-    reordered, they become AVX reductions, which take twice as long.
-    """
+def in_cells(verb: Verb) -> Callable[[Function], Function]:
+    """Register the decorated function as the body of a verb for dense and for sparse rows."""
 
     def register(body: Function) -> Function:
-        verb.register(DenseRows, fastmath=dense)(body)
+        verb.register(DenseRows, fastmath=FUSED)(body)
         return verb.register(SparseRows, fastmath=FUSED)(body)
 
     return register
 
 
-@in_cells(dot)
-def _(rows: Rows, i: int, W: SideBySide) -> float:
+@dot_shrunk.register(SparseRows, fastmath=FUSED)
+def _(rows: SparseRows, i: int, W: SideBySide, penalty: Shrinks) -> float:
     total = 0.0
     for n in range(first_cell(rows, i), end_cell(rows, i)):
         j, x = cell(rows, i, n)
-        total += x * W[j, 0]
+        total += x * shrunk_by(penalty, W[j, 0])
     return total
 
 
-@in_cells(dot_both)
-def _(rows: Rows, i: int, W: SideBySide) -> tuple[float, float]:
+@dot_both_shrunk.register(SparseRows, fastmath=FUSED)
+def _(rows: SparseRows, i: int, W: SideBySide, penalty: Shrinks) -> tuple[float, float]:
     first, second = 0.0, 0.0
     for n in range(first_cell(rows, i), end_cell(rows, i)):
         j, x = cell(rows, i, n)
         first += x * W[j, 0]
-        second += x * W[j, 1]
+        second += x * shrunk_by(penalty, W[j, 1])
     return first, second
 
 
@@ -223,8 +262,8 @@ def _(rows: Rows, i: int, a: float, b: float, W: SideBySide) -> None:
         W[j, 1] += b * x
 
 
-@in_cells(dot_vector)
-def _(rows: Rows, i: int, v: PerColumn) -> float:
+@dot_vector.register(SparseRows, fastmath=FUSED)
+def _(rows: SparseRows, i: int, v: PerColumn) -> float:
     total = 0.0
     for n in range(first_cell(rows, i), end_cell(rows, i)):
         j, x = cell(rows, i, n)
@@ -252,23 +291,101 @@ def _(rows: Rows, i: int, v: PerColumn) -> None:
         v[cell(rows, i, n)[0]] = 0.0
 
 
-@norm2.register(DenseRows, fastmath=VECTORISED)
-@norm2.register(SparseRows, fastmath=VECTORISED)
-def _(rows: Rows, i: int) -> float:
-    total = 0.0
-    for n in range(first_cell(rows, i), end_cell(rows, i)):
-        _, x = cell(rows, i, n)
-        total += x * x
-    return total
-
-
-@in_cells(norm2_scaled)
-def _(rows: Rows, i: int, v: PerColumn) -> float:
+@norm2_scaled.register(SparseRows, fastmath=FUSED)
+def _(rows: SparseRows, i: int, v: PerColumn) -> float:
     total = 0.0
     for n in range(first_cell(rows, i), end_cell(rows, i)):
         j, x = cell(rows, i, n)
         total += v[j] * x * x
     return total
+
+
+# Sums over dense rows, and over values alone, are made in lanes: their order, and so every bit, is
+# the same whatever vectors a processor has.  Sums over sparse rows and weights are made one by
+# one, as in lanes they take twice as long.
+
+
+LONG = (
+    32  # numbers, so many of which are added up in sixteen lanes; the others in four: few wait less
+)
+
+
+@reading_part
+def dot_in_lanes(X: Floats, at: Index, v: Floats, start: Index, n: int, penalty: Shrinks) -> float:
+    """Return X[at : at + n] . shrunk(v[start : start + n]), both indexed as flat."""
+    long, rest, wide, lanes = n - n % LONG, n % 4, Sixteen(), Four()
+    total, last = broadcast(0.0, wide), broadcast(0.0, lanes)
+    for j in range(0, long, 16):
+        u = shrunk_by(penalty, load(v, start + j, wide))
+        total = fma(load(X, at + j, wide), u, total)
+    for j in range(long, n - 3, 4):
+        u = shrunk_by(penalty, load(v, start + j, lanes))
+        last = fma(load(X, at + j, lanes), u, last)
+    if rest > 0:
+        j = n - rest
+        u = shrunk_by(penalty, load_first(v, start + j, rest, lanes))
+        last = fma(load_first(X, at + j, rest, lanes), u, last)
+    return sum_lanes(total) + sum_lanes(last) if long > 0 else sum_lanes(last)
+
+
+@dot_shrunk.register(DenseRows)
+def _(rows: DenseRows, i: int, W: SideBySide, penalty: Shrinks) -> float:
+    d = rows.X.shape[1]
+    return dot_in_lanes(rows.X, i * d, W.T, 0, d, penalty)
+
+
+@dot_vector.register(DenseRows)
+def _(rows: DenseRows, i: int, v: PerColumn) -> float:
+    d = rows.X.shape[1]
+    return dot_in_lanes(rows.X, i * d, v, 0, d, None)
+
+
+@norm2.register(DenseRows)
+def _(rows: DenseRows, i: int) -> float:
+    d = rows.X.shape[1]
+    return dot_in_lanes(rows.X, i * d, rows.X, i * d, d, None)
+
+
+@norm2.register(SparseRows)
+def _(rows: SparseRows, i: int) -> float:
+    start = rows.indptr[i]
+    return dot_in_lanes(rows.data, start, rows.data, start, rows.indptr[i + 1] - start, None)
+
+
+@dot_both_shrunk.register(DenseRows)
+def _(rows: DenseRows, i: int, W: SideBySide, penalty: Shrinks) -> tuple[float, float]:
+    X, V, d, later, wide, lanes = rows.X, W.T, rows.X.shape[1], W.shape[0], Sixteen(), Four()
+    at, long, rest = i * d, d - d % LONG, d % 4
+    first, second = broadcast(0.0, wide), broadcast(0.0, wide)
+    last, last_shrunk = broadcast(0.0, lanes), broadcast(0.0, lanes)
+    for j in range(0, long, 16):
+        x, u = load(X, at + j, wide), shrunk_by(penalty, load(V, later + j, wide))
+        first, second = fma(x, load(V, j, wide), first), fma(x, u, second)
+    for j in range(long, d - 3, 4):
+        x, u = load(X, at + j, lanes), shrunk_by(penalty, load(V, later + j, lanes))
+        last, last_shrunk = fma(x, load(V, j, lanes), last), fma(x, u, last_shrunk)
+    if rest > 0:
+        j = d - rest
+        x, u = load_first(X, at + j, rest, lanes), load_first(V, later + j, rest, lanes)
+        last = fma(x, load_first(V, j, rest, lanes), last)
+        last_shrunk = fma(x, shrunk_by(penalty, u), last_shrunk)
+    if long == 0:
+        return sum_lanes(last), sum_lanes(last_shrunk)
+    return sum_lanes(first) + sum_lanes(last), sum_lanes(second) + sum_lanes(last_shrunk)
+
+
+@norm2_scaled.register(DenseRows)
+def _(rows: DenseRows, i: int, v: PerColumn) -> float:
+    X, d, lanes = rows.X, rows.X.shape[1], Sixteen()
+    at, rest, total = i * d, d % 16, broadcast(0.0, lanes)
+    for j in range(0, d - 15, 16):
+        x = load(X, at + j, lanes)
+        total = fma(load(v, j, lanes) * x, x, total)
+    if rest > 0:
+        j = d - rest
+        x = load_first(X, at + j, rest, lanes)
+        total = fma(load_first(v, j, rest, lanes) * x, x, total)
+    return sum_lanes(total)
 
 
 PREFETCH_ROWS = 4  # rows between prefetching a sparse row, or numbers per row, and using it

@@ -15,7 +15,7 @@ from fewpass.solvers.kernels.shapes import PerColumn, PerRow
 
 def scores(coef: NDArray[np.float64], intercept: float, rows: Rows) -> NDArray[np.float64]:
     """Return x_i . coef + intercept of every row, (n,)."""
-    p: NDArray[np.float64] = all_dots(rows, coef)
+    p: NDArray[np.float64] = all_dots(rows, np.ascontiguousarray(coef))
     p += intercept
     return p
 

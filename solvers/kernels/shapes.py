@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 Number = Any  # a float, or a LaneVector
 LaneVector = Any  # one float64 per lane of a register; in plain Python an array (width,)
 Truth = Any  # result of comparing Numbers: a bool, or one per lane
+Shrinks = Any  # a penalty that weights are shrunk by as they are read, or None
 
 # By axes alone: for the names below, and for those in other modules.
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fewpass.solvers.kernels.dispatch import FUSED, by_type, part_of_kernels
+from fewpass.solvers.kernels.dispatch import by_type, part_of_kernels
 from fewpass.solvers.kernels.rows import (
     DenseRows,
     Rows,
@@ -143,7 +143,7 @@ def _(rows: SparseRows, order: Order) -> int:
     return most
 
 
-@in_cells(predict, dense=FUSED)
+@in_cells(predict)
 def _(rows: Rows, i: int, V: Records, step: int, lanes: LaneWidth) -> tuple[LaneVector, LaneVector]:
     L = half(lanes)
     last, average = broadcast(0.0, lanes), broadcast(0.0, lanes)
@@ -158,7 +158,7 @@ def _(rows: Rows, i: int, V: Records, step: int, lanes: LaneWidth) -> tuple[Lane
 # Zeros in dense rows, and stored zeros in sparse rows, are not values: nothing is charged.
 
 
-@in_cells(count_slopes, dense=FUSED)
+@in_cells(count_slopes)
 def _(
     rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
     V: Records, step: int, scratch: Vector, lanes: LaneWidth,
@@ -174,7 +174,7 @@ def _(
     return a, q
 
 
-@in_cells(move, dense=FUSED)
+@in_cells(move)
 def _(
     rows: Rows, i: int, g: LaneVector, mass: float, V: Records, step: int,
     scratch: Vector, lanes: LaneWidth,

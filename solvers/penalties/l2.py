@@ -58,6 +58,10 @@ class L2(Penalty, Squares):
         """Return u."""
         return u
 
+    def scaled_dual(self, a: Number, theta: Number) -> Number:  # noqa: ARG002
+        """Return a: R* is finite everywhere."""
+        return a
+
     def in_lanes(self, V: Vector, place: int, lanes: LaneWidth) -> L2:  # noqa: ARG002
         """Return this one: nothing is asked of it."""
         return self

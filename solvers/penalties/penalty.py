@@ -3,10 +3,10 @@
     R(w) = sum_j R_j(w_j),      R*(s) = sup over w of s . w - R(w)
 
 A penalty is one file next to this one, a class whose methods are the formulas (docs/methods.md,
-section 2).  Its instances are NamedTuples of numbers, so that kernels can take them.  `strength`
-and `shrunk` are compiled into kernels, one body per type, as the formulas of losses are (where
-`shrunk` leaves a number as it is, it costs nothing); the others go over whole vectors, between
-passes.
+section 2).  Its instances are NamedTuples of numbers, so that kernels can take them.  `strength`,
+`shrunk` and `scaled_dual` are compiled into kernels, one body per type, as the formulas of losses
+are (where one leaves a number as it is, it costs nothing); the others go over whole vectors,
+between passes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import FUSED, OfFormulas, Verb, by_type
-from fewpass.solvers.kernels.rows import Rows, SparseRows, cell, end_cell, first_cell, in_cells
-from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide
-from fewpass.solvers.kernels.simd.lanes import LaneWidth, broadcast, fma, load
+from fewpass.solvers.kernels.dispatch import OfFormulas, Verb, by_type
+from fewpass.solvers.kernels.rows import shrunk
+from fewpass.solvers.kernels.shapes import Number
+from fewpass.solvers.kernels.simd.lanes import LaneWidth
 
 Vector = NDArray[np.float64]
 
@@ -31,8 +31,8 @@ def strength(penalty: Penalty) -> Number:
 
 
 @by_type
-def shrunk(penalty: Penalty, u: Number) -> Number:
-    """Return argmin over v of (v - u)^2 / 2 + R(v), without R's quadratic part."""
+def scaled_dual(penalty: Penalty, a: Number, theta: Number) -> Number:
+    """Return theta a, whose bracket is summed; a where theta is always 1: its logs serve twice."""
 
 
 @by_type
@@ -47,7 +47,7 @@ class Penalty(OfFormulas):
 
     __slots__ = ()
 
-    formulas: ClassVar[tuple[Verb, ...]] = (strength, shrunk, in_lanes)
+    formulas: ClassVar[tuple[Verb, ...]] = (strength, shrunk, scaled_dual, in_lanes)
     is_smooth: ClassVar[bool] = True
     """Whether R has a gradient; without one some weights are 0 at the optimum."""
     is_l1: ClassVar[bool] = False
@@ -65,6 +65,10 @@ class Penalty(OfFormulas):
     def of(cls, lam: float, l1_ratio: float) -> Penalty:
         """Return the penalty of a plan's `lam` and `l1_ratio`."""
         raise NotImplementedError
+
+    def scaled_dual(self, a: Number, theta: Number) -> Number:
+        """Return theta a."""
+        return theta * a
 
     def with_groups(self, groups: NDArray[np.int32]) -> Penalty:  # noqa: ARG002
         """Return the same; of groups those of all columns, (d,)."""
@@ -150,61 +154,3 @@ class Penalty(OfFormulas):
     def among(self, columns: NDArray[np.bool_] | NDArray[np.int64]) -> Penalty:  # noqa: ARG002
         """Return the penalty of the weights of some columns."""
         return self
-
-
-# -- predictions by shrunk weights: `dot` and its like, every weight shrunk as it is read ----------
-
-
-@by_type
-def dot_shrunk(  # type: ignore[empty-body]
-    rows: Rows, i: int, W: SideBySide, penalty: Penalty
-) -> float:
-    """Return x_i . shrunk(W[:, 0])."""
-
-
-@by_type
-def dot_both_shrunk(  # type: ignore[empty-body]
-    rows: Rows, i: int, W: SideBySide, penalty: Penalty
-) -> tuple[float, float]:
-    """Return x_i . W[:, 0] and x_i . shrunk(W[:, 1])."""
-
-
-@by_type
-def dot_both_lanes_shrunk(  # type: ignore[empty-body]
-    rows: Rows, i: int, V: Vector, width: int, place: int, lanes: LaneWidth,
-    penalty: Penalty,
-) -> tuple[LaneVector, LaneVector]:  # fmt: skip
-    """Return the same for every lane, as `dot_both_lanes` does; the penalty is in lanes."""
-
-
-@in_cells(dot_shrunk)
-def _(rows: Rows, i: int, W: SideBySide, penalty: Penalty) -> float:
-    total = 0.0
-    for n in range(first_cell(rows, i), end_cell(rows, i)):
-        j, x = cell(rows, i, n)
-        total += x * shrunk(penalty, W[j, 0])
-    return total
-
-
-@in_cells(dot_both_shrunk)
-def _(rows: Rows, i: int, W: SideBySide, penalty: Penalty) -> tuple[float, float]:
-    first, second = 0.0, 0.0
-    for n in range(first_cell(rows, i), end_cell(rows, i)):
-        j, x = cell(rows, i, n)
-        first += x * W[j, 0]
-        second += x * shrunk(penalty, W[j, 1])
-    return first, second
-
-
-@dot_both_lanes_shrunk.register(SparseRows, fastmath=FUSED)
-def _(
-    rows: SparseRows, i: int, V: Vector, width: int, place: int, lanes: LaneWidth,
-    penalty: Penalty,
-) -> tuple[LaneVector, LaneVector]:  # fmt: skip
-    L = lanes.width
-    first, second = broadcast(0.0, lanes), broadcast(0.0, lanes)
-    for n in range(first_cell(rows, i), end_cell(rows, i)):
-        at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
-        first = fma(x, load(V, at, lanes), first)
-        second = fma(x, shrunk(penalty, load(V, at + L, lanes)), second)
-    return first, second

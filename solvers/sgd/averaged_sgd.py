@@ -123,7 +123,7 @@ class Sgd(Method):
         """Return the state with d columns, the new ones zero in both vectors."""
         if d == len(state.W):
             return state
-        W = np.zeros((d, 2), order="C" if state.W.flags.c_contiguous else "F")
+        W = np.zeros((d, *state.W.shape[1:]), order="C" if state.W.flags.c_contiguous else "F")
         W[: len(state.W)] = state.W
         return state._replace(W=W)
 

@@ -39,7 +39,7 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import PADDED, LossOfScores, level_of_scores, loss_and_slopes
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.penalties import strength
-from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Walk, Weights
+from fewpass.solvers.protocol import Block, ProblemStats, Walk, Weights
 from fewpass.solvers.sgd.averaged_sgd import Asgd, largest_square
 from fewpass.solvers.sgd.averaged_state import (
     NEVER,
@@ -213,16 +213,6 @@ class WideAsgd(Asgd):
         b: Any = padded_scores(weights.intercept, self.width)
         t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
         return at_intercept(state, b)._replace(t=rows_before, t0=t0)
-
-    def resized(
-        self, _problem: Problem, state: SgdState, d: int, _moments: ColumnMoments | None = None
-    ) -> SgdState:
-        """Return the state with d columns, the new ones zero in both vectors."""
-        if d == len(state.W):
-            return state
-        W = wide_zeros(d, *state.W.shape[1:])
-        W[: len(state.W)] = state.W
-        return state._replace(W=W)
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """Return one walk; a row's classes are side by side already."""

@@ -18,10 +18,17 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import FUSED, by_type, kernel, part_of_kernels
+from fewpass.solvers.kernels.dispatch import FUSED, by_type, kernel, part_of_kernels, reading_part
 from fewpass.solvers.kernels.prefetch import LINE, prefetch_line
-from fewpass.solvers.kernels.rows import Rows, SparseRows, end_cell, first_cell
-from fewpass.solvers.kernels.shapes import Index, LaneVector, Matrix, SideBySide, Vector
+from fewpass.solvers.kernels.rows import Rows, SparseRows, end_cell, first_cell, shrunk_by
+from fewpass.solvers.kernels.shapes import (
+    Index,
+    LaneVector,
+    Matrix,
+    Shrinks,
+    SideBySide,
+    Vector,
+)
 from fewpass.solvers.kernels.simd.lanes import (
     Eight,
     Four,
@@ -161,10 +168,19 @@ def dot_lanes(
 
 
 @by_type
-def dot_both_lanes(  # type: ignore[empty-body]
+def dot_both_lanes_shrunk(  # type: ignore[empty-body]
+    rows: Rows, i: int, V: EndToEnd, width: int, place: int, lanes: LaneWidth,
+    penalty: Shrinks,
+) -> tuple[LaneVector, LaneVector]:  # fmt: skip
+    """Return dot_lanes for two adjacent columns, the second shrunk by the penalty, in lanes."""
+
+
+@reading_part
+def dot_both_lanes(
     rows: Rows, i: int, V: EndToEnd, width: int, place: int, lanes: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
     """Return dot_lanes for two adjacent columns."""
+    return dot_both_lanes_shrunk(rows, i, V, width, place, lanes, None)  # type: ignore[no-any-return]
 
 
 @by_type
@@ -194,16 +210,17 @@ def _(
     return total
 
 
-@dot_both_lanes.register(SparseRows, fastmath=FUSED)
+@dot_both_lanes_shrunk.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, lanes: LaneWidth
-) -> tuple[LaneVector, LaneVector]:
+    rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, lanes: LaneWidth,
+    penalty: Shrinks,
+) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     L = lanes.width
     first, second = broadcast(0.0, lanes), broadcast(0.0, lanes)
     for n in range(first_cell(rows, i), end_cell(rows, i)):
         at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
         first = fma(x, load(V, at, lanes), first)
-        second = fma(x, load(V, at + L, lanes), second)
+        second = fma(x, shrunk_by(penalty, load(V, at + L, lanes)), second)
     return first, second
 
 

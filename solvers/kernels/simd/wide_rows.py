@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import FUSED, by_type, part_of_kernels
+from fewpass.solvers.kernels.dispatch import by_type, part_of_kernels
 from fewpass.solvers.kernels.rows import Rows, cell, end_cell, first_cell, in_cells
 from fewpass.solvers.kernels.shapes import Vector
 from fewpass.solvers.kernels.simd.interleaved import from_line
@@ -51,7 +51,7 @@ def add_wide(rows: Rows, i: int, a: PerClass, V: EndToEnd, step: int, place: int
     """W += x_i a' for the numbers a of all classes, of one vector or of both."""
 
 
-@in_cells(add_scores, dense=FUSED)
+@in_cells(add_scores)
 def _(rows: Rows, i: int, V: EndToEnd, step: int, place: int, s: PerClass) -> None:
     lanes = Eight()
     for n in range(first_cell(rows, i), end_cell(rows, i)):
@@ -61,7 +61,7 @@ def _(rows: Rows, i: int, V: EndToEnd, step: int, place: int, s: PerClass) -> No
             store(s, k, fma(x, load(V, at + k, lanes), load(s, k, lanes)))
 
 
-@in_cells(add_wide, dense=FUSED)
+@in_cells(add_wide)
 def _(rows: Rows, i: int, a: PerClass, V: EndToEnd, step: int, place: int) -> None:
     lanes = Eight()
     for n in range(first_cell(rows, i), end_cell(rows, i)):

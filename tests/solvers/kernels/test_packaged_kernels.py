@@ -22,7 +22,7 @@ from tests.solvers.kernels.test_kernel_files import counts, fresh
 
 V4, V3 = LEVELS
 
-# Sums over dense rows, which the compiler orders by the vectors it has; hits, misses and files.
+# Sums over dense rows; hits, misses and files.
 SUMS = """
 import json, numpy as np
 {before}

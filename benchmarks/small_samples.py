@@ -95,7 +95,7 @@ def predicted_by(side: str, about: dict[str, Any], train: Path, test: Path) -> p
 
     if side in FORMS:
         out = train.with_name("predicted.csv")
-        for folder in ("data", "run"):
+        for folder in ("data", "data-test", "run"):
             shutil.rmtree(train.with_name(folder), ignore_errors=True)
         out.unlink(missing_ok=True)
         for command in own(about, train, test, out, FORMS[side])[1:]:

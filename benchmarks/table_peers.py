@@ -111,7 +111,7 @@ class EarlyStopped:
         if self._has_classes:
             own |= ~y.duplicated().to_numpy()
         self._model.fit(
-            coded[own], y[own], eval_X=(coded[~own],), eval_y=(y[~own],),
+            coded[own], y[own], eval_set=[(coded[~own], y[~own])],  # of `eval_y` labels are not coded
             callbacks=[early_stopping(STOP_ROUNDS, verbose=False)],
             categorical_feature=self._words or "auto",
         )  # fmt: skip

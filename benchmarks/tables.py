@@ -41,6 +41,7 @@ PACKAGES = ("numpy", "scikit-learn", "pandas")
 FORMS = {
     "before": [], "fewpass": [], "linear-form": ["--encode", "linear"],
     "splines": ["--additive", "splines"], "additive": ["--additive"],
+    "same-days": ["--test-fraction", "0.1"],
 }  # fmt: skip
 ADDITIVE_PART, PLAIN, DEFAULT = "additive", "linear-form", "fewpass"
 ADDITIVE_SIDES = (PLAIN, "splines", "additive", "boosting")

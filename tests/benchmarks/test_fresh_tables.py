@@ -29,8 +29,11 @@ def test_a_default_is_worse_where_it_is_by_more_than_chance():
         return {"table": name, "kind": "bin", "rows": 9, "deviation": deviation} | told
 
     rows = [row("sure", 0.51, 0.002), row("chance", 0.51, 0.02), row("better", 0.4, 0.01)]
-    first, pipeline, boosting, lightgbm = fresh_found(rows)
+    rows[1]["same-days"] = {"log_loss": 0.4}
+    first, pipeline, boosting, lightgbm, told = fresh_found(rows)
     assert "on 1 of 3 tables, worse on 1: sure by 0.0100" in first
     assert "on 1 of 3 tables, higher on 2 (sure +2 %, chance +2 %)" in pipeline
     assert "on 0 of 3 tables, higher on 2 (sure +27 %, chance +27 %)" in boosting
     assert "on 1 of 3 tables, higher on 0." in lightgbm
+    assert "on the 1 tables with dates" in told
+    assert "on 2 of 3 tables, higher on 0." in told

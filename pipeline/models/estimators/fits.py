@@ -194,7 +194,7 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
         "tol": model.tol,
         "passes": MOST_PASSES if model.passes is None and open_end else model.passes,
         "early_stopping": bool(model.early_stopping),
-        "n_iter_no_change": model.n_iter_no_change,
+        "n_iter_no_change": model.n_iter_no_change if model.early_stopping else None,
         "intercept": "free" if model.fit_intercept else "none",
         "classes": getattr(model, "multi_class", None),
         "seed": seed_of(model.random_state),

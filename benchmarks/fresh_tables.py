@@ -225,12 +225,11 @@ def fresh_found(rows: list[Row]) -> list[str]:
     )
     told = [row | {DEFAULT: row.get(SAME_DAYS, row[DEFAULT])} for row in both]
     dated = sum(SAME_DAYS in row for row in both)
-    return [
-        said,
-        *(_beside(both, side) for side in PEERS),
+    same_days = (
         f"Told by `--test-fraction 0.1` that test rows are of the same days, on the {dated} tables "
-        f"with dates. {_beside(told, 'lightgbm')}",
-    ]
+        f"with dates. {_beside(told, 'lightgbm')}"
+    )
+    return [said, *(_beside(both, side) for side in PEERS), same_days]
 
 
 def _beside(rows: list[Row], side: str) -> str:

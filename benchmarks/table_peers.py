@@ -111,7 +111,8 @@ class EarlyStopped:
         if self._has_classes:
             own |= ~y.duplicated().to_numpy()
         self._model.fit(
-            coded[own], y[own], eval_set=[(coded[~own], y[~own])],  # of `eval_y` labels are not coded
+            coded[own], y[own],
+            eval_set=[(coded[~own], y[~own])],  # it does not code the labels of `eval_y`
             callbacks=[early_stopping(STOP_ROUNDS, verbose=False)],
             categorical_feature=self._words or "auto",
         )  # fmt: skip

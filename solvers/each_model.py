@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from fewpass.solvers.kernels.lanes import Eight
 from fewpass.solvers.kernels.rows import lies_for_sparse_rows
 from fewpass.solvers.kernels.simd.interleaved import pack, unpacked
-from fewpass.solvers.kernels.simd.lanes import Eight
 from fewpass.solvers.loss_monitor import MeanLosses, ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import (

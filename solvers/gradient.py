@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels, reading_part
+from fewpass.solvers.kernels.lanes import Eight, broadcast, load, store, sum_lanes
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector
 from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerColumn, PerRow, Vector
-from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, load, store, sum_lanes
 from fewpass.solvers.kernels.simd.row_blocks import TILE, add_eight, dot_eight, prefetch_eight
 from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ignore_losses, inside, report_block
 from fewpass.solvers.losses import Problem, slope, value

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import part_of_kernels
+from fewpass.solvers.kernels.lanes import maximum, where
 from fewpass.solvers.kernels.shapes import Number, Vector, WholeNumbers
-from fewpass.solvers.kernels.simd.lanes import maximum, where
 
 EMA_RATE = 0.01
 LISTEN_EVERY = 8  # rows between two whose loss is computed before the step

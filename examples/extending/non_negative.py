@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.kernels.lanes import LaneWidth, load, maximum
 from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.kernels.simd.lanes import LaneWidth, load, maximum
 from fewpass.solvers.penalties.penalty import Penalty, Vector
 
 

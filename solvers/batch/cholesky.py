@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.lanes import Eight, broadcast, fma, load, sum_lanes
 from fewpass.solvers.kernels.shapes import LowerTriangle, PerColumn
-from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, fma, load, sum_lanes
 
 EPSILON = 1e-15  # least pivot, relative: rounding may make it smaller
 #: Columns that are factored together, and products that are added up before the next rows.

@@ -21,6 +21,7 @@ from fewpass.solvers.batch.gathered_rows import (
 )
 from fewpass.solvers.gradient import noted
 from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel, part_of_kernels
+from fewpass.solvers.kernels.lanes import Eight, broadcast, load, store, sum_lanes
 from fewpass.solvers.kernels.rows import DenseRows, Rows, add_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     LowerTriangle,
@@ -30,7 +31,6 @@ from fewpass.solvers.kernels.shapes import (
     Vector,
     WholeNumbers,
 )
-from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, load, store, sum_lanes
 from fewpass.solvers.kernels.simd.row_blocks import (
     TILE,
     add_eight,

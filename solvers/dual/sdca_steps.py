@@ -22,6 +22,7 @@ from fewpass.solvers.dual.duality import (
     store_step,
 )
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels, reading_part
+from fewpass.solvers.kernels.lanes import LaneWidth, any_lane, load, maximum, store
 from fewpass.solvers.kernels.rows import Rows, dot_both_shrunk, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     LaneVector,
@@ -46,7 +47,6 @@ from fewpass.solvers.kernels.simd.interleaved import (
     targets_of,
 )
 from fewpass.solvers.kernels.simd.interleaved import in_lanes as to_lanes
-from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, maximum, store
 from fewpass.solvers.loss_monitor import end_of
 from fewpass.solvers.losses import Loss, Problem, bracket, conjugate, direction, dual_step, value
 from fewpass.solvers.penalties import Penalty, in_lanes, scaled_dual

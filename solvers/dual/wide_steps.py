@@ -11,6 +11,7 @@ import numpy as np
 from fewpass.solvers.dual.duality import prefetch_resident
 from fewpass.solvers.dual.sdca_steps import Counted, RowSums
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.lanes import Eight, broadcast, load, store
 from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_columns, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     Matrix,
@@ -21,7 +22,6 @@ from fewpass.solvers.kernels.shapes import (
     Vector,
     WholeNumbers,
 )
-from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, load, store
 from fewpass.solvers.kernels.simd.wide_rows import (
     EndToEnd,
     PerClass,

@@ -14,6 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import FUSED, Function, Verb, by_type, reading_part
+from fewpass.solvers.kernels.lanes import (
+    Four,
+    Sixteen,
+    broadcast,
+    fma,
+    load,
+    load_first,
+    sum_lanes,
+)
 from fewpass.solvers.kernels.prefetch import prefetch_line, prefetch_span
 from fewpass.solvers.kernels.shapes import (
     Array,
@@ -25,15 +34,6 @@ from fewpass.solvers.kernels.shapes import (
     PerRow,
     Shrinks,
     SideBySide,
-)
-from fewpass.solvers.kernels.simd.lanes import (
-    Four,
-    Sixteen,
-    broadcast,
-    fma,
-    load,
-    load_first,
-    sum_lanes,
 )
 
 

@@ -2,7 +2,7 @@
 
 n is the number of rows in memory, m that of rows to visit, d that of columns.  With the constant
 column there are d + 1, and its number is the last one.  Names used in one module
-only are defined there: rows in rows.py, how many lanes in simd/lanes.py, models side by side in
+only are defined there: rows in rows.py, how many lanes in lanes.py, models side by side in
 simd/interleaved.py, losses and problems in losses/loss.py.
 
 Type checkers see the number of axes.  Elements, and arrays without a name, are Any for them: where

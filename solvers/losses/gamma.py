@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.kernels.lanes import maximum, where
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.exp_log import log_below
-from fewpass.solvers.kernels.simd.lanes import maximum, where
 from fewpass.solvers.losses.log_link import (
     INFINITE,
     LogLink,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fewpass.solvers.kernels.lanes import clip, maximum, where
 from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.kernels.simd.lanes import clip, maximum, where
 from fewpass.solvers.losses.loss import ROUNDED, LossOfNumbers, Smoothing
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import part_of_kernels
+from fewpass.solvers.kernels.lanes import any_lane, fma, maximum, minimum, where
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.exp_log import exp_below, log_below
-from fewpass.solvers.kernels.simd.lanes import any_lane, fma, maximum, minimum, where
 from fewpass.solvers.losses.loss import Link, LossOfNumbers, NoParameters, slope
 
 HIGHEST = 700.0  # exp of more is not far from infinity

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import part_of_kernels
+from fewpass.solvers.kernels.lanes import any_lane, clip, maximum, where
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.exp_log import exp_below, log_below, log_one_plus
-from fewpass.solvers.kernels.simd.lanes import any_lane, clip, maximum, where
 from fewpass.solvers.losses.loss import Link, Loss, inside, onto
 
 

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import OfFormulas, Verb, by_type, kernel, part_of_kernels
+from fewpass.solvers.kernels.lanes import maximum, minimum, where
 from fewpass.solvers.kernels.shapes import Number, PerRow
-from fewpass.solvers.kernels.simd.lanes import maximum, minimum, where
 from fewpass.solvers.penalties import Penalty, strength
 
 

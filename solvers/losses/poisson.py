@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.kernels.lanes import maximum, where
 from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.kernels.simd.lanes import maximum, where
 from fewpass.solvers.losses.log_link import (
     INFINITE,
     LogLink,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from fewpass.solvers.kernels.lanes import clip, maximum, where
 from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.kernels.simd.lanes import clip, maximum, where
 from fewpass.solvers.losses.loss import ROUNDED, LossOfNumbers
 
 

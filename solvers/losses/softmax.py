@@ -20,9 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import part_of_kernels
-from fewpass.solvers.kernels.shapes import Matrix
-from fewpass.solvers.kernels.simd.exp_log import exp_below, log_below
-from fewpass.solvers.kernels.simd.lanes import (
+from fewpass.solvers.kernels.lanes import (
     Eight,
     any_lane,
     broadcast,
@@ -33,6 +31,8 @@ from fewpass.solvers.kernels.simd.lanes import (
     sum_lanes,
     where,
 )
+from fewpass.solvers.kernels.shapes import Matrix
+from fewpass.solvers.kernels.simd.exp_log import exp_below, log_below
 from fewpass.solvers.kernels.simd.wide_rows import PerClass
 from fewpass.solvers.losses.loss import Link
 from fewpass.solvers.losses.wide_loss import Classes, WideLoss

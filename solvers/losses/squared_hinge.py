@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.kernels.lanes import maximum, where
 from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.kernels.simd.lanes import maximum, where
 from fewpass.solvers.losses.loss import Loss, NoParameters, inside, onto
 
 

@@ -29,6 +29,16 @@ from __future__ import annotations
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import by_type, part_of_kernels
+from fewpass.solvers.kernels.lanes import (
+    LaneWidth,
+    broadcast,
+    fma,
+    half,
+    load,
+    minimum,
+    sqrt,
+    store,
+)
 from fewpass.solvers.kernels.rows import (
     DenseRows,
     Rows,
@@ -39,16 +49,6 @@ from fewpass.solvers.kernels.rows import (
     in_cells,
 )
 from fewpass.solvers.kernels.shapes import Index, LaneVector, Number, Order, Vector
-from fewpass.solvers.kernels.simd.lanes import (
-    LaneWidth,
-    broadcast,
-    fma,
-    half,
-    load,
-    minimum,
-    sqrt,
-    store,
-)
 from fewpass.solvers.losses import Loss, direction, dual_step
 
 ETAS = (1.0, 4.0)

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
 from fewpass.solvers.intercept import from_level
+from fewpass.solvers.kernels.lanes import Two
 from fewpass.solvers.kernels.simd.interleaved import from_line, lanes_for
-from fewpass.solvers.kernels.simd.lanes import Two
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses, sections
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs

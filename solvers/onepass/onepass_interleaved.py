@@ -6,6 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.lanes import (
+    Eight,
+    Four,
+    LaneWidth,
+    Sixteen,
+    Two,
+    any_lane,
+    broadcast,
+    half,
+    load,
+    store,
+    where,
+)
 from fewpass.solvers.kernels.rows import Rows, lies_for_sparse_rows, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     LaneVector,
@@ -27,19 +40,6 @@ from fewpass.solvers.kernels.simd.interleaved import (
     lanes_taken,
     out_of_lanes,
     targets_of,
-)
-from fewpass.solvers.kernels.simd.lanes import (
-    Eight,
-    Four,
-    LaneWidth,
-    Sixteen,
-    Two,
-    any_lane,
-    broadcast,
-    half,
-    load,
-    store,
-    where,
 )
 from fewpass.solvers.losses import Loss, Problem, from_level, value
 from fewpass.solvers.onepass.adagrad import COLUMNS, ETAS, RECORD, SCRATCH, longest

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.lanes import LaneWidth, fma, half, load, store, where
 from fewpass.solvers.kernels.rows import (
     Rows,
     add,
@@ -16,7 +17,6 @@ from fewpass.solvers.kernels.rows import (
     prefetch_row,
 )
 from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerRow, SideBySide, Vector
-from fewpass.solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store, where
 from fewpass.solvers.loss_monitor import MOST_LOSS
 from fewpass.solvers.losses import Problem, counted_slope, value
 from fewpass.solvers.onepass.adagrad import (

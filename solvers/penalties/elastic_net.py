@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.kernels.lanes import LaneWidth, load, maximum, minimum
 from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.kernels.simd.lanes import LaneWidth, load, maximum, minimum
 from fewpass.solvers.penalties.penalty import Penalty, Vector
 
 ROUNDED = 1e-13  # by which a scaled |s_j| may be above l1

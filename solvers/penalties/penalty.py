@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import OfFormulas, Verb, by_type
+from fewpass.solvers.kernels.lanes import LaneWidth
 from fewpass.solvers.kernels.rows import shrunk
 from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.kernels.simd.lanes import LaneWidth
 
 Vector = NDArray[np.float64]
 

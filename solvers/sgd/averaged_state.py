@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import part_of_kernels
+from fewpass.solvers.kernels.lanes import power, sqrt
 from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.kernels.simd.lanes import power, sqrt
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import JoinByPairs, ProblemStats, State, Weights

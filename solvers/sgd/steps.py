@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.lanes import LaneWidth, any_lane, fma, load, store, where
 from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     Number,
@@ -31,7 +32,6 @@ from fewpass.solvers.kernels.simd.fused_step import (
     skipping_pays,
 )
 from fewpass.solvers.kernels.simd.interleaved import in_lanes, lanes_for, out_of_lanes, targets_of
-from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, fma, load, store, where
 from fewpass.solvers.loss_monitor import (
     LISTEN_EVERY,
     LossMonitor,

@@ -14,9 +14,9 @@ import numpy as np
 from pydantic import PositiveInt
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.lanes import Eight, load, store
 from fewpass.solvers.kernels.rows import Rows, prefetch_columns, prefetch_row
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerRow, WholeNumbers
-from fewpass.solvers.kernels.simd.lanes import Eight, load, store
 from fewpass.solvers.kernels.simd.wide_rows import (
     PerClass,
     add_scores,

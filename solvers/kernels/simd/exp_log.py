@@ -15,8 +15,7 @@ the same order, and get the same bits.
 from __future__ import annotations
 
 from fewpass.solvers.kernels.dispatch import part_of_kernels
-from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.kernels.simd.lanes import (
+from fewpass.solvers.kernels.lanes import (
     MAGIC,
     exponent,
     fma,
@@ -24,6 +23,7 @@ from fewpass.solvers.kernels.simd.lanes import (
     where,
     whole_power_of_two,
 )
+from fewpass.solvers.kernels.shapes import Number
 
 LOWEST = -708.0  # below, the result is 0: no denormal numbers
 _TO_TWO = 1.4426950408889634  # 1 / log 2

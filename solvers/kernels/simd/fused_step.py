@@ -12,10 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import by_type, part_of_kernels
-from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
-from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide, Vector
-from fewpass.solvers.kernels.simd.interleaved import add_both_lanes, add_lanes, dot_lanes
-from fewpass.solvers.kernels.simd.lanes import (
+from fewpass.solvers.kernels.lanes import (
     Eight,
     LaneWidth,
     broadcast,
@@ -25,6 +22,9 @@ from fewpass.solvers.kernels.simd.lanes import (
     store,
     sum_lanes,
 )
+from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
+from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide, Vector
+from fewpass.solvers.kernels.simd.interleaved import add_both_lanes, add_lanes, dot_lanes
 
 AtHand = Vector  # sparse rows: W itself, end to end; dense: its columns end to end, (2 length,)
 WIDTH = 8  # lanes

@@ -19,17 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import FUSED, by_type, kernel, part_of_kernels, reading_part
-from fewpass.solvers.kernels.prefetch import LINE, prefetch_line
-from fewpass.solvers.kernels.rows import Rows, SparseRows, end_cell, first_cell, shrunk_by
-from fewpass.solvers.kernels.shapes import (
-    Index,
-    LaneVector,
-    Matrix,
-    Shrinks,
-    SideBySide,
-    Vector,
-)
-from fewpass.solvers.kernels.simd.lanes import (
+from fewpass.solvers.kernels.lanes import (
     Eight,
     Four,
     LaneWidth,
@@ -40,6 +30,16 @@ from fewpass.solvers.kernels.simd.lanes import (
     load,
     store,
     where,
+)
+from fewpass.solvers.kernels.prefetch import LINE, prefetch_line
+from fewpass.solvers.kernels.rows import Rows, SparseRows, end_cell, first_cell, shrunk_by
+from fewpass.solvers.kernels.shapes import (
+    Index,
+    LaneVector,
+    Matrix,
+    Shrinks,
+    SideBySide,
+    Vector,
 )
 
 GroupWeights = Matrix  # (d, C lanes): the weights of one group's models

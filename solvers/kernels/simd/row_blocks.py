@@ -15,6 +15,16 @@ from __future__ import annotations
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import FUSED, by_type
+from fewpass.solvers.kernels.lanes import (
+    Eight,
+    broadcast,
+    fma,
+    load,
+    load_first,
+    store,
+    store_first,
+    sum_lanes,
+)
 from fewpass.solvers.kernels.prefetch import prefetch_line
 from fewpass.solvers.kernels.rows import (
     DenseRows,
@@ -27,16 +37,6 @@ from fewpass.solvers.kernels.rows import (
     prefetch_row,
 )
 from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow, Vector
-from fewpass.solvers.kernels.simd.lanes import (
-    Eight,
-    broadcast,
-    fma,
-    load,
-    load_first,
-    store,
-    store_first,
-    sum_lanes,
-)
 
 PerVisit = Vector  # (8,) or longer: of the eight rows order[r + k]; (4,) of four
 TILE = 16  # rows between a call of add_eight and that for the same eight of the next tile

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import by_type, part_of_kernels
+from fewpass.solvers.kernels.lanes import Eight, fma, load, store
 from fewpass.solvers.kernels.rows import Rows, cell, end_cell, first_cell, in_cells
 from fewpass.solvers.kernels.shapes import Vector
 from fewpass.solvers.kernels.simd.interleaved import from_line
-from fewpass.solvers.kernels.simd.lanes import Eight, fma, load, store
 
 GROUP = Eight().width
 EndToEnd = Vector  # (d C wide,): weights as one vector

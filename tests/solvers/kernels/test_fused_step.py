@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.lanes import One
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows, add, add_both, dot, paired_zeros
 from fewpass.solvers.kernels.simd.fused_step import at_hand, fetch, move_then_dot, put_back
-from fewpass.solvers.kernels.simd.lanes import One
 from testing.oracles import dense_rows, sparse_rows
 from tests.conftest import ROUNDING
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import wrightomega, xlogy
 
-from fewpass.solvers.kernels.simd.lanes import Eight, load
+from fewpass.solvers.kernels.lanes import Eight, load
 from fewpass.solvers.losses import (
     LOSSES,
     Hinge,

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from fewpass.solvers.kernels import lanes
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.lanes import Eight, Four, broadcast, load, store
-from fewpass.solvers.kernels import lanes
 from fewpass.solvers.kernels.simd.exp_log import exp_below, log_below, log_one_plus
 from fewpass.solvers.losses import LOSSES, conjugate, dual_step, slope, value
 from tests.conftest import ROUNDING

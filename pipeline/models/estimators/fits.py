@@ -219,8 +219,11 @@ def require_loss(model: Any) -> None:
 
 
 def require_plain(model: Any) -> None:
-    """Refuse parameters that no plan checks."""
+    """Refuse parameters that no plan checks, or none without early stopping."""
     budget_of(model.memory)
+    patience = model.n_iter_no_change
+    if patience is not None and (not isinstance(patience, int | np.integer) or patience < 1):
+        raise ValueError(f"n_iter_no_change is {patience!r}. Give a whole number of at least 1.")
     if not isinstance(model.fit_intercept, bool | np.bool_):
         raise ValueError(  # noqa: TRY004 - as of all parameters
             f"fit_intercept is {model.fit_intercept!r}. Give True or False."

@@ -22,7 +22,7 @@ from fewpass.pipeline.rows.targets import label_text, shown, similar_label
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS, Slicing
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
-from fewpass.pipeline.scoring.evaluation_job import judged
+from fewpass.pipeline.scoring.evaluation_job import problem_and_rule
 from fewpass.pipeline.scoring.predictor import on_one_scale
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
@@ -211,7 +211,7 @@ def evaluate_rows(
     BadInput
         Rows are unreadable, or do not have the model's columns or labels.
     """
-    problem, rule = judged(model.record, model.lam)
+    problem, rule = problem_and_rule(model.record, model.lam)
     measured = Measured.of(model, asked)
     sums = [full_sum(measured, rule)]
     if with_reliability:

@@ -72,7 +72,7 @@ def evaluation_job(
     """
     require_same_columns(trained, dataset, rules)
     plan, manifest = trained.plan, dataset.manifest
-    problem, trained_rule = judged(trained, lam)
+    problem, trained_rule = problem_and_rule(trained, lam)
     if trained_rule.n_classes:
         rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)
     else:
@@ -87,8 +87,8 @@ def evaluation_job(
     return Job(dataset, problem, stats_of(manifest, rule, problem), rule, windows, rows=here)
 
 
-def judged(trained: RunRecord, lam: float | None) -> tuple[Problem, TargetRule]:
-    """Return the problem that models of a run are judged by, and the rule of its targets.
+def problem_and_rule(trained: RunRecord, lam: float | None) -> tuple[Problem, TargetRule]:
+    """Return the problem that models of a run are scored by, and the rule of its targets.
 
     lam, "10/n" and the default label are those of the training set.
     """

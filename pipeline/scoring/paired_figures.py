@@ -23,7 +23,7 @@ from fewpass.pipeline.rows.targets import clipped, label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
-from fewpass.pipeline.scoring.evaluation_job import judged, scored_together
+from fewpass.pipeline.scoring.evaluation_job import problem_and_rule, scored_together
 from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.scoring.probabilities import block_scores, predicted_labels, responses
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
@@ -104,7 +104,7 @@ def contestants(models: Sequence[Model], least: int = 2) -> list[Contestant]:
 
 
 def _contestant(model: Model, measured: Measured, names: tuple[str, ...]) -> Contestant:
-    problem, rule = judged(model.record, model.lam)
+    problem, rule = problem_and_rule(model.record, model.lam)
     return Contestant(model, problem, measured, full_sum(measured, rule), names)
 
 

@@ -167,7 +167,7 @@ class Budget:
         "one per thread, with chunks in the making, where they fit",
     )  # fmt: skip
     run = MemoryShare(
-        "1/8", "rows", INGEST, "rows of a run, where fewer threads leave so much",
+        "1/4", "rows", INGEST, "rows of a run, where fewer threads leave so much",
         "each run reads of every file",
     )  # fmt: skip
     run_copies = Copies(2, INGEST, "copies of a run", "with the buckets at its ends")

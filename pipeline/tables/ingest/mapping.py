@@ -24,7 +24,7 @@ from fewpass.pipeline.passes.ordered_tasks import (
 )
 from fewpass.pipeline.rows.row_summary import none_counts
 from fewpass.pipeline.rows.scaling import Measured, Scaler
-from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
+from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
 from fewpass.pipeline.tables.ingest.ingest_job import IngestJob
 from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
@@ -125,7 +125,7 @@ class RowMapper:
             making = self._making(pool, threads)
             read = pieces_read_ahead(self.source, PIECE_BYTES, readers, READERS + 1)
             pieces = self._with_first_parsed(read)
-            for mapped in ordered_map(pool, self._mapped, pieces, _in_flight(self.plan, threads)):
+            for mapped in ordered_map(pool, self._mapped, pieces, self._in_flight(threads)):
                 yield from self._take_in(mapped)
                 if mapped.rows is not None and mapped.n_rows:
                     making.add(mapped.rows, Budget.measured_column * self._n_features)
@@ -190,9 +190,16 @@ class RowMapper:
     def _mapped(self, given: tuple[Piece, ParsedRows | None]) -> MappedPiece:
         return self._piece_map.mapped(*given, self._column_counts)
 
+    def _in_flight(self, threads: int) -> int:
+        """Return how many pieces are parsed at a time: two at least, where they fit at all."""
+        piece, budget = self.source.piece_bytes, self.plan.budget
+        least = 2 if budget.rows >= 2 * Budget.piece * piece else 1
+        most = (budget.pieces - (READERS + 1) * piece) // (Budget.piece * piece)
+        return min(max(least, most), threads + 2)
+
     def _making(self, pool: Pool, threads: int) -> PartsInTheMaking:
         plan, estimate = self.plan, self.source.estimated_bytes()
-        parsing = _in_flight(plan, threads) * Budget.piece * PIECE_BYTES
+        parsing = self._in_flight(threads) * Budget.piece * self.source.piece_bytes
         in_memory = max(0, plan.budget.retained - parsing)
         in_memory = 0 if estimate > in_memory or self.job.executor else in_memory
         parts = self._parts(estimate, in_memory)
@@ -282,11 +289,3 @@ def _at_line(piece: MappedPiece, before: int) -> MappedPiece:
     piece.counts.where = moved.where
     piece.read.listed = [*rows_in_words(piece.skipped, before)]
     return piece._replace(piece=moved)
-
-
-def _in_flight(plan: IngestPlan, threads: int) -> int:
-    """How many pieces are parsed at a time: two at least, where they fit at all."""
-    piece, budget = Budget.piece * PIECE_BYTES, plan.budget
-    least = 2 if budget.rows >= 2 * piece else 1
-    most = (budget.pieces - (READERS + 1) * PIECE_BYTES) // piece
-    return min(max(least, most), threads + 2)

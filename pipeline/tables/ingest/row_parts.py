@@ -31,7 +31,7 @@ FEWEST, MOST_IN_MEMORY, MOST_UNTOLD = 1 << 8, 1 << 12, 1 << 13
 #: Buckets of a run of rows, which is read at once: those at its ends are read for neighbours, too.
 BUCKETS_OF_RUN = 4
 #: Parts that rows in files are to have, about, and the least bytes of one: each is read once a run.
-PARTS, PART_BYTES = 1000, 4 << 20
+PARTS, PART_BYTES = 250, 4 << 20
 #: Parts that threads of a process put together, at least: one waits for its last rows.
 PARTS_AT_ONCE = 2
 

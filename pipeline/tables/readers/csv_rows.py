@@ -48,8 +48,8 @@ from fewpass.pipeline.tables.readers.source import (
 )
 from fewpass.solvers.kernels.shapes import Bytes
 
-#: Bytes of text and cells that a piece has at most, about.
-_PIECE, _MOST_CELLS = 2 << 20, 1 << 19
+#: Cells that a piece has at most, about.
+_MOST_CELLS = 1 << 19
 _QUOTES_ARE_TEXT = (
     "Some cells begin with a quote that does not end them, so quotes were read as part of the "
     "text. Say `quote=double` if they enclose cells."
@@ -64,6 +64,7 @@ class CsvRows(TableReader):
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
+    piece_bytes = 2 << 20
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -125,10 +126,10 @@ class CsvRows(TableReader):
             yield from self.pieces_of(SourceSpan(file), piece_bytes, used)
 
     def spans(self, piece_bytes: int) -> list[SourceSpan]:
-        return spans_of(self._addresses, min(piece_bytes, _PIECE))
+        return spans_of(self._addresses, min(piece_bytes, self.piece_bytes))
 
     def ranges(self, piece_bytes: int) -> list[SourceSpan]:
-        n_bytes = min(piece_bytes, _PIECE)
+        n_bytes = min(piece_bytes, self.piece_bytes)
         rows_begin = self._first_of(self._addresses[0]).begins[self.has_header]
         if rows_begin >= n_bytes:  # the first range has no row that the lines before are counted by
             return []
@@ -143,7 +144,7 @@ class CsvRows(TableReader):
         address = self._addresses[span.file]
         if span.first and address.name not in self._places:
             self._begins(self._first_of(address), address.name)
-        for number, row, text, begin in self._texts_of(span, min(piece_bytes, _PIECE)):
+        for number, row, text, begin in self._texts_of(span, min(piece_bytes, self.piece_bytes)):
             place, end = PiecePlace(number, span.file), begin + text.bytes.size
             extent = Extent(text.rows, begin, end)
             head = begin if number == 0 else 0  # of the file

@@ -198,6 +198,7 @@ class FilesOfAFormat:
     magic: ClassVar[bytes | tuple[bytes, ...]] = b""  # what files begin with; b"" tells nothing
 
     packed: bool = False
+    piece_bytes: int = PIECE_BYTES  # most raw bytes of a piece, about, however many are asked for
     files: tuple[SourceFile, ...]
 
     def __init__(

@@ -74,7 +74,7 @@ class TableSource(Source):
         first: Piece | None = None,
     ) -> None:  # fmt: skip
         self._rows, self._options, self._first = rows, options, first
-        self.files, self.packed = rows.files, rows.packed
+        self.files, self.packed, self.piece_bytes = rows.files, rows.packed, rows.piece_bytes
         self.recipe: Recipe | None = None
         self._fitted, self._in_codes = fitted, False
         self._few = None if sample is None else _FewRows.of(sample)

@@ -55,9 +55,9 @@ class SourcePieces:
     def __init__(self, source: Source, threads: int, budget: Budget) -> None:
         self.source, self._threads = source, threads
         self.passed_over = range(0)  # pieces that an earlier session learnt from
-        fits = budget.pieces // (Budget.piece * PIECE_BYTES)
+        fits = budget.pieces // (Budget.piece * source.piece_bytes)
         self.in_flight = max(1, min(fits, threads + 2))
-        self.n_bytes = self.in_flight * Budget.piece_copies * PIECE_BYTES
+        self.n_bytes = self.in_flight * Budget.piece_copies * source.piece_bytes
 
     def __iter__(self) -> Generator[ParsedPiece | None]:
         """Yield all pieces in turn; None for one that is passed over."""

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import OfFormulas, Verb, by_type, kernel, part_of_kernels
-from fewpass.solvers.kernels.lanes import maximum, minimum, where
+from fewpass.solvers.kernels.lanes import Eight, load, maximum, minimum, store, where
 from fewpass.solvers.kernels.shapes import Number, PerRow
 from fewpass.solvers.penalties import Penalty, strength
 
@@ -282,7 +282,28 @@ def inside(a: Number, most: float, number: Number) -> Number:
     return where((a >= 0.0) & (a <= most), number, float("inf"))
 
 
-# -- sums over given predictions -------------------------------------------------------------------
+# -- of given predictions --------------------------------------------------------------------------
+
+
+def at_scores(loss: Loss, p: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return losses, slopes and curvatures (3, n) of predictions (n,)."""
+    out = np.empty((3, len(p)))
+    _put_at_scores(loss, np.ascontiguousarray(p), np.ascontiguousarray(y), out.reshape(-1))
+    return out
+
+
+@kernel
+def _put_at_scores(loss: Loss, p: PerRow, y: PerRow, out: PerRow) -> None:
+    n, lanes = p.shape[0], Eight()
+    whole = n - n % 8
+    for k in range(0, whole, 8):
+        here, t = load(p, k, lanes), load(y, k, lanes)
+        store(out, k, value(loss, here, t))
+        store(out, n + k, slope(loss, here, t))
+        store(out, 2 * n + k, curvature_at(loss, here, t))
+    for k in range(whole, n):
+        out[k], out[n + k] = value(loss, p[k], y[k]), slope(loss, p[k], y[k])
+        out[2 * n + k] = curvature_at(loss, p[k], y[k])
 
 
 def loss_sum(

@@ -33,7 +33,8 @@ from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerColumn
 from fewpass.solvers.loss_monitor import MOST_LOSS
-from fewpass.solvers.losses import Problem, curvature_at, slope, value
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.losses.loss import at_scores
 from fewpass.solvers.protocol import ENDLESS, Block, ProblemStats, Weights
 
 ENOUGH = 50  # rows per column
@@ -207,12 +208,12 @@ def refitted(problem: Problem, summary: Summary, horizon: float) -> Summary:
 def summed_up(problem: Problem, summary: Summary) -> Summary:
     """Add the block's losses to the quadratic, to second order at w."""
     X, y, c = rows_of(summary)
-    p = X @ summary.w
-    H = squares(X, c * curvature_at(problem.loss, p, y))
-    g, w = X.T @ (c * slope(problem.loss, p, y)), summary.w
+    losses, slopes, curvatures = at_scores(problem.loss, X @ summary.w, y)
+    H = squares(X, c * curvatures)
+    g, w = X.T @ (c * slopes), summary.w
     summary.A[:] += H
     summary.r[:] += H @ w - g
-    here = float(c @ np.minimum(value(problem.loss, p, y), MOST_LOSS) - g @ w + 0.5 * w @ H @ w)
+    here = float(c @ np.minimum(losses, MOST_LOSS) - g @ w + 0.5 * w @ H @ w)
     return summary._replace(
         filled=0, start=min(summary.start, summary.rows), level=summary.level + here
     )
@@ -221,8 +222,8 @@ def summed_up(problem: Problem, summary: Summary) -> Summary:
 def take_prior(problem: Problem, summary: Summary) -> None:
     """Add a prior as if earlier rows were like these, with the prior as their optimum."""
     X, y, c = rows_of(summary)
-    h = c * curvature_at(problem.loss, X @ summary.prior, y)
-    summary.A[:] = squares(X, h) * (summary.rows_before / len(y))
+    _, _, curvatures = at_scores(problem.loss, X @ summary.prior, y)
+    summary.A[:] = squares(X, c * curvatures) * (summary.rows_before / len(y))
     own = summary.rows_before / (summary.rows + summary.rows_before) * charges(problem, summary)
     summary.r[:] = (summary.A + np.diag(own)) @ summary.prior
 
@@ -249,7 +250,8 @@ def late_losses(problem: Problem, summary: Summary, horizon: float) -> tuple[flo
     X, y, c = (part[fitted_in_block(summary) :] for part in rows_of(summary))
     before = summary.rows_before + summary.rows
     share = ((before + 1.0 + np.arange(len(y))) / horizon) ** 5
-    loss = c * np.minimum(value(problem.loss, X @ summary.w, y), MOST_LOSS)
+    losses, _, _ = at_scores(problem.loss, X @ summary.w, y)
+    loss = c * np.minimum(losses, MOST_LOSS)
     return float(share @ loss), float(share.sum()), float(loss.sum())
 
 
@@ -282,16 +284,16 @@ def minimiser(problem: Problem, summary: Summary, most_steps: int, enough: float
     ridge = np.diag(charge + RIDGE * (summary.rows + summary.rows_before))
     at_start = summary.filled == summary.rows
 
-    def total(w: Vector, p: Vector) -> float:
-        losses = np.minimum(value(problem.loss, p, y), MOST_LOSS)
-        return float(0.5 * w @ (summary.A @ w + charge * w) - summary.r @ w + c @ losses)
+    def total(w: Vector, losses: Vector) -> float:
+        quadratic = 0.5 * w @ (summary.A @ w + charge * w) - summary.r @ w
+        return float(quadratic + c @ np.minimum(losses, MOST_LOSS))
 
-    p = X @ w
-    before, H = total(w, p), None
+    losses, slopes, curvatures = at_scores(problem.loss, X @ w, y)
+    before, H = total(w, losses), None
     for _step in range(most_steps):
-        g = summary.A @ w - summary.r + charge * w + X.T @ (c * slope(problem.loss, p, y))
+        g = summary.A @ w - summary.r + charge * w + X.T @ (c * slopes)
         if H is None or at_start:
-            H = summary.A + squares(X, c * curvature_at(problem.loss, p, y)) + ridge
+            H = summary.A + squares(X, c * curvatures) + ridge
         step = -np.linalg.solve(H, g)
         promised = float(g @ step)
         if -promised <= enough:
@@ -299,8 +301,8 @@ def minimiser(problem: Problem, summary: Summary, most_steps: int, enough: float
         share = 1.0
         for _half in range(MOST_HALVINGS):
             there = w + share * step
-            p = X @ there
-            now = total(there, p)
+            losses, slopes, curvatures = at_scores(problem.loss, X @ there, y)
+            now = total(there, losses)
             if now <= before + SUFFICIENT_DECREASE * share * promised:
                 break
             share *= 0.5

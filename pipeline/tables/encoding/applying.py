@@ -116,22 +116,25 @@ def _put_ragged(
 class PlainNumbers(NamedTuple):
     """Rows of numbers as they are."""
 
-    X: Floats  # (n, d), NaN where a cell is missing
+    columns: tuple[NDArray[np.floating], ...]  # (n,) each, NaN where a cell is missing
     bad: tuple[tuple[int, Mask], ...]  # as those of `EncodedRows`
     words: tuple[tuple[int, Mask], ...] = ()
     gaps: tuple[tuple[int, Mask], ...] = ()
 
     def dense(self, dtype: Any) -> NDArray[Any]:
         """Return the rows (n, d); what is too large for the type becomes infinite."""
+        X = np.empty((len(self.columns[0]) if self.columns else 0, len(self.columns)), dtype)
         with np.errstate(over="ignore"):
-            return np.array(self.X, dtype, order="C")
+            for k, column in enumerate(self.columns):
+                X[:, k] = column
+        return X
 
 
 def as_they_are(cells: Sequence[Any]) -> PlainNumbers:
     """Return rows, given as an Arrow array (n,) for each column, as the numbers that they hold."""
     read = [unclipped_numbers(column) for column in cells]
     bad = ((k, one.bad) for k, one in enumerate(read) if one.bad is not None)
-    return PlainNumbers(np.column_stack([one.values for one in read]), tuple(bad))
+    return PlainNumbers(tuple(one.values for one in read), tuple(bad))
 
 
 def encode(recipe: Recipe, cells: Sequence[Any]) -> EncodedRows:

@@ -120,6 +120,8 @@ def unclipped_numbers(cells: Any) -> Read:
     """Read numbers as they are, typed or as text, infinite ones as well."""
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
+    if pa.types.is_floating(cells.type):
+        return Read(cells.to_numpy(zero_copy_only=False))
     numbers = cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells
     try:
         values = pc.cast(numbers, pa.float64(), safe=False)

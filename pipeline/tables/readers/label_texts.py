@@ -97,6 +97,8 @@ def labelled(
     """
     values, places = np.unique(target, return_inverse=True)
     labels = [label_text(value) for value in values.tolist()]
+    if texts is None and len({*labels}) == len(labels):
+        return places.astype(np.int64), labels
     rows, names = (np.zeros(0, np.int64), []) if texts is None else texts.names(padded=padded)
     numbers = {label: k for k, label in enumerate(labels)}
     for row, name in zip(rows.tolist(), names, strict=True):

@@ -185,7 +185,8 @@ def _has_gaps(reader: CsvRows, piece: Piece, features: Sequence[int]) -> bool:
     """Say whether a feature is missing, or no number, in some row of a piece."""
     from fewpass.pipeline.tables.encoding.applying import as_they_are  # noqa: PLC0415 - Arrow
 
-    return bool(np.isnan(as_they_are(reader.cells(piece, features).columns).X).any())
+    numbers = as_they_are(reader.cells(piece, features).columns)
+    return any(np.isnan(column).any() for column in numbers.columns)
 
 
 def _are_usual(table: Any) -> bool:

@@ -24,7 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import OfFormulas, Verb, by_type, kernel, part_of_kernels
-from fewpass.solvers.kernels.lanes import Eight, load, maximum, minimum, store, where
+from fewpass.solvers.kernels.lanes import (
+    Eight,
+    broadcast,
+    load,
+    maximum,
+    minimum,
+    store,
+    where,
+)
 from fewpass.solvers.kernels.shapes import Number, PerRow
 from fewpass.solvers.penalties import Penalty, strength
 
@@ -295,12 +303,12 @@ def at_scores(loss: Loss, p: NDArray[np.float64], y: NDArray[np.float64]) -> NDA
 @kernel
 def _put_at_scores(loss: Loss, p: PerRow, y: PerRow, out: PerRow) -> None:
     n, lanes = p.shape[0], Eight()
-    whole = n - n % 8
+    whole, one = n - n % 8, broadcast(1.0, lanes)  # some losses' curvature is a constant
     for k in range(0, whole, 8):
         here, t = load(p, k, lanes), load(y, k, lanes)
         store(out, k, value(loss, here, t))
         store(out, n + k, slope(loss, here, t))
-        store(out, 2 * n + k, curvature_at(loss, here, t))
+        store(out, 2 * n + k, one * curvature_at(loss, here, t))
     for k in range(whole, n):
         out[k], out[n + k] = value(loss, p[k], y[k]), slope(loss, p[k], y[k])
         out[2 * n + k] = curvature_at(loss, p[k], y[k])

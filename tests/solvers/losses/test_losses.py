@@ -27,6 +27,7 @@ from fewpass.solvers.losses import (
     value,
 )
 from fewpass.solvers.losses.log_link import excess, log_of_root
+from fewpass.solvers.losses.loss import at_scores
 from testing import oracles
 
 NEEDED = {"quantile": (0.5,)}
@@ -267,6 +268,18 @@ def test_lanes_are_numbers(loss, rng):
         lanes = formula(loss, *(load(v, 0, Eight()) for v in args))
         numbers = [formula(loss, *one) for one in zip(*args, strict=True)]
         np.testing.assert_array_equal(lanes, numbers)
+
+
+@pytest.mark.parametrize(
+    "loss", [one for one in ALL if type(one) in curvature_at.bodies()], ids=str
+)
+@pytest.mark.parametrize("n", [0, 3, 19])
+def test_all_of_given_predictions_are_those_of_each(loss, n, rng):
+    y, p = rng.choice(targets(loss)[:4], n), rng.standard_normal(2 * n)[::2]
+    found = at_scores(loss, p, y)
+    for formula, own in zip((value, slope, curvature_at), found, strict=True):
+        expected = np.array([formula(loss, *one) for one in zip(p, y, strict=True)])
+        np.testing.assert_allclose(own, expected, rtol=1e-13, atol=1e-15)
 
 
 @each_of_numbers

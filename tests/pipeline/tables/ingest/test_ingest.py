@@ -23,6 +23,8 @@ from fewpass.pipeline.sizes import format_bytes, parse_bytes
 from fewpass.pipeline.tables.ingest import mapping, row_parts, writing
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
+from fewpass.pipeline.tables.readers.csv_rows import CsvRows
+from fewpass.pipeline.tables.readers.source import FilesOfAFormat
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder, NotADataset
 from fewpass.storage.local_files import LocalFiles
@@ -179,6 +181,8 @@ def test_held_rows_that_outgrow_the_memory_go_to_files(tmp_path, monkeypatch, la
     write = {"sparse": write_libsvm, "dense": write_csv}[layout]
     source = write(tmp_path / ("rows.svm" if layout == "sparse" else "rows.csv"), X, y)
     monkeypatch.setattr(mapping, "PIECE_BYTES", 2000)
+    for kind in (FilesOfAFormat, CsvRows):
+        monkeypatch.setattr(kind, "piece_bytes", 2000)
     moved, move = [], row_parts.PartsInTheMaking._to_files
 
     def noted(making):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
 #: Of the records of mapped rows; another version's is not gone on with.
-RECORD_VERSION = 10
+RECORD_VERSION = 11
 #: Says which rows the spans are of that tasks have mapped.
 OF_SPANS = f"{SPANS}/rows.json"
 

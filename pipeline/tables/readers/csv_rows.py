@@ -218,9 +218,6 @@ class CsvRows(TableReader):
         """Say whether words for missing cells are left to us: Arrow has 20 kB a column for them."""
         return bool(self._as_they_are) or columns > WIDE
 
-    def _is_raw(self, column: int) -> bool:
-        return self.names is not None and self.names[column] in self._as_they_are
-
     # -- cells -----------------------------------------------------------------------------------
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
@@ -232,16 +229,12 @@ class CsvRows(TableReader):
         if self._is_looked_at:
             arrow.refuse_swallowed(piece.file, rows, self.delimiter, self.n_cells)
         columns = [rows.columns.column(f"c{self.place_of(piece.file, k)}") for k in used]
+        pairs = zip(used, columns, strict=True)
+        written = {k: one for k, one in pairs if self.names and self.names[k] in self._as_they_are}
         if self._is_padded or piece.file in self._padded or not self._is_encoded:
-            columns = [
-                one if self._is_raw(k) else arrow.trimmed(one, self.nulls)
-                for k, one in zip(used, columns, strict=True)
-            ]
+            columns = [arrow.trimmed(one, self.nulls) for one in columns]
         if layout.nulls != self.nulls:
-            columns = [
-                one if self._is_raw(k) else without(one, self.nulls)
-                for k, one in zip(used, columns, strict=True)
-            ]
+            columns = [without(one, self.nulls) for one in columns]
         faults = tuple(
             (
                 row,
@@ -250,7 +243,7 @@ class CsvRows(TableReader):
             )
             for row, n, text in rows.bad
         )
-        return TableCells(tuple(columns), len(rows.rows), lambda: rows.rows, faults)
+        return TableCells(tuple(columns), len(rows.rows), lambda: rows.rows, faults, written)
 
 
 def _are_padded(rows: list[list[str]]) -> bool:

@@ -315,6 +315,8 @@ class TableCells(NamedTuple):
     n_rows: int
     lines: Callable[[], NDArray[np.int64]]  # where each row begins (n,), worked out when asked for
     faults: tuple[tuple[int, str, str], ...] = ()  # rows that are none: line, fact, advice
+    #: Of columns that are handed on, by number, where what is written says more than a cell.
+    written: Mapping[int, Any] = MappingProxyType({})
 
 
 class NumberColumns(NamedTuple):

@@ -194,9 +194,11 @@ class TableSource(Source):
         plain = self._rows.plain_rows(piece, options) if self.recipe is None else None
         if plain is None:
             return self._by_cells(piece, options)
-        if not self._columns.passed:
+        if not (passed := self._columns.passed):
             return plain
-        return plain._replace(passed=self._rows.cells(piece, self._columns.passed).columns)
+        cells = self._rows.cells(piece, passed)
+        own = zip(passed, cells.columns, strict=True)
+        return plain._replace(passed=tuple(cells.written.get(k, column) for k, column in own))
 
     def _by_cells(self, piece: Piece, options: SourceOptions) -> ParsedRows:
         from fewpass.pipeline.tables.encoding.applying import as_they_are, encode  # noqa: PLC0415 - Arrow
@@ -215,7 +217,7 @@ class TableSource(Source):
                 table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
                 cells.faults, targets.texts,
             )  # fmt: skip
-        return self._good_rows(good, own, roles)._replace(words=words)
+        return self._good_rows(good, own, cells.written, roles)._replace(words=words)
 
     @cached_property
     def _roles(self) -> RowRoles:
@@ -261,10 +263,12 @@ class TableSource(Source):
         drop = f"Leave the column out ({columns.advice(column)}) or encode it as numbers,"
         return f"{_OF_A_HEADER} {drop}" if may_be_header else drop
 
-    def _good_rows(self, good: GoodRows, own: Mapping[int, Any], roles: RoleValues) -> ParsedRows:
+    def _good_rows(
+        self, good: GoodRows, own: Mapping[int, Any], written: Mapping[int, Any], roles: RoleValues
+    ) -> ParsedRows:
         """Return rows, with the keys they are held out by and the cells that are handed on."""
-        targets = roles.targets
-        keys, passed, among = None, tuple(own[k] for k in self._columns.passed), None
+        targets, keys, among = roles.targets, None, None
+        passed = tuple(written.get(k, own[k]) for k in self._columns.passed)
         if self._fitted is not None and self._fitted.split is not None:
             at, column = self._fitted.split
             keys = column.keys(own[at])

@@ -9,7 +9,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
-from fewpass.pipeline.tables.readers import open_source
+from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.format_guess import format_of
 
@@ -213,3 +213,23 @@ def test_columns_of_text_are_named_by_what_is_hashed_to_them(kind):
     for example in known:
         own = encoded(recipe, pa.table({"t": [example]}))
         assert names.index(f"t: {example}") in own.indices
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_features_that_are_kept_are_the_features_that_they_are_otherwise(tmp_path, blank):
+    """Kept cells are as written; with blanks around them they were other words as features, too."""
+    rows = [("Bern", 0, "NA"), ("Oslo", 1, "good"), ("Bern", 2, "bad")] * 40
+    lines = [f"city, size, {blank}film, y"] + [f"{blank}{a}, {b}, {c}, {b % 2}" for a, b, c in rows]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    names = ("city", "size", "film")
+    found = [str(tmp_path / "rows.csv")]
+    own = open_source(found, SourceOptions(label="y"))
+    kept = open_source(found, SourceOptions(label="y"), expected=Expected(passed=names))
+    assert kept.schema == own.schema
+    like = Expected(own.schema, passed=names)
+    for source in (kept, open_source(found, SourceOptions(label="y"), expected=like)):
+        (ours,), (theirs,) = ([*map(one.parse, one.pieces(1 << 20))] for one in (source, own))
+        for a, b in zip(ours.table, theirs.table, strict=True):
+            assert (a is b is None) or np.array_equal(a, b)
+        first = [cells[0].as_py() for cells in ours.passed]
+        assert first == [f"{blank}Bern", " 0", " NA"]

@@ -23,6 +23,7 @@ from fewpass.pipeline.scoring.scored_file import (
 from fewpass.pipeline.scoring.scored_rows import open_like
 from fewpass.pipeline.scoring.scoring_budget import scored_pieces, scoring_budget
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
 from fewpass.storage.table import DenseTable, Table, cut
@@ -81,24 +82,23 @@ def explain_rows(
     _require_files(inputs)
     explainer = Explainer.of(model, label)
     model = explainer.model
-    columns = model.record.columns
-    passed = (columns.feature_names or ()) if columns else ()
     budget = scoring_budget(model, memory)
-    source = open_like(model, inputs, options, budget, passed)
+    source = open_like(model, inputs, options, budget, passes_features=True)
     size = scored_pieces(budget, model, 1).bytes
-    return [*islice(_explained(explainer, source, passed, size), rows)]
+    return [*islice(_explained(explainer, source, size), rows)]
 
 
-def _explained(
-    explainer: Explainer, source: Source, passed: tuple[str, ...], size: int
-) -> Iterator[ExplainedRow]:
+def _explained(explainer: Explainer, source: Source, size: int) -> Iterator[ExplainedRow]:
+    recipe = recipe_in(explainer.model.record.columns)
+    names = [one.name for one in recipe.columns] if recipe else explainer.terms.names
+
     def parsed(_number: int, piece: Piece) -> ParsedRows:
         return source.parse(piece)
 
     before = 0
     with closing(each_piece(source.pieces(size), 1, 1, parsed)) as pieces:
         for one in pieces:
-            cells = dict(zip(passed, one.passed, strict=True))
+            cells = dict(zip(names, one.passed, strict=False))  # files of no table have none
             for first in range(one.table.n_rows):
                 table = cut(one.table, first, first + 1)
                 values = {name: column[first].as_py() for name, column in cells.items()}

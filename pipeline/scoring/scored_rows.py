@@ -103,13 +103,17 @@ def open_like(
     inputs: Sequence[str],
     options: SourceOptions,
     budget: Budget,
-    passed: tuple[str, ...],
+    passed: tuple[str, ...] = (),
+    *,
+    passes_features: bool = False,
 ) -> Source:
-    """Open files whose columns are those of a model, labels optional."""
+    """Open files whose columns are those of a model, labels optional; see `Expected`."""
     width = model.record.n_features
     like_model = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
     options = options.model_copy(update=like_model)
-    expected = Expected(model.record.columns, budget=budget, passed=passed)
+    expected = Expected(
+        model.record.columns, budget=budget, passed=passed, passes_features=passes_features
+    )
     return open_source(inputs, options, expected=expected)
 
 

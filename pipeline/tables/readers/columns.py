@@ -348,4 +348,5 @@ def _passed_columns(columns: TableColumns, expected: Expected, where: str) -> tu
                 f"{where}: no column {shown_name(name)}, which `keep` or `by` names. The columns "
                 f"are: {', '.join(map(shown_name, names[:20]))}."
             )
-    return tuple(names.index(name) for name in expected.passed)
+    passed = tuple(names.index(name) for name in expected.passed)
+    return (*passed, *columns.features) if expected.passes_features else passed

@@ -65,6 +65,7 @@ class Expected(NamedTuple):
     held_out: float = 0.0  # share of the rows that nothing may be chosen by
     seed: int = 0
     passed: tuple[str, ...] = ()  # columns whose cells are handed on as they are
+    passes_features: bool = False  # whether those of all features are, behind these
     one_pass: bool = False  # whether rows are learnt from once, as they are read
     may_curve: bool = False  # whether curves may be added that nobody asked for
     seen: SeenFiles | None = None  # files whose rows were taken before: these are left out

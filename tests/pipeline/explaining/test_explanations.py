@@ -235,6 +235,27 @@ def test_the_commands_say_it(runs, tmp_path, capsys):
     assert "temperature" in page
 
 
+@pytest.mark.parametrize("header", [False, True])
+def test_cells_are_shown_as_they_are_written_whatever_columns_are_called(runs, tmp_path, header):
+    """Of rows without names one was shown for another, and of other names they were refused."""
+    columns = ["size", "city", "day"]
+    table = frame(900, 0)[[*columns, "bought"]]
+    table.to_csv(tmp_path / "rows.csv", index=False, header=header)
+    label = "bought" if header else 3
+    fewpass.ingest(tmp_path / "rows.csv", tmp_path / "data", label=label, encode="linear")
+    fewpass.train(tmp_path / "data", tmp_path / "run", lam=1e-3, passes=2, verbose=0)
+    table.rename(columns=lambda name: f"my {name}").to_csv(
+        tmp_path / "new.csv", index=False, header=header
+    )
+    model = fewpass.load_model(tmp_path / "run")
+    options = SourceOptions(by_position=True, label=3)
+    (shown,) = explain_rows(model, [str(tmp_path / "new.csv")], options, rows=1)
+    own = dict(zip(columns if header else ["x0", "x1", "x2"], table.iloc[0], strict=False))
+    assert {one.name: one.value for one in shown.terms} == {
+        name: str(cell) for name, cell in own.items()
+    }
+
+
 def test_what_cannot_be_explained_is_refused_by_name(runs, tmp_path):
     model = fewpass.load_model(runs / "bought-run")
     with pytest.raises(BadInput, match="is a data set, which has features and no columns"):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.encoding.plain_types import has_fields
+from fewpass.pipeline.tables.encoding.plain_types import has_fields, plain_schema
 from fewpass.pipeline.tables.readers.arrow_files import opened_parquet, parquet_batches, row_groups
 from fewpass.pipeline.tables.readers.arrow_rows import Part
 from fewpass.pipeline.tables.readers.databases import OpenedTable, rows_of
@@ -107,7 +107,8 @@ def _batches(
     columns: Sequence[str], rows: int, n_bytes: int,
 ) -> Iterator[Any]:  # fmt: skip
     """Yield rows of a file as rows of the table, whatever types and columns the file has."""
-    fields = [schema.field(name) for name in dict.fromkeys(_field_of(c, schema) for c in columns)]
+    whose = {name: field for field in schema for name in plain_schema(pa.schema([field])).names}
+    fields = list({whose[column].name: whose[column] for column in columns}.values())
     with opened_parquet(file.address) as parquet:
         stored = {key(field): field for field in fields_in(parquet.schema_arrow)}
     there = [stored[key(field)].name for field in schema if key(field) in stored]
@@ -121,12 +122,6 @@ def _batches(
         own = [_column(left, file, field, stored.get(key(field)), key) for field in fields]
         yield pa.record_batch(own, names=[field.name for field in fields])
         row += batch.num_rows
-
-
-def _field_of(name: str, schema: Any) -> str:
-    """Return the column of the table that a dotted name is a part of."""
-    names = (field for field in schema.names if name == field or name.startswith(f"{field}."))
-    return str(next(names))
 
 
 def _column(batch: Any, file: DataFile, field: Any, stored: Any, key: Key) -> Any:

@@ -161,6 +161,24 @@ def test_fields_inside_of_columns_that_files_call_otherwise_have_the_tables_name
     assert ours.to_pydict() == {"id": [*range(9)], "spent.euro": [k * 1.5 for k in range(9)]}
 
 
+DOTTED = {"id": [*range(9)], "a": [k * 1.5 for k in range(9)], "a.b": [k % 2 for k in range(9)]}
+
+
+@pytest.mark.parametrize("structure", [False, True])
+def test_columns_whose_names_begin_as_others_do_are_columns_of_their_own(
+    tmp_path, catalog, structure
+):
+    rows = pa.table(DOTTED)
+    if structure:
+        rows = rows.set_column(1, "a", pa.array([{"c": number} for number in DOTTED["a"]]))
+    write_deltalake(str(tmp_path / "d"), rows)
+    iceberg = made(catalog, rows).metadata_location.removeprefix("file://")
+    for place in (tmp_path / "d", iceberg):
+        ours, _ = cells(place, piece_bytes=64)
+        assert [*ours.to_pydict().values()] == [*DOTTED.values()]
+        assert ours.column_names == ["id", "a.c" if structure else "a", "a.b"]
+
+
 def test_rows_that_a_deletion_vector_names_are_refused(tmp_path):
     place = delta_by_hand(tmp_path / "d", ["deletionVectors"], deleted=[0, 3, 4, 8])
     with pytest.raises(BadInput, match=r"deletion vectors, which are not read.*DuckDB"):

@@ -32,7 +32,6 @@ SAMPLE_ROWS = 100_000
 SAMPLE_SEED = 0
 MOST_PARTS = 8  # that short rows of many columns are in
 COLUMN_BYTES = 1300  # that a column of each takes beside its cells
-PLACES = "places"  # a column for as long as rows are drawn
 
 
 class FirstSample(NamedTuple):
@@ -60,6 +59,8 @@ def sampled(
     enough `is_enough` says of their rows.
     """
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
+    called = [names[k] for k in used]
+    called.append(f"{max(called, key=len)}_")  # places of rows: a name that no column has
     parts: list[Any] = []
     every: list[tuple[PiecePlace, tuple[Any, ...]]] = []
     faults: list[tuple[int, str, str]] = []
@@ -74,7 +75,7 @@ def sampled(
             own = tuple(columns[list(used).index(role)] for role in roles)
             every.append((piece.place, own))
         places = pa.array(np.arange(n_rows, n_rows + cells.n_rows))
-        table = pa.table([*columns, places], names=[*(names[k] for k in used), PLACES])
+        table = pa.table([*columns, places], names=called)
         parts.append(_thinned(table, rate))
         n_rows += table.num_rows
         gaps |= {names[k] for k, c in zip(used, columns, strict=True) if c.null_count}

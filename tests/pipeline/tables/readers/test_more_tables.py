@@ -370,6 +370,16 @@ def test_a_sample_is_as_large_as_the_memory_allows(tmp_path):
     pd.testing.assert_frame_equal(found, frame.loc[at, [*found]].reset_index(drop=True))
 
 
+def test_a_column_may_be_called_places(tmp_path, monkeypatch):
+    """As was a column of ours while rows were drawn, of more pieces than one."""
+    monkeypatch.setattr("fewpass.pipeline.tables.readers.sampling.PIECE_BYTES", 1 << 12)
+    names = ["places", "places_", "y"]
+    frame = pd.DataFrame({name: np.arange(2000) % (k + 2) for k, name in enumerate(names)})
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    rows = source_of(tmp_path / "rows.parquet", encode="always")._rows
+    pd.testing.assert_frame_equal(sampled(rows, range(3), 1 << 30).table.to_pandas(), frame)
+
+
 # -- what is no table as it stands -----------------------------------------------------------------
 
 

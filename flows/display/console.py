@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -15,11 +14,10 @@ from rich.table import Column, Table
 
 from fewpass.flows import cluster_logs
 from fewpass.flows.display.log_lines import Line, form_of_lines, json_line
-from fewpass.flows.display.printing import printable
+from fewpass.flows.display.printing import plain_json, printable
 from fewpass.flows.flags import in_flags
 from fewpass.flows.options import Output
-from fewpass.pipeline.drawing.safe_text import finite, without_control
-from fewpass.storage.redaction import without_secrets
+from fewpass.pipeline.drawing.safe_text import without_control
 
 WARNINGS = ("yellow", "red")  # styles
 NARROWEST = 8  # letters of a column whose text goes on below
@@ -105,7 +103,7 @@ class Terminal:
     def result(self, facts: Mapping[str, Any], shown: RenderableType) -> None:
         """Print what a command came to: as one JSON object, or for people."""
         if self.output.json:
-            sys.stdout.write(without_secrets(json.dumps(finite(facts), allow_nan=False)) + "\n")
+            sys.stdout.write(plain_json(facts) + "\n")
         else:
             width = self.out.width
             shown = printable(shown) if isinstance(shown, str) else uncut(shown, width)

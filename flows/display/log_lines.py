@@ -6,7 +6,6 @@ with `time`, `level` and `message`, and the numbers of the line.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -16,10 +15,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from fewpass.flows.display.printing import printable
+from fewpass.flows.display.printing import plain_json, printable
 from fewpass.flows.flags import in_flags
-from fewpass.pipeline.drawing.safe_text import finite
-from fewpass.storage.redaction import without_secrets
 
 VARIABLE = "FEWPASS_LOG_FORMAT"
 OPTION = "--log-format"
@@ -29,12 +26,10 @@ FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from the
 
 
 def json_line(level: str, message: str, fields: Mapping[str, Any] | None = None) -> str:
-    """Write a line as a JSON object; numbers that JSON has no word for are null."""
+    """Write a line as a JSON object."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    fields_of_line = {"time": now, "level": level, "message": printable(message)} | dict(
-        fields or {}
-    )
-    return without_secrets(json.dumps(finite(fields_of_line), allow_nan=False))
+    line = {"time": now, "level": level, "message": printable(message)}
+    return plain_json(line | dict(fields or {}))
 
 
 def wants_json(tokens: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 import shutil
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from fewpass.pipeline.drawing.safe_text import without_control
+from fewpass.pipeline.drawing.safe_text import finite, without_control
 from fewpass.storage.redaction import without_secrets
 
 P = ParamSpec("P")
@@ -30,6 +31,11 @@ def printable(text: str) -> str:
     Labels, names of columns and files, and errors of libraries are other people's words.
     """
     return without_control(without_secrets(text))
+
+
+def plain_json(value: Any) -> str:
+    """Return a value as a line of JSON: no secrets in its texts, null for numbers not finite."""
+    return json.dumps(finite(value, without_secrets), allow_nan=False)
 
 
 def between_words(text: str) -> str:

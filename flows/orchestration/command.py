@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from fewpass.flows.display.log_lines import VARIABLE, json_line, wants_json
-from fewpass.flows.display.printing import ending_quietly
+from fewpass.flows.display.printing import ending_quietly, plain_json
 from fewpass.flows.refusals import BAD_REQUEST, FAILED, Interrupted, exit_status, sentence
-from fewpass.pipeline.drawing.safe_text import finite
 
 if TYPE_CHECKING:
     from prefect.flows import Flow
@@ -114,7 +113,7 @@ def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
         return exit_status(error) if isinstance(error, KeyboardInterrupt) else FAILED
     result = state.result(raise_on_failure=False)
     if state.is_completed():
-        sys.stdout.write(json.dumps(finite(result), allow_nan=False) + "\n")
+        sys.stdout.write(plain_json(result) + "\n")
         return 0
     if state.is_cancelled() and not isinstance(result, Interrupted):
         _refuse(str(state.message))

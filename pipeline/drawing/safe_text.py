@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 #: Control characters but tab and line end, marks that turn the direction of writing, line
@@ -42,10 +43,12 @@ def as_json(value: Any) -> str:
     return json.dumps(finite(value), allow_nan=False).translate(_IN_SCRIPTS)
 
 
-def finite(value: Any) -> Any:
-    """Return what JSON has words for: None for numbers that are not finite."""
+def finite(value: Any, said: Callable[[str], str] = str) -> Any:
+    """Return what JSON has words for: None for numbers that are not finite, texts as `said`."""
     if isinstance(value, dict):
-        return {name: finite(inner) for name, inner in value.items()}
+        return {finite(name, said): finite(inner, said) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
+        return [finite(inner, said) for inner in value]
+    if isinstance(value, str):
+        return said(value)
     return None if isinstance(value, float) and value - value != 0.0 else value

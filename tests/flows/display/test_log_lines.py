@@ -14,6 +14,7 @@ import pytest
 from fewpass.flows.display import pass_lines
 from fewpass.flows.display.console import Terminal, facts_table
 from fewpass.flows.display.ingest_display import IngestLines
+from fewpass.flows.display.log_lines import json_line
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import LEARNING, PROVING, aligned, fitting
 from fewpass.flows.interrupts import Stopping
@@ -67,6 +68,17 @@ def test_a_command_in_json(dataset, fewpass, tmp_path):
     assert last["rows_per_s"] >= 0
     status, _, err = fewpass("train", tmp_path / "no", tmp_path / "r", "--log-format=json")
     assert (status, json.loads(err)["level"]) == (2, "error")
+
+
+@pytest.mark.parametrize("told", ["postgresql://host/db", "https://host/rows?token=canary"])
+def test_a_line_is_json_whatever_stands_behind_an_address(told, capsys):
+    """A quote behind one was cut off with what was taken for a part of it."""
+    said = {"why": f'see "{told}"', f'"{told}"': [f"{told}\\n"]}
+    Terminal(Output(json=True)).result(said, "")
+    for line in (json_line("info", f'see "{told}"', said), capsys.readouterr().out):
+        assert "canary" not in line
+        shown = told.partition("?")[0]
+        assert json.loads(line)["why"] == f'see "{shown}"'
 
 
 def test_an_ingest_has_a_line_now_and_then():

@@ -33,7 +33,7 @@ from fewpass.pipeline.dashboard.metrics import (
     samples_of,
     samples_of_unread,
 )
-from fewpass.pipeline.dashboard.shown_run import MOST_SHOWN, read_again
+from fewpass.pipeline.dashboard.shown_run import MOST_SHOWN, ShownRun, shown_run
 from fewpass.pipeline.dashboard.view import LABELS, Against, view
 from fewpass.pipeline.drawing.charts import style
 from fewpass.pipeline.drawing.safe_text import as_json
@@ -98,16 +98,32 @@ async def in_a_thread(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def runs_at(urls: Sequence[str]) -> list[str]:
-    """Return the runs at addresses, of a store and of a schedule the newest first."""
+    """Return the runs at addresses, of a store and of a schedule the newest first.
+
+    A place that cannot be read stands for itself, as a run that cannot be: others are shown.
+    """
     runs: list[str] = []
     for url in urls:
-        if "{date}" in url:
-            runs += [one.url for one in runs_of(url)]
-        elif RunFolder(url).exists():
+        try:
+            runs += _runs_at(url)
+        except (OSError, ValueError):
             runs.append(url)
-        else:
-            runs += runs_in(url)
     return runs
+
+
+def _runs_at(url: str) -> list[str]:
+    if "{date}" in url:
+        return [one.url for one in runs_of(url)]
+    return [url] if RunFolder(url).exists() else runs_in(url)
+
+
+def _read(url: str) -> ShownRun:
+    """Read a run of the list; OSError or ValueError says why it, or its place, cannot be read."""
+    try:
+        return shown_run(url)
+    except (OSError, ValueError):
+        _runs_at(url)
+        raise
 
 
 class View(OfRuns):
@@ -150,12 +166,12 @@ class View(OfRuns):
 
     def _shown(self, url: str, other: str | None, against: Against) -> dict[str, Any]:
         try:
-            shown = read_again(url)
+            shown = _read(url)
         except (OSError, ValueError) as error:
             return {"run": url, "error": str(error)}
         compared = None
         with contextlib.suppress(OSError, ValueError):
-            compared = read_again(other) if other else None
+            compared = shown_run(other) if other else None
         return view(shown, compared, against, self._gone(shown.timeline.workers))
 
 
@@ -175,7 +191,7 @@ def _metrics(runs: Sequence[str]) -> str:
 
 def _samples(url: str) -> Iterator[Sample]:
     try:
-        shown = read_again(url)
+        shown = _read(url)
     except (OSError, ValueError):
         yield from samples_of_unread(url)
     else:

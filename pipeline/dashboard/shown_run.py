@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from fewpass.pipeline.lease import Holder, holder_of
+from fewpass.pipeline.lease import holder_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline import Timeline
@@ -34,38 +34,22 @@ class ShownRun(NamedTuple):
         return now.since(before)
 
 
-def shown_run(run: RunFolder) -> ShownRun:
-    """Read a run's record, lease and log.
-
-    Raises BadInput when there is no run.
-    """
-    return _shown(run, *_read(run), holder_of(run.folder))
-
-
-def read_again(url: str) -> ShownRun:
+def shown_run(url: str) -> ShownRun:
     """Read a run, its record and log only where the log or who trains has changed.
 
     Whether who trains is alive is asked every time: a process that is killed changes nothing.
+    Raises BadInput when there is no run.
     """
     run = RunFolder(url)
     holder = holder_of(run.folder)
-    record, timeline = _read_once(url, run.lines.version, holder.token if holder else "")
-    return _shown(run, record, timeline, holder)
-
-
-@lru_cache(maxsize=MOST_SHOWN)
-def _read_once(url: str, _version: str, _token: str) -> tuple[RunRecord, Timeline]:
-    return _read(RunFolder(url))
-
-
-def _read(run: RunFolder) -> tuple[RunRecord, Timeline]:
-    record = run.record()
-    return record, Timeline.of(run, record.plan.passes)
-
-
-def _shown(
-    run: RunFolder, record: RunRecord, timeline: Timeline, holder: Holder | None
-) -> ShownRun:
+    record, timeline = _read(url, run.lines.version, holder.token if holder else "")
     alive = holder is not None and not holder.is_dead()
     state = "finished" if timeline.finished else "running" if alive else "stopped"
     return ShownRun(run.url, record, record.problem().penalty.total, state, timeline)
+
+
+@lru_cache(maxsize=MOST_SHOWN)
+def _read(url: str, _version: str, _token: str) -> tuple[RunRecord, Timeline]:
+    run = RunFolder(url)
+    record = run.record()
+    return record, Timeline.of(run, record.plan.passes)

@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 from fewpass.pipeline.dashboard.routes import _serve
 from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_folder import KEY, RunFolder
 from fewpass.pipeline.runs.run_log import LOG
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
@@ -212,3 +212,20 @@ def test_silence_and_the_dead_are_told(page, browser, runs):
             assert DEAD in browser("document.querySelector('.name.gone').textContent")
     finally:
         run.folder.write(LOG, before)
+
+
+def test_a_run_that_cannot_be_read_says_so_and_shows_no_other(page, browser, runs):
+    run = RunFolder(runs[1])
+    before = run.folder.read(KEY)
+    browser.look(SIZES["desk"], "light")
+    browser.open(page)
+    try:
+        run.folder.write(KEY, b"{")
+        with Lease(run.folder):  # what was read before counts no more
+            browser("document.querySelector('#runs').onchange({target: {value: '1'}})")
+            wait_for(lambda: not browser("document.querySelector('main').textContent"), WAIT_S,
+                     "the other run")  # fmt: skip
+        assert runs[1] in browser("document.querySelector('#facts').textContent")
+        assert not browser("document.querySelector('#state').textContent")
+    finally:
+        run.folder.write(KEY, before)

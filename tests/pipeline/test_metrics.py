@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fewpass.pipeline.dashboard.metrics import METRICS, exposition, samples_of
 from fewpass.pipeline.dashboard.routes import _serve, runs_at
-from fewpass.pipeline.dashboard.shown_run import read_again, shown_run
+from fewpass.pipeline.dashboard.shown_run import shown_run
 from fewpass.pipeline.dashboard.view import NO_ROWS_YET, facts
 from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.models.refresh.past_nights import Past
@@ -62,7 +62,7 @@ def store(tmp_path_factory):
 
 
 def test_the_page_says_why_there_are_no_rows_yet(store):
-    shown = shown_run(RunFolder(runs_at([store])[0]))
+    shown = shown_run(runs_at([store])[0])
     assert NO_ROWS_YET not in [*facts(shown)]
     waiting = shown._replace(state="running", timeline=Timeline(passes=4))
     assert [*facts(waiting)][-1] == NO_ROWS_YET
@@ -75,7 +75,7 @@ def test_the_numbers_are_the_runs_own(store):
     for night in nights:
         shutil.copytree(run, night)
     assert runs_at([f"{store}/nights/{{date}}"]) == nights
-    shown, last = shown_run(RunFolder(run)), list(RunFolder(run).events())[-1]
+    shown, last = shown_run(run), list(RunFolder(run).events())[-1]
     found = parsed(exposition(samples_of(shown)))
     labels = (("run", run),)
 
@@ -101,7 +101,7 @@ def test_the_numbers_are_the_runs_own(store):
 def test_a_run_that_is_at_work_is_silent_for_a_while(store):
     (run,) = runs_at([store])
     with Lease(RunFolder(run).folder):
-        shown = shown_run(RunFolder(run))._replace(state="running")
+        shown = shown_run(run)._replace(state="running")
         found = parsed(exposition(samples_of(shown, now=shown.timeline.last + 40.0)))
     assert found["fewpass_silence_seconds", (("run", run),)] == 40.0
     assert (
@@ -123,15 +123,19 @@ def test_a_run_whose_process_was_killed_is_at_work_no_more(store, tmp_path):
     words = [sys.executable, "-c", imports + holds, str(run)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline()
-        states = [read_again(str(run)).state]
+        states = [shown_run(str(run)).state]
         process.kill()
         process.wait()
-    assert [*states, read_again(str(run)).state] == ["running", "stopped"]
+    assert [*states, shown_run(str(run)).state] == ["running", "stopped"]
 
 
 def test_they_are_on_the_pages_port(store, tmp_path):
+    """Also where another store cannot be read: its log has lost how a generation began."""
+    other = str(shutil.copytree(store, tmp_path / "store"))
+    min((tmp_path / "store/events").iterdir()).unlink()
     urls, loop = [], asyncio.new_event_loop()
-    serving = loop.create_task(_serve((store, str(tmp_path / "no run")), 0, urls.append))
+    shown = (other, store, str(tmp_path / "no run"))
+    serving = loop.create_task(_serve(shown, 0, urls.append))
     thread = threading.Thread(target=lambda: _until_cancelled(loop, serving))
     thread.start()
     try:
@@ -139,7 +143,13 @@ def test_they_are_on_the_pages_port(store, tmp_path):
         answer = httpx.get(f"{urls[0]}/metrics", timeout=60)
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
         (run,) = runs_at([store])
-        assert ("fewpass_passes", (("run", run),)) in parsed(answer.text)
+        found = parsed(answer.text)
+        assert ("fewpass_passes", (("run", run),)) in found
+        errors = {labels: n for (name, labels), n in found.items() if name.endswith("_errors")}
+        assert errors == {(("run", run),): 0.0, (("run", other),): 1.0}
+        view = httpx.get(f"{urls[0]}/view.json?which=0", timeout=60).json()
+        assert view["runs"] == [other, run]
+        assert "The event by which generation 000001 began is not there" in view["error"]
         hostile = httpx.get(f"{urls[0]}/metrics", headers={"Host": "attacker.example"}, timeout=60)
         assert hostile.status_code == 403
     finally:

@@ -181,7 +181,7 @@ def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, rows, tmp_path):
     start = next(event for event in RunFolder(str(run)).events() if event["event"] == "start")
     assert start["dashboard"].endswith(f":{cluster.page_port}/fewpass")
     assert view["facts"].startswith("asgd, lam ")
-    timeline = shown_run(RunFolder(str(run))).timeline
+    timeline = shown_run(str(run)).timeline
     assert timeline.certificates[-1].objective == quiet.result.objective
     assert timeline.passes == pytest.approx(PLAN["passes"])
     assert len(timeline.workers) >= 3

@@ -144,7 +144,7 @@ def test_the_page_about_learning_and_the_model_card_know_it(tmp_path):
     make(tmp_path / "set", "sparse")
     finish(TrainingRun.start(plan(tmp_path / "set"), str(tmp_path / "run"), InProcess()))
     run = RunFolder(str(tmp_path / "run"))
-    assert shown_run(run).record.method() == "simba"
+    assert shown_run(run.url).record.method() == "simba"
     assert "simba" in model_card(run)
 
 

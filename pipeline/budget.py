@@ -28,7 +28,7 @@ TableKind = Literal["plain", "typed", "encoded", "curved"]
 #: of a typed file its description by Arrow, and an array in every piece that is being read; an
 #: encoded one has a recipe as well; a curved one is fitted with and without its curve.
 BYTES_OF_COLUMN = {"plain": 600, "typed": 6_000, "encoded": 32_000, "curved": 80_000}
-SAMPLE_MEMORY = 64 << 20  # of the cells that decide on a recipe, at most
+LEAST_SAMPLE, SAMPLE_MEMORY = 4 << 20, 64 << 20  # of the cells that decide on a recipe
 
 
 class MemoryShare:
@@ -132,8 +132,8 @@ class Budget:
         "1/2", "budget", READING, "descriptions of columns", "600 to 80,000 bytes of each"
     )
     sampled_cells = MemoryShare(
-        "1/4", "budget", READING, "cells that decide on a recipe",
-        "fitting it takes several times as much; at most 64 MiB",
+        "1/4", "rows", READING, "cells that decide on a recipe",
+        "fitting it takes several times as much; 4 to 64 MiB",
     )  # fmt: skip
     pieces = MemoryShare(
         "1/4", "rows", f"{INGEST}, {FROM_SOURCE}", "pieces of text that are being parsed",
@@ -274,7 +274,7 @@ class Budget:
     @property
     def sample(self) -> int:
         """Bytes of the cells that decide on a recipe."""
-        return min(SAMPLE_MEMORY, self.sampled_cells)
+        return max(LEAST_SAMPLE, min(SAMPLE_MEMORY, self.sampled_cells))
 
     def most_columns(self, kind: TableKind) -> int:
         """Return the largest number of columns."""

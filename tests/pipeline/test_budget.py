@@ -32,3 +32,10 @@ def test_what_does_not_fit_is_refused_with_the_memory_that_would_do():
     least = parse_bytes(str(refused.value).partition("`memory=")[2].partition("`")[0])
     Budget.of(least).require(3_000_000, 1_000_001, "the model")
     assert least - 1_000_000 < PROGRAM_BYTES + 4_000_001 <= least
+
+
+@pytest.mark.parametrize("memory", [128_000_000, 200_000_000, 360_000_000, 1 << 30])
+def test_a_recipe_is_fitted_beside_the_program_itself(memory):
+    """Fitting takes some four times the sample: 212 MB were taken of 128."""
+    budget = Budget.of(memory)
+    assert 4 * budget.sample <= budget.rows

@@ -127,7 +127,7 @@ def _require_defined(rule: TargetRule, targets: Labels | Values, loss: Loss) -> 
 
 def at_least(least: float) -> str:
     """Say in words that targets are at least this."""
-    return f"of at least {least:g}" if least == 0.0 else "above 0"
+    return f"of at least {least:g}" if least == 0.0 else f"above 0, from {least:.3g} on"
 
 
 def _weighted(

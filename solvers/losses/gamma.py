@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class Gamma(LogLink):
     __slots__ = ()
 
     name = "gamma"
-    least_target = math.nextafter(0.0, 1.0)
+    least_target = sys.float_info.min  # below, logarithms of kernels are wrong
 
     def rate(self, mean: float) -> float:
         """Return 1: the second derivative of a row is about its target over its prediction."""

@@ -75,6 +75,8 @@ def test_targets_that_a_loss_is_not_defined_for_are_named():
         LinearRegressor(loss="poisson").fit(X, np.where(np.arange(len(y)) == 7, -1.0, y))
     with pytest.raises(ValueError, match=r"is 0, and loss='gamma' is for targets above 0"):
         LinearRegressor(loss="gamma").fit(X, np.maximum(y - 3.0, 0.0))
+    with pytest.raises(ValueError, match=r"is 1e-310, and .* above 0, from 2\.23e-308 on"):
+        LinearRegressor(loss="gamma").fit(X, np.maximum(y, 1e-310))
     with pytest.raises(ValueError, match="poisson loss has no bound, and lbfgs"):
         LinearRegressor(loss="poisson", solver="lbfgs").fit(X, y)
     with pytest.raises(ValueError, match="quantile loss has a kink, and newton"):

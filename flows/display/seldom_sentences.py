@@ -7,6 +7,7 @@ from typing import Any
 
 from fewpass.flows.flags import in_flags, to_reproduce
 from fewpass.pipeline.runs.events import Event, GroupTrained, Start
+from fewpass.pipeline.runs.timeline import step_in
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import counted, format_bytes
 
@@ -93,7 +94,7 @@ SENTENCES: dict[str, tuple[Callable[[Any], str], bool]] = {
     ),
     "restart": (
         lambda facts: (
-            f"The loss exploded; starting again with the step {facts.metrics.get('gamma0', 0):g}."
+            f"The loss exploded; starting again with the step {step_in(facts.metrics):g}."
         ),
         True,
     ),

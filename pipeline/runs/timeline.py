@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import fsum
 from typing import Any, Self
 
@@ -208,7 +208,7 @@ class Timeline:
         if self._spans == 2 and self._clock:
             self.marks.popleft()  # the first span compiles, on workers as well
         began, metrics = event.cursor.rows_in_sweep - span.rows, span.metrics
-        step = next((metrics[name] for name in STEPS if name in metrics), None)
+        step = step_in(metrics)
         for rows, n, loss in span.losses:
             if rows < span.rows:
                 self._point(event, began + rows, {span.stream: (loss, n)}, step)
@@ -281,6 +281,11 @@ class Timeline:
     def silence(self, now: float | None = None) -> Silence | None:
         """Judge how long the training has been silent; None while its pace is not known."""
         return silence(list(self._silences), (time.time() if now is None else now) - self.last)
+
+
+def step_in(metrics: Mapping[str, Any]) -> float | None:
+    """Return the step size in a method's metrics; None where it has none."""
+    return next((metrics[name] for name in STEPS if name in metrics), None)
 
 
 def digits(relative: float) -> float:

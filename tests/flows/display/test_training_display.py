@@ -11,6 +11,7 @@ from fewpass.flows.display import training_display as display
 from fewpass.flows.display.bars import work_display
 from fewpass.flows.display.console import Screen, Terminal
 from fewpass.flows.display.ingest_display import ingest_display
+from fewpass.flows.display.seldom_sentences import seldom_sentences
 from fewpass.flows.display.training_display import live_timeline, training_display
 from fewpass.flows.options import Output
 from fewpass.pipeline.runs.events import Start
@@ -200,3 +201,11 @@ def test_a_tolerance_that_asks_for_no_digit_can_be_shown_and_reached(tol, tmp_pa
     assert timeline.fraction == 1.0
     rows = make(tmp_path / "set", 300, 5, 100).folder.url
     assert fewpass.train(rows, tmp_path / "run", tol=tol, lam=0.1, verbose=0).converged
+
+
+@pytest.mark.parametrize("name", ["gamma0", "step"])
+def test_the_step_that_a_method_begins_again_with_is_told_whatever_it_calls_it(name):
+    """That of SAG was 0."""
+    event = happened("restart", Cursor(), metrics={"loss": 1.0, name: 0.25})
+    ((text, is_warning),) = seldom_sentences(event)
+    assert text.endswith("with the step 0.25.") and is_warning

@@ -74,12 +74,17 @@ def functions_of_column(shapes: Shapes, name: str) -> list[Function]:
 
 def function_of_pair(shapes: Shapes, name: str) -> Surface:
     """Return the function of a pair, A:B in any order; BadInput if there is none."""
-    one, _, other = name.partition(":")
     for surface in shapes.pairs:
-        if {one.strip(), other.strip()} == {each.title for each in surface.table.of}:
+        titles = [each.title for each in surface.table.of]
+        if _words(name) in (_words(":".join(titles)), _words(":".join(reversed(titles)))):
             return surface
     names = ", ".join(":".join(each.title for each in s.table.of) for s in shapes.pairs[:20])
     raise BadInput(f"There is no pair {name!r} in the model. It has {names or 'none'}.")
+
+
+def _words(name: str) -> list[str]:
+    """Return what stands between colons, which names of columns may have, too."""
+    return [part.strip() for part in name.split(":")]
 
 
 def form_in_words(own: Additive) -> str:

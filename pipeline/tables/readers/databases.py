@@ -127,7 +127,8 @@ def rows_of(parts: Sequence[Part]) -> int | None:
 #: The name of a table, as SQL has it.
 _NAME = r'(?:\w+|"(?:[^"]|"")+")'
 TABLE_NAME = re.compile(rf"{_NAME}(?:\.{_NAME})*")
-_SELECT = re.compile(r"\s*(?:--[^\n]*\n\s*)*\(*\s*(?:select|with|values|table)\b", re.IGNORECASE)
+_BEFORE = r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*"  # a query: blanks, comments, brackets
+_SELECT = re.compile(rf"{_BEFORE}(?:select|with|values|table)\b", re.IGNORECASE | re.DOTALL)
 _ASKED_AGAIN_S = 0.1  # to cancel what had not begun the first time
 Answer = TypeVar("Answer")
 

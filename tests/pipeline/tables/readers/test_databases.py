@@ -93,7 +93,12 @@ def expected(*, text_days=False):
     return {"id": ids, "country": countries, "spent": spent, "bought": bought, "day": days}
 
 
-@pytest.mark.parametrize("query", [None, "visits", '"visits"', BY_ID, f"{BY_ID}; -- of all"[:-10]])
+COMMENTED = f"/* of all */ -- by id\n {BY_ID} /* ; */"
+
+
+@pytest.mark.parametrize(
+    "query", [None, "visits", '"visits"', BY_ID, f"{BY_ID}; -- of all"[:-10], COMMENTED]
+)
 def test_rows_of_sqlite_are_those_of_its_table(lite, query):
     found, pieces = cells(lite, query)
     assert found == expected(text_days=True)

@@ -134,7 +134,7 @@ def _cells(model: Model, dataset: Dataset, executor: Executor) -> Cells:
     targets = dataset.manifest.targets
     ends = [targets.minimum, targets.maximum] if isinstance(targets, Values) else targets.labels
     low, high = float(min(ends)), float(max(ends))
-    high = high if high > low else low + 1.0
+    high = high if high > low else low + max(1.0, abs(low))  # more than a last digit
     what = Sum("reduce-cells", _no_cells, partial(_add_cells, model.bounds, low, high))
     _, (counts,), _ = scored(model, dataset, executor, lambda _rule: what)
     return Cells(low, high, counts)

@@ -72,14 +72,14 @@ def test_a_chart_leaves_out_what_an_axis_cannot_show():
     assert "--c1:" in alone.find("{*}style").text and "a<b" in "".join(alone.itertext())
 
 
-def trained(tmp_path, monkeypatch, label):
+def trained(tmp_path, monkeypatch, label, task="auto"):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 3))
     y = label(X[:, 0] + 0.5 * rng.standard_normal(600))
     rows = [",".join([*map(str, x), str(t)]) for x, t in zip(X, y, strict=True)]
     (tmp_path / "rows.csv").write_text("\n".join(["<b>one</b>,two,three,what", *rows]) + "\n")
-    ingest = "ingest rows.csv rows --label what --test-fraction 0.3 -q"
+    ingest = f"ingest rows.csv rows --label what --test-fraction 0.3 --task {task} -q"
     for words in (ingest, "train rows run --tol 1e-4 -q", "report run --html -q"):
         assert cli.main(words.split()) == 0
     return (tmp_path / "run/report/report.html").read_text(encoding="utf-8")
@@ -113,6 +113,11 @@ def test_other_targets(tmp_path, monkeypatch, case):
     assert "On held-out rows" in page.text
     assert ("Confusion" in page.text) == (case == "classes")
     assert ("Predicted / actual" in page.text) == (case == "numbers")
+
+
+def test_targets_of_one_large_number_are_drawn_around_it(tmp_path, monkeypatch):
+    page = Page(trained(tmp_path, monkeypatch, lambda p: np.full(len(p), 1e17), "regression"))
+    assert "Predicted / actual" in page.text
 
 
 def test_test_rows_of_a_set_that_was_made_anew_are_no_judges(tmp_path, monkeypatch):

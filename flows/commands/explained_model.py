@@ -171,6 +171,6 @@ def _facts(each: Sequence[ClassShapes]) -> dict[str, Any]:
 
 
 def _most_important(each: Sequence[ClassShapes], top: int) -> list[str]:
-    from fewpass.pipeline.explaining.plain_shapes import importances_of_all
+    from fewpass.pipeline.explaining.plain_shapes import importances
 
-    return [row.name for row in importances_of_all([one.shapes for one in each])[:top]]
+    return [row.name for row in importances([one.shapes for one in each])[:top]]

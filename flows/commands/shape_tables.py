@@ -9,7 +9,7 @@ from rich.table import Table
 
 from fewpass.flows.display.console import titled_table
 from fewpass.flows.display.printing import printable
-from fewpass.pipeline.explaining.plain_shapes import importances_of_all
+from fewpass.pipeline.explaining.plain_shapes import importances
 from fewpass.pipeline.reporting.model_shapes import ClassShapes
 from fewpass.pipeline.reporting.shown_shapes import cell_words, points_of, shown_map
 from fewpass.pipeline.tables.encoding.additive_shapes import (
@@ -37,7 +37,7 @@ class Grid(NamedTuple):
 
 def importance_tables(each: Sequence[ClassShapes], top: int, width: int) -> list[Table]:
     """Lay out how much functions move scores: of all classes together, and of each."""
-    rows = importances_of_all([one.shapes for one in each])[:top]
+    rows = importances([one.shapes for one in each])[:top]
     classes = [
         {title_of(function): deviation_of(function) for function in one.shapes.functions}
         for one in each

@@ -31,6 +31,8 @@ from fewpass.storage.folder import Damaged
 from fewpass.storage.table import Table
 
 Vector = NDArray[np.float64]
+#: Contributions that are in memory at once.
+TOGETHER = 1 << 21
 
 
 class TermWeights(NamedTuple):

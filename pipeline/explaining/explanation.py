@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.explaining.contributions import (
+    TOGETHER,
     TermWeights,
     Vector,
     contributions_of,
@@ -24,9 +25,6 @@ from fewpass.pipeline.scoring.predictor import (
     typed_labels,
 )
 from fewpass.storage.table import Table
-
-#: Contributions that are in memory at once.
-TOGETHER = 1 << 21
 
 
 class Explanation(NamedTuple):

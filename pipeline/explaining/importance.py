@@ -19,7 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.explaining.contributions import TermWeights, for_weights, term_weights
+from fewpass.pipeline.explaining.contributions import (
+    TOGETHER,
+    TermWeights,
+    Vector,
+    for_weights,
+    term_weights,
+)
 from fewpass.pipeline.explaining.function_terms import StoredTerms, stored_terms
 from fewpass.pipeline.explaining.score_terms import places_of_largest, terms_of
 from fewpass.pipeline.passes.executor import Executor
@@ -34,14 +40,10 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.dataset import Dataset
 
-Vector = NDArray[np.float64]
-
 #: Terms at most; of more, those with the largest weights, and one of all others.
 MOST_TERMS = 200
 #: Rows whose columns are exchanged, of all: enough for the loss without each; of a piece of files.
 EXCHANGED_ROWS, EXCHANGED_OF_PIECE = 50_000, 2_000
-#: Contributions that are in memory at once.
-TOGETHER = 1 << 21
 FEWEST_TOGETHER = 256  # rows, so that there are others to exchange with
 
 

@@ -134,7 +134,7 @@ class ModelShapes:
             shapes.constant,
             [_column(one, next(own)) for one in shapes.columns],
             [_pair(one, next(own)) for one in shapes.pairs],
-            [name for name, _ in shapes.rest], importances(shapes),
+            [name for name, _ in shapes.rest], importances([shapes]),
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -226,12 +226,7 @@ class ShapeImportance(NamedTuple):
     share: float  # of the sum of all functions' variances
 
 
-def importances(shapes: Shapes) -> list[ShapeImportance]:
-    """Return what every function moves, the largest first."""
-    return importances_of_all([shapes])
-
-
-def importances_of_all(each: Sequence[Shapes]) -> list[ShapeImportance]:
+def importances(each: Sequence[Shapes]) -> list[ShapeImportance]:
     """Return what every function moves the scores of all classes, the largest first."""
     return sorted(in_their_order(each), key=lambda one: (-one.importance, one.name))
 

@@ -23,7 +23,6 @@ from fewpass.pipeline.drawing.pieces import (
 from fewpass.pipeline.explaining.plain_shapes import (
     ShapeImportance,
     importances,
-    importances_of_all,
     places_of,
 )
 from fewpass.pipeline.reporting.model_shapes import (
@@ -65,7 +64,7 @@ FUNCTIONS = "report/functions.html"
 
 def write_functions(model: Model, each: Sequence[ClassShapes], names: Sequence[str]) -> str:
     """Draw functions and importances on a page in the run's folder; return its address."""
-    rows = importances_of_all([one.shapes for one in each])[:MOST_BARS]
+    rows = importances([one.shapes for one in each])[:MOST_BARS]
     title = f"{model.run.folder.name}: what moves scores"
     drawn = [section("Importance", _importances(rows, len(each) if len(each) > 1 else 0))]
     for one in each:
@@ -85,7 +84,7 @@ def shape_cards(model: Model) -> Markup:
         return Markup()
     classes = by_frequency(model)
     each = [model_shapes(model, label) for label in classes] or [model_shapes(model)]
-    rows = importances_of_all(each)[:MOST_BARS]
+    rows = importances(each)[:MOST_BARS]
     first = [_importances(rows, len(classes)), _form(model)]
     if not classes:
         return section("Shapes", *first, *_cards(each[0], MOST_SHAPES))
@@ -112,7 +111,7 @@ def by_frequency(model: Model) -> list[str]:
 def _cards(shapes: Shapes, most: int) -> list[Markup]:
     """Return the most important functions, each as a card."""
     by_name = {title_of(function): function for function in shapes.functions}
-    return [_card(by_name[row.name]) for row in importances(shapes)[:most]]
+    return [_card(by_name[row.name]) for row in importances([shapes])[:most]]
 
 
 def _importances(rows: list[ShapeImportance], n_classes: int) -> Markup:

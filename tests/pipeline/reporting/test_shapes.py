@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from fewpass import TableEncoder
 from fewpass.flows.cli import main
 from fewpass.pipeline.explaining.plain_shapes import importances
 from fewpass.pipeline.reporting.model_card import model_card
-from fewpass.pipeline.reporting.model_shapes import model_shapes
+from fewpass.pipeline.reporting.model_shapes import function_of_pair, model_shapes
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.tables.encoding.additive_shapes import title_of
@@ -72,7 +73,7 @@ def test_printed_shapes_add_up_to_the_score(name, work):
         coef, b = model.weights.coef, np.asarray(model.weights.intercept)
         wanted = X @ (coef if k is None else coef[k]) + (b if k is None else b[k])
         np.testing.assert_allclose(score, wanted, rtol=1e-9, atol=1e-9)
-        shares = [one.share for one in importances(shapes)]
+        shares = [one.share for one in importances([shapes])]
         assert shares == sorted(shares, reverse=True) and abs(sum(shares) - 1.0) < 1e-9
 
 
@@ -248,6 +249,16 @@ def test_functions_of_an_estimator_add_up_to_its_predictions():
 def test_what_has_no_shape_is_refused(words, said, work, capsys):
     assert main(["explain", str(work / words[0]), *words[1:]]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_pair_is_found_by_its_columns_whatever_these_are_called():
+    titles = [("a:b", "c"), ("a", "b"), ("x ", "y")]
+    pairs = [
+        SimpleNamespace(table=SimpleNamespace(of=[SimpleNamespace(title=one) for one in pair]))
+        for pair in titles
+    ]
+    for name, k in (("a:b:c", 0), ("c:a:b", 0), ("b : a", 1), ("y:x", 2)):
+        assert function_of_pair(SimpleNamespace(pairs=pairs), name) is pairs[k]
 
 
 @pytest.mark.parametrize("rows", [[], ["new.csv"]])

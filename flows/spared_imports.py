@@ -18,8 +18,11 @@ class NoFrames:
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
-        """Refuse pandas; of other modules nothing is known."""
-        if name == "pandas":
+        """Refuse pandas; of other modules nothing is known.
+
+        Not to Bokeh, which Dask's dashboard is made with, and which needs it.
+        """
+        if name == "pandas" and "distributed" not in sys.modules:
             raise ModuleNotFoundError("commands hold no frames", name=name)
 
 

@@ -53,10 +53,10 @@ def append(
     """
     if not sources:
         raise UsageError("append needs a data set and, behind it, the files to append.")
-    from fewpass.flows.cluster import cluster_of
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
+    from fewpass.pipeline.passes.executor import open_cluster
     from fewpass.pipeline.settings.execution import Execution
     from fewpass.pipeline.tables.changing.appending import append as appended
 
@@ -64,7 +64,7 @@ def append(
     place = checked(Execution, given(execution))
     words = {"dataset": dataset, "sources": sources, "threads": place.threads}
     plan = checked(AppendPlan, given(asked) | words)
-    with work_display(terminal, "Appending") as show, cluster_of(place) as executor:
+    with work_display(terminal, "Appending") as show, open_cluster(place) as executor:
         result = appended(plan, progress=show, executor=executor)
     for row in result.skipped_rows[:10]:
         terminal.say(f"Skipped {row}", style="yellow")

@@ -9,7 +9,6 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
-from fewpass.flows.cluster import cluster_of, engine_for_pass
 from fewpass.flows.display.bars import work_display
 from fewpass.flows.display.console import Terminal, facts_table, titled_table
 from fewpass.flows.display.printing import printable
@@ -17,6 +16,8 @@ from fewpass.flows.outcomes import evaluation_facts
 from fewpass.flows.settings import checked
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.outputs import OutputFile
+from fewpass.pipeline.passes.executor import open_cluster
+from fewpass.pipeline.planning.engines import engine_for_pass
 from fewpass.pipeline.reporting.comparison_page import comparison_page, names_of, verdict
 from fewpass.pipeline.runs.model import load_model, within
 from fewpass.pipeline.scoring.comparing_files import compare_rows
@@ -78,7 +79,7 @@ def _on_files(
     with work_display(terminal, "Comparing") as show:
         return compare_rows(
             models, [data], plan.options, memory=plan.memory, threads=place.threads,
-            cluster=partial(cluster_of, place),
+            cluster=partial(open_cluster, place),
             on_progress=lambda rows: show(None, counted(rows, "row")),
         )  # fmt: skip
 

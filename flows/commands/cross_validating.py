@@ -60,11 +60,11 @@ def cross_validate(
     """
     from rich.console import Group
 
-    from fewpass.flows.cluster import engine_for_training
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.outcomes import cross_validation_facts
     from fewpass.flows.settings import as_toml, training_settings
+    from fewpass.pipeline.planning.engines import engine_for_training
     from fewpass.pipeline.settings.flat_settings import flat
     from fewpass.pipeline.training.cross_validation import cross_validated
 

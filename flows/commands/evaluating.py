@@ -182,8 +182,8 @@ def _on_data_set(
     place: Execution,
     wanted: EvaluationRequest,
 ) -> Evaluated:
-    from fewpass.flows.cluster import engine_for_pass
     from fewpass.flows.display.bars import rows_display
+    from fewpass.pipeline.planning.engines import engine_for_pass
     from fewpass.pipeline.runs.model import within
     from fewpass.pipeline.scoring import evaluation
     from fewpass.pipeline.scoring.probabilities import probabilities_of
@@ -214,13 +214,13 @@ def _on_files(
     place: Execution,
     wanted: EvaluationRequest,
 ) -> Evaluated:
-    from fewpass.flows.cluster import cluster_of
     from fewpass.flows.display.bars import work_display
     from fewpass.pipeline.explaining.importance import (
         sum_over_files,
         summary_of_terms,
         terms_for,
     )
+    from fewpass.pipeline.passes.executor import open_cluster
     from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 
     _say_snapshot(terminal, model)
@@ -236,7 +236,7 @@ def _on_files(
             asked=wanted.metrics,
             memory=wanted.plan.memory,
             threads=place.threads,
-            cluster=partial(cluster_of, place),
+            cluster=partial(open_cluster, place),
             on_progress=lambda rows, share: show(share, counted(rows, "row")),
         )
     if skipped := result.evaluation.skipped:

@@ -61,11 +61,11 @@ def show_weights(
 
 def show_columns(terminal: Terminal, model: Model, held_out: str | None, top: int | None) -> None:
     """Show the columns by their importance on held-out rows, or on those of the training."""
-    from fewpass.flows.cluster import engine_for_pass
     from fewpass.flows.commands.evaluation_tables import importance_facts, importance_table
     from fewpass.flows.commands.report_tables import held_out_rows
     from fewpass.flows.display.bars import rows_display
     from fewpass.pipeline.explaining.importance import importance
+    from fewpass.pipeline.planning.engines import engine_for_pass
     from fewpass.pipeline.settings.execution import Execution
     from fewpass.storage.dataset import Dataset
 

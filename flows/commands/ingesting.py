@@ -127,9 +127,9 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
 
 def ingest_shown(terminal: Terminal, plan: IngestPlan, place: Execution = HERE) -> IngestResult:
     """Ingest with a progress display, and report skipped rows."""
-    from fewpass.flows.cluster import cluster_of
     from fewpass.flows.display.ingest_display import ingest_display
     from fewpass.pipeline.matching import left_out_sentence
+    from fewpass.pipeline.passes.executor import open_cluster
     from fewpass.pipeline.tables.ingest import phases
     from fewpass.solvers.kernels.compiling import Compiling
 
@@ -138,7 +138,7 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan, place: Execution = HERE) 
             Compiling(lambda: terminal.say(COMPILING), A_WHILE_S),
             ingest_display(terminal) as show,
         ):
-            result = phases.ingest(plan, progress=show, executor=cluster_of(place))
+            result = phases.ingest(plan, progress=show, executor=open_cluster(place))
     except KeyboardInterrupt:
         raise Interrupted(f"Interrupted. {_progress_in_words(plan)}", signal.SIGINT) from None
     if result.left_out:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +14,6 @@ from fewpass.pipeline.sizes import counted, format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.passes.executor import Cluster
     from fewpass.pipeline.scoring.scored_file import PredictionResult
 
 
@@ -63,6 +61,7 @@ def predict(
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
     from fewpass.pipeline.models.refresh.store_state import run_at
+    from fewpass.pipeline.passes.executor import open_cluster
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring import prediction
     from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT
@@ -81,19 +80,10 @@ def predict(
         result = prediction.predict(
             model, [input_], STANDARD_OUTPUT if piped else out, plan.options,
             on_progress=lambda now: show(now.fraction, counted(now.rows, "row")),
-            cluster=_cluster(place), **plan.written | {"threads": place.threads},
+            cluster=partial(open_cluster, place), **plan.written | {"threads": place.threads},
         )  # fmt: skip
     _show_result(terminal, result, piped=piped)
     return 0
-
-
-def _cluster(place: Execution) -> Cluster:
-    """Return what opens the cluster that is asked for, which takes long to import."""
-    if place.engine == "threads":
-        return nullcontext
-    from fewpass.flows.cluster import cluster_of
-
-    return partial(cluster_of, place)
 
 
 def _show_result(terminal: Terminal, result: PredictionResult, *, piped: bool) -> None:

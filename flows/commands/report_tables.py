@@ -6,12 +6,12 @@ import shlex
 
 from rich.table import Table
 
-from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.display.bars import rows_display
 from fewpass.flows.display.console import Terminal
 from fewpass.flows.display.printing import printable
 from fewpass.flows.options import Where, given
 from fewpass.flows.settings import as_toml, checked
+from fewpass.pipeline.planning.engines import engine_for_pass
 from fewpass.pipeline.reporting.page import PAGE, Reproduction, page
 from fewpass.pipeline.reporting.quality import quality
 from fewpass.pipeline.reporting.report import RunReport, read_report

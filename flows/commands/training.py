@@ -172,8 +172,8 @@ def train_shown(
 def _follow(
     terminal: Terminal, plan: TrainingPlan, place: Execution, begin: Begin
 ) -> TrainingResult:
-    from fewpass.flows.cluster import engine_for_training
     from fewpass.flows.interrupts import stopping
+    from fewpass.pipeline.planning.engines import engine_for_training
     from fewpass.solvers.kernels.compiling import Compiling
 
     at_work = plan  # until a method is chosen

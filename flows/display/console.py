@@ -12,12 +12,12 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
 from rich.table import Column, Table
 
-from fewpass.flows import cluster_logs
 from fewpass.flows.display.log_lines import Line, form_of_lines, json_line
 from fewpass.flows.display.printing import plain_json, printable
 from fewpass.flows.flags import in_flags
 from fewpass.flows.options import Output
 from fewpass.pipeline.drawing.safe_text import without_control
+from fewpass.pipeline.passes import cluster_logs
 
 WARNINGS = ("yellow", "red")  # styles
 NARROWEST = 8  # letters of a column whose text goes on below

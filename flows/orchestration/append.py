@@ -8,7 +8,6 @@ from typing import Any
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
-from fewpass.flows.cluster import cluster_of
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
 from fewpass.flows.orchestration.data_pages import show_rows
@@ -16,6 +15,7 @@ from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_
 from fewpass.flows.orchestration.scheduled_dates import at_first, of_the_day
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.drawing.safe_text import as_markdown
+from fewpass.pipeline.passes.executor import open_cluster
 from fewpass.pipeline.settings.change_plans import AppendPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.sizes import counted
@@ -58,7 +58,7 @@ def add_rows(plan: AppendPlan, execution: Execution) -> AppendResult:
         watch.progressed()
         bar.show(share, said)
 
-    with StallWatch(tell_prefect) as watch, cluster_of(execution) as executor:
+    with StallWatch(tell_prefect) as watch, open_cluster(execution) as executor:
         result = appended(plan, progress=show, executor=executor, since=since)
     bar.show(1.0, as_markdown(_came_to(result)))
     get_run_logger().info(_came_to(result))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewpass.flows.cluster import engine_for_training
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_table
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.outcomes import cross_validation_facts
+from fewpass.pipeline.planning.engines import engine_for_training
 from fewpass.pipeline.reporting.figure_rows import fold_rows
 from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.execution import Execution

@@ -7,7 +7,6 @@ from typing import Any
 
 from prefect.states import Completed
 
-from fewpass.flows.cluster import cluster_of, engine_for_pass
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.model_pages import look_closely, show_look
@@ -15,6 +14,8 @@ from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.scheduled_dates import dated
 from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.passes.executor import open_cluster
+from fewpass.pipeline.planning.engines import engine_for_pass
 from fewpass.pipeline.reporting.figure_rows import slice_rows
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
@@ -81,7 +82,7 @@ def evaluate_model(
         options = SourceOptions(**matching.model_dump())
         return model.run, evaluate_rows(
             model, [dataset], options, by=by, asked=asked, threads=where.threads,
-            cluster=partial(cluster_of, where),
+            cluster=partial(open_cluster, where),
         ).evaluation  # fmt: skip
     require_file(by, dataset)
     data = Dataset.open(dataset)

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from math import inf
 from typing import NamedTuple, get_args
 
-from fewpass.flows.cluster import cluster_of
+from fewpass.pipeline.passes.executor import open_cluster
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.phases import ingest_in_steps
@@ -91,7 +91,7 @@ class IngestSession:
         return self._steps
 
     def _run(self) -> Generator[IngestProgress, None, None]:
-        self.result = yield from ingest_in_steps(self.plan, executor=cluster_of(self.place))
+        self.result = yield from ingest_in_steps(self.plan, executor=open_cluster(self.place))
 
     def close(self) -> None:
         """Let go of the work and of the cluster."""

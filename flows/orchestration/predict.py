@@ -8,7 +8,6 @@ from typing import Any
 
 from prefect.states import Completed
 
-from fewpass.flows.cluster import cluster_of
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow
@@ -16,6 +15,7 @@ from fewpass.flows.orchestration.scheduled_dates import dated
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.matching import left_out_sentence
 from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.passes.executor import open_cluster
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.input_files import are_there
 from fewpass.pipeline.scoring.prediction import predict as predicted
@@ -85,6 +85,6 @@ def score(
         out,
         plan.options,
         on_progress=lambda now: bar.show(now.fraction, counted(now.rows, "row")),
-        cluster=partial(cluster_of, where),
+        cluster=partial(open_cluster, where),
         **plan.written,
     )

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
-from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.ingest import watched
@@ -44,14 +42,12 @@ from fewpass.pipeline.models.refresh.refreshing import refresh as refreshed
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, store_at
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.models.refresh.work import RefreshWork
-from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import counted
-from fewpass.storage.dataset import Dataset
 
 #: Label of a flow run: the number of the newest event before its first try.
 NEWEST = "fewpass.newest_event"
@@ -156,10 +152,6 @@ class TasksOfFlow(RefreshWork):
     def show_models(self, new: str, before: str | None, rows: str) -> None:
         """Show a model next to the one published before: columns, slices, and the worst rows."""
         show_compared(new, before, rows, self.execution)
-
-    def for_pass(self, data: Dataset) -> AbstractContextManager[Executor]:
-        """Return what reads a data set once."""
-        return engine_for_pass(self.execution, data)
 
 
 @durable_task("ingest")

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from fewpass.flows.cluster import engine_for_training
+from fewpass.pipeline.planning.engines import engine_for_training
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
-from fewpass.pipeline.passes.executor import open_executor
 from fewpass.pipeline.planning.defaults import with_defaults
-from fewpass.pipeline.planning.place import Place, place_of
+from fewpass.pipeline.planning.engines import engine_for_training
 from fewpass.pipeline.reporting.notebooks import ShownResult, progress
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
@@ -21,7 +20,6 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training.cross_validation import CrossValidated, cross_validated
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.storage.dataset import Dataset
 
 
 def train(
@@ -75,11 +73,7 @@ def train(
     else:
         refuse_reading(settings, places["dataset"])
     plan = with_defaults(plan_of(TrainingPlan, settings | places))
-    if plan.source is not None:
-        place = Place(execution, "rows are read once")
-    else:
-        place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
-    with open_executor(*place) as executor:
+    with engine_for_training(execution, plan) as executor:
         training = TrainingRun.start(plan, os.fspath(run), executor, open_source=read_first_rows)
         show = progress(verbose, training.plan.passes)
         for event in training:
@@ -120,6 +114,5 @@ def cross_validate(
     """
     require_execution(execution)
     plan = plan_of(CrossValidationPlan, settings | {"dataset": os.fspath(dataset)})
-    place = place_of(execution, plan.of_one_lam, Dataset.open(plan.dataset).manifest)
-    with open_executor(*place) as executor:
+    with engine_for_training(execution, plan.of_one_lam) as executor:
         return cross_validated(plan, executor)

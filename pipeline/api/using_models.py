@@ -13,8 +13,8 @@ from fewpass.pipeline.explaining import explain as explaining
 from fewpass.pipeline.explaining.explain import ExplainedRow
 from fewpass.pipeline.explaining.plain_shapes import ModelShapes
 from fewpass.pipeline.models.refresh.store_state import run_at
-from fewpass.pipeline.passes.executor import open_cluster, open_executor
-from fewpass.pipeline.planning.place import place_for, seconds_of_pass
+from fewpass.pipeline.passes.executor import open_cluster
+from fewpass.pipeline.planning.engines import engine_for_pass
 from fewpass.pipeline.reporting.largest_weights import MOST_LISTED, NamedWeight, largest_weights
 from fewpass.pipeline.reporting.model_shapes import is_additive, model_shapes
 from fewpass.pipeline.runs.model import Model, within
@@ -175,7 +175,7 @@ def evaluate(
         refuse_reading(settings.keys() - Matching.model_fields.keys(), places[0])
         require_file(plan.by, places[0])
         data = Dataset.open(places[0])
-        with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
+        with engine_for_pass(execution, data) as executor:
             return evaluation.evaluate(
                 within(model, plan.memory), data, executor, rules=plan.options, asked=asked
             )

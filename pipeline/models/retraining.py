@@ -7,14 +7,12 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from fewpass.pipeline.passes.executor import open_executor
-from fewpass.pipeline.planning.place import place_of
+from fewpass.pipeline.models.refresh.work import trained_to_the_end
 from fewpass.pipeline.runs.learnt_from import LearntRun
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, NotADataset
 
@@ -94,12 +92,7 @@ class Retraining:
     def train(self, plan: TrainingPlan, run: str) -> TrainingResult:
         """Train a model, or go on with it."""
         self._progress(0.0, f"training {run}")
-        place = place_of(self._execution, plan, Dataset.open(plan.dataset, self._options).manifest)
-        with open_executor(*place) as executor:
-            training = TrainingRun.start(plan, run, executor, self._options)
-            for _ in training:
-                pass
-            return training.result
+        return trained_to_the_end(plan, run, self._execution, self._options)
 
     def _next_to(self, run: str, plan: TrainingPlan) -> str:
         """Return the address next to a run for its plan: a free one, or that of this training."""

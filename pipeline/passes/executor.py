@@ -8,14 +8,16 @@ further tasks without being fetched.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from importlib import import_module
 from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.errors import BadInput, NoWorkers
+from fewpass.pipeline.passes import cluster_logs
 from fewpass.pipeline.passes.on_dask import (
     HAS_PAGE,
     PAGE,
@@ -36,6 +38,7 @@ from fewpass.pipeline.passes.workers import (
 )
 from fewpass.pipeline.settings.execution import Execution
 
+_ADDRESS = re.compile(r"\w+://\S+|[^\s/:]+:\d+")
 LOST = "distributed.deploy.lost-worker-timeout"
 SILENT, SILENT_S = "distributed.scheduler.worker-ttl", 30  # then Dask starts a worker again
 
@@ -124,10 +127,19 @@ def open_cluster(execution: Execution) -> Iterator[Executor | None]:
 def open_executor(execution: Execution, why: str = "") -> Iterator[Executor]:
     """Connect to the cluster that `execution` names, or start an executor for a `with` block.
 
-    By default it runs on threads of this process; for training `place_of`
-    (pipeline/planning/place.py) decides before.  `why` is the reason, for the log.
+    By default it runs on threads of this process; `pipeline/planning/engines.py` decides before
+    where a data set is read.  `why` is the reason, for the log.
 
     BLAS is limited to one thread meanwhile, as in Dask's worker processes: see blas.py.
+
+    Raises
+    ------
+    BadInput
+        The scheduler's address is none.
+    ConnectionError
+        No scheduler answers there.
+    NoWorkers
+        It has no workers in time.
     """
     with threadpool_limits(1, user_api="blas"), _opened(execution, why) as executor:
         yield executor
@@ -144,28 +156,45 @@ def _opened(execution: Execution, why: str) -> AbstractContextManager[Executor]:
 @contextmanager
 def _on_scheduler(address: str, execution: Execution, why: str) -> Iterator[Executor]:
     """Connect to a scheduler that is there already."""
+    if not _ADDRESS.fullmatch(address):
+        raise BadInput(
+            f'`scheduler` is "{address}", which is no address. Give one like '
+            'tcp://10.0.0.5:8786, "local" for one in this process, or "none" to do without Dask.'
+        )
+    cluster_logs.set_level()
     import distributed  # noqa: PLC0415 - half a second that a run without Dask need not wait
 
-    if ":" not in address:
-        raise BadInput(
-            f"scheduler is {address!r}. Give an address such as tcp://host:8786, "
-            '"local", or "none".'
-        )
     require_transport(address)
     security = getattr(address, "security", None)
-    require_answer(address, security)
     connect: Any = distributed.Client
-    with connect(str(address), security=security, set_as_default=False) as client:
-        workers = of_scheduler(client, execution)
-        workers.wait()
+    with ExitStack() as stack:
+        try:
+            require_answer(address, security)
+            client = stack.enter_context(
+                connect(str(address), security=security, set_as_default=False)
+            )
+            workers = of_scheduler(client, execution)
+            workers.wait()
+        except NoWorkers:
+            raise
+        except OSError as error:
+            raise _unanswered(address, error) from error
         if others := workers.others():
             raise BadInput(f"{' '.join(others)} {SAME_VERSIONS}")
         yield OnDask(client, page_of(client), why, workers)
 
 
+def _unanswered(scheduler: str, error: OSError) -> ConnectionError:
+    advice = "Start one there, or leave `scheduler` out to work in this process."
+    if scheduler.startswith("tcp://") and "reset by peer" in str(error):
+        advice = "If it talks over TLS, its address begins with tls://."
+    return ConnectionError(f"No Dask scheduler answers at {scheduler} ({error}). {advice}")
+
+
 @contextmanager
 def _on_own_cluster(execution: Execution, why: str) -> Iterator[Executor]:
     """Start a scheduler, and workers of this machine: processes, or threads of this one."""
+    cluster_logs.set_level()
     import dask.config  # noqa: PLC0415 - likewise
     import distributed  # noqa: PLC0415 - likewise
 

@@ -37,7 +37,6 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 def prepare() -> None:
     """Import what a command needs, and put the rows of an ingest, which memory would hold, into files."""
     import fewpass.flows.cli
-    import fewpass.flows.cluster
     import fewpass.flows.commands.contents
     import fewpass.flows.commands.report_tables
     import fewpass.flows.display.ingest_display

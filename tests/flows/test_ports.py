@@ -124,9 +124,9 @@ def test_a_command_s_own_scheduler_has_dask_s_dashboard():
     """Bokeh, which it is made with, asks for pandas, which commands do without otherwise."""
     code = (
         "from fewpass.flows.spared_imports import spare; spare(); import urllib.request as web; "
-        "from fewpass.flows.cluster import cluster; "
+        "from fewpass.pipeline.passes.executor import open_executor; "
         "from fewpass.pipeline.settings.execution import Execution\n"
-        "with cluster(Execution(scheduler='local')) as executor:\n"
+        "with open_executor(Execution(scheduler='local')) as executor:\n"
         "    with web.urlopen(executor.dashboard.replace('/fewpass', '/status')) as page:\n"
         "        assert b'Dask needs bokeh' not in page.read()"
     )

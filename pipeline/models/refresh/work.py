@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,8 @@ from fewpass.pipeline.models.refresh.gates import Slices
 from fewpass.pipeline.models.refresh.night_scores import Scores, ScoreSums
 from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
-from fewpass.pipeline.passes.executor import Executor, open_executor
-from fewpass.pipeline.planning.place import place_for, place_of, seconds_of_pass
+from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.planning.engines import engine_for_pass, engine_for_training
 from fewpass.pipeline.rows.targets import Bounds
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
@@ -55,31 +56,26 @@ class RefreshWork:
 
     def train(self, plan: TrainingPlan, run: str) -> TrainingResult:
         """Train a model, or go on with it."""
-        manifest = Dataset.open(plan.dataset).manifest
-        with open_executor(*place_of(self.execution, plan, manifest)) as executor:
-            training = TrainingRun.start(plan, run, executor)
-            for _ in training:
-                pass
-            return training.result
+        return trained_to_the_end(plan, run, self.execution)
 
     def score(self, runs: Mapping[str, str], rows: str) -> Scores:
         """Return what models make of rows."""
         data = Dataset.open(rows)
-        with self.for_pass(data) as executor:
+        with engine_for_pass(self.execution, data) as executor:
             return _scores_of(runs, data, executor)
 
     def evaluate(self, run: str, rows: str, column: str | None) -> Slices:
         """Evaluate a model on rows of every value of a column; of None on all, under ""."""
         data, model = Dataset.open(rows), load_model(RunFolder(run))
-        with self.for_pass(data) as executor:
+        with engine_for_pass(self.execution, data) as executor:
             if column is None:
                 return {"": evaluate(model, data, executor)}
             return evaluate_slices(model, data, executor, column)
 
     def loss_of_halves(self, plan: TrainingPlan) -> float:
         """Return the mean loss of models of one half of a plan's rows on the other half."""
-        place = place_of(self.execution, plan, Dataset.open(plan.dataset).manifest)
-        with self._halves_folder(plan.dataset) as url, open_executor(*place) as executor:
+        engine = engine_for_training(self.execution, plan)
+        with self._halves_folder(plan.dataset) as url, engine as executor:
             (made,) = cross_validate(plan, url, executor, HALVES)
         rows = sum(fold.rows for fold in made.folds)
         return sum(fold.rows * fold.evaluation.loss for fold in made.folds) / rows
@@ -104,9 +100,16 @@ class RefreshWork:
     def show_models(self, new: str, before: str | None, rows: str) -> None:
         """Show a model next to the one published before, on rows that neither has learnt from."""
 
-    def for_pass(self, data: Dataset) -> AbstractContextManager[Executor]:
-        """Return what reads a data set once."""
-        return open_executor(*place_for(self.execution, seconds_of_pass(data.manifest)))
+
+def trained_to_the_end(
+    plan: TrainingPlan, run: str, execution: Execution, options: dict[str, Any] | None = None
+) -> TrainingResult:
+    """Train a model to its end, or go on with it; `options` are those of the places' storage."""
+    with engine_for_training(execution, plan, options) as executor:
+        training = TrainingRun.start(plan, run, executor, options)
+        for _ in training:
+            pass
+        return training.result
 
 
 def _scores_of(runs: Mapping[str, str], rows: Dataset, executor: Executor) -> Scores:

@@ -319,7 +319,7 @@ def test_wrong_parameters_are_named(tmp_path):
         classifier(memory="plenty").fit(rows, Y)
     with pytest.raises(ValueError, match="too little"):
         classifier(memory="1MB").fit(rows, Y)
-    with pytest.raises(ValueError, match=r"scheduler is 'threads'. Give an address"):
+    with pytest.raises(ValueError, match='`scheduler` is "threads", which is no address'):
         classifier(scheduler="threads").fit(rows, Y)
     with pytest.raises(ValueError, match="warm_start=True begins at coef_"):
         classifier(warm_start=True, folder=tmp_path).fit(rows, Y)

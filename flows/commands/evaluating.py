@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from fewpass.pipeline.explaining.importance import Importance
     from fewpass.pipeline.runs.model import Model
     from fewpass.pipeline.scoring.evaluation import Evaluation
-    from fewpass.pipeline.scoring.reliability import Reliability
     from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 
 
@@ -49,7 +48,6 @@ class EvaluationRequest(NamedTuple):
     """What is asked for."""
 
     plan: EvaluationPlan
-    reliability: bool = False
     importance: bool = False
 
     @property
@@ -64,7 +62,6 @@ class Evaluated(NamedTuple):
     """What is shown; None where it was not asked for."""
 
     evaluation: Evaluation
-    probabilities: Reliability | None = None
     columns: Importance | None = None
     page: str | None = None  # about the probabilities
 
@@ -111,15 +108,16 @@ def evaluate(
     from fewpass.pipeline.models.refresh.store_state import run_at
     from fewpass.pipeline.outputs import OutputFile
     from fewpass.pipeline.runs.model import load_model
+    from fewpass.pipeline.scoring.probabilities import probabilities_of
     from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, words, (*others, dataset) = Terminal(output), given(asked), more
     place = checked(Execution, given(where))
-    wanted = EvaluationRequest(checked(EvaluationPlan, words), reliability, importance)
+    wanted = EvaluationRequest(checked(EvaluationPlan, words), importance)
     if others:
         from fewpass.flows.commands.comparing_runs import compare_shown
 
-        _require_of_several(words, wanted)
+        _require_of_several(words, reliability=reliability, importance=importance)
         page = None if html is None else OutputFile(html, overwrite, (dataset,))
         compare_shown(terminal, [run, *others], dataset, words, place, page)
         return 0
@@ -132,27 +130,31 @@ def evaluate(
         _refuse_reading(words, wanted.plan.by, dataset)
     on = _on_files if is_source(dataset) else _on_data_set
     model = load_model(run_at(run))
-    evaluated = _drawn(model, dataset, on(terminal, model, dataset, place, wanted))
+    if reliability:
+        probabilities_of(model)  # refuses a model without any before it is evaluated
+    _say_snapshot(terminal, model)
+    evaluated = on(terminal, model, dataset, place, wanted)
+    if reliability:
+        evaluated = _drawn(model, dataset, evaluated)
     _show(terminal, f"{run} on {shown_address(dataset)}", evaluated)
     return 0
 
 
-def _require_of_several(words: Words, wanted: EvaluationRequest) -> None:
+def _require_of_several(words: Words, **asked: bool) -> None:
     """Refuse what is asked of one run alone, where several are named."""
     alone = [called((name,)) for name in FigureOptions.model_fields if name in words]
-    alone += ["--reliability"] * wanted.reliability + ["--importance"] * wanted.importance
+    alone += [called((name,)) for name, is_asked in asked.items() if is_asked]
     if alone:
         raise UsageError(f"{alone[0]} is of one run. Leave it out, or evaluate each run alone.")
 
 
 def _drawn(model: Model, dataset: str, evaluated: Evaluated) -> Evaluated:
-    """Draw whether probabilities come true, where that was asked for."""
-    if evaluated.probabilities is None:
-        return evaluated
+    """Draw whether probabilities come true."""
     from fewpass.pipeline.reporting.held_out import write_reliability
 
-    name = Path(shown_address(dataset)).name
-    return evaluated._replace(page=write_reliability(model, evaluated.probabilities, name))
+    diagram, name = evaluated.evaluation.reliability, Path(shown_address(dataset)).name
+    assert diagram is not None, "it has probabilities"
+    return evaluated._replace(page=write_reliability(model, diagram, name))
 
 
 def _show(terminal: Terminal, title: str, evaluated: Evaluated) -> None:
@@ -176,43 +178,28 @@ def _refuse_reading(words: dict[str, Any], by: Sequence[str], dataset: str) -> N
 
 
 def _on_data_set(
-    terminal: Terminal,
-    model: Model,
-    dataset: str,
-    place: Execution,
-    wanted: EvaluationRequest,
+    terminal: Terminal, model: Model, dataset: str, place: Execution, wanted: EvaluationRequest
 ) -> Evaluated:
     from fewpass.flows.display.bars import rows_display
     from fewpass.pipeline.planning.engines import engine_for_pass
     from fewpass.pipeline.runs.model import within
-    from fewpass.pipeline.scoring import evaluation
-    from fewpass.pipeline.scoring.probabilities import probabilities_of
-    from fewpass.pipeline.scoring.reliability import reliability
+    from fewpass.pipeline.scoring.evaluation import evaluate
     from fewpass.storage.dataset import Dataset
 
-    probabilities, columns, data = None, None, Dataset.open(dataset)
-    _say_snapshot(terminal, model)
+    columns, data = None, Dataset.open(dataset)
     model, rules = within(model, wanted.plan.memory), wanted.plan.options
     with engine_for_pass(place, data) as executor:
-        if wanted.reliability:
-            probabilities_of(model)  # refuses a model without any before it is evaluated
         with rows_display(terminal, "Evaluating", data.n_rows) as count:
-            result = evaluation.evaluate(model, data, executor, count, rules, wanted.metrics)
-        if wanted.reliability:
-            probabilities = reliability(model, data, executor, rules)
+            result = evaluate(model, data, executor, count, rules, wanted.metrics)
         if wanted.importance:
             from fewpass.pipeline.explaining.importance import importance
 
             columns = importance(model, data, executor, rules=rules)
-    return Evaluated(result, probabilities, columns)
+    return Evaluated(result, columns)
 
 
 def _on_files(
-    terminal: Terminal,
-    model: Model,
-    source: str,
-    place: Execution,
-    wanted: EvaluationRequest,
+    terminal: Terminal, model: Model, source: str, place: Execution, wanted: EvaluationRequest
 ) -> Evaluated:
     from fewpass.flows.display.bars import work_display
     from fewpass.pipeline.explaining.importance import (
@@ -223,14 +210,12 @@ def _on_files(
     from fewpass.pipeline.passes.executor import open_cluster
     from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 
-    _say_snapshot(terminal, model)
     terms = terms_for(model) if wanted.importance else None
     with work_display(terminal, "Evaluating") as show:
         result = evaluate_rows(
             model,
             [source],
             wanted.plan.options,
-            with_reliability=wanted.reliability,
             others=[sum_over_files(model, terms)] if terms else [],
             by=wanted.plan.by,
             asked=wanted.metrics,
@@ -242,7 +227,7 @@ def _on_files(
     if skipped := result.evaluation.skipped:
         terminal.say(f"Left out {counted(skipped, 'row')} (--on-bad-row skip).", style="yellow")
     columns = summary_of_terms(terms, result.others[0]) if terms else None
-    return Evaluated(result.evaluation, result.reliability, columns)
+    return Evaluated(result.evaluation, columns)
 
 
 def _say_snapshot(terminal: Terminal, model: Model) -> None:
@@ -256,5 +241,6 @@ def evaluate_shown(terminal: Terminal, run: str, dataset: str) -> Evaluation:
     from fewpass.pipeline.runs.model import load_model
 
     model = load_model(run_at(run))
+    _say_snapshot(terminal, model)
     wanted = EvaluationRequest(EvaluationPlan())
     return _on_data_set(terminal, model, dataset, Execution(), wanted).evaluation

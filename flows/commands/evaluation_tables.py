@@ -33,7 +33,6 @@ OF_NUMBERS = ("mae", "rmse")
 def all_tables(
     title: str,
     evaluation: Evaluation,
-    probabilities: Reliability | None,
     columns: Importance | None,
     page: str | None,
 ) -> Group:
@@ -47,8 +46,8 @@ def all_tables(
         rows_table(f"By {column}, with 95 % intervals", slice_rows(of))
         for column, of in evaluation.slices
     ]
-    if probabilities is not None:
-        shown.append(reliability_table(probabilities, page))
+    if evaluation.reliability is not None and page is not None:
+        shown.append(reliability_table(evaluation.reliability, page))
     if columns is not None:
         shown.append(importance_table(columns))
     return Group(*shown)
@@ -56,14 +55,13 @@ def all_tables(
 
 def all_facts(
     evaluation: Evaluation,
-    probabilities: Reliability | None,
     columns: Importance | None,
     page: str | None,
 ) -> dict[str, Any]:
     """Return the same as --json prints it."""
     facts = evaluation_facts(evaluation)
-    if probabilities is not None:
-        facts["reliability"] = reliability_facts(probabilities) | {"page": page}
+    if evaluation.reliability is not None and page is not None:
+        facts["reliability"] = reliability_facts(evaluation.reliability) | {"page": page}
     if columns is not None:
         facts["importance"] = importance_facts(columns)
     return facts

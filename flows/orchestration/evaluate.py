@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from prefect.states import Completed
@@ -13,26 +12,16 @@ from fewpass.flows.orchestration.model_pages import look_closely, show_look
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.scheduled_dates import dated
 from fewpass.flows.outcomes import evaluation_facts
+from fewpass.pipeline.api.using_models import evaluate as evaluated
 from fewpass.pipeline.models.refresh.store_state import run_at
-from fewpass.pipeline.passes.executor import open_cluster
-from fewpass.pipeline.planning.engines import engine_for_pass
 from fewpass.pipeline.reporting.figure_rows import slice_rows
 from fewpass.pipeline.reporting.model_card import model_card
-from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluate_rows import (
-    evaluate_rows,
-    require_file,
-)
 from fewpass.pipeline.scoring.evaluation import Evaluation
-from fewpass.pipeline.scoring.evaluation import evaluate as evaluated
-from fewpass.pipeline.scoring.row_metrics import USUAL, AskedMetrics
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.stream.sources import is_source
-from fewpass.storage.dataset import Dataset
 
 SHOWN = ("loss", "error", "auc", "mse", "r2")  # of all figures, in the state's message
 
@@ -44,8 +33,9 @@ def evaluate(
 ) -> Any:  # fmt: skip
     """Evaluate a model, show its card with the figures, and return these in the run's state."""
     run, dataset = dated(run, "run"), dated(dataset, "dataset")
+    settings = matching.model_dump() | {"by": by, "threshold": threshold, "top": top}
     chosen, evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
-        run, dataset, where, matching, by, AskedMetrics(threshold, top)
+        run, dataset, where, settings
     )
     columns = None
     if not is_source(dataset):
@@ -66,25 +56,11 @@ def evaluate(
 
 @durable_task("evaluate")
 def evaluate_model(
-    run: str,
-    dataset: str,
-    where: Execution,
-    matching: Matching = BY_NAME,
-    by: tuple[str, ...] = (),
-    asked: AskedMetrics = USUAL,
+    run: str, dataset: str, where: Execution, settings: dict[str, Any]
 ) -> tuple[RunFolder, Evaluation]:
     """Evaluate a run's newest model on a data set, or on files.
 
     Returns the run, too: a store may publish another one any time.
     """
-    model = load_model(run_at(run))
-    if is_source(dataset):
-        options = SourceOptions(**matching.model_dump())
-        return model.run, evaluate_rows(
-            model, [dataset], options, by=by, asked=asked, threads=where.threads,
-            cluster=partial(open_cluster, where),
-        ).evaluation  # fmt: skip
-    require_file(by, dataset)
-    data = Dataset.open(dataset)
-    with engine_for_pass(where, data) as executor:
-        return model.run, evaluated(model, data, executor, rules=matching, asked=asked)
+    chosen = run_at(run)
+    return chosen, evaluated(chosen.url, dataset, execution=where, **settings)

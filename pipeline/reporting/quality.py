@@ -27,7 +27,7 @@ from fewpass.pipeline.scoring.evaluation import (
 from fewpass.pipeline.scoring.evaluation_job import scored
 from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.scoring.probabilities import block_scores, responses
-from fewpass.pipeline.scoring.reliability import Reliability, reliability
+from fewpass.pipeline.scoring.reliability import Reliability
 from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
@@ -95,7 +95,7 @@ def quality(
         labels=labels,
         curves=curves(total.positive, total.negative) if of_two else None,
         confusion=None if numbers else metrics.confusion,
-        reliability=None if numbers else _reliability(model, dataset, executor),
+        reliability=figures.reliability,
         cells=_cells(model, dataset, executor) if numbers else None,
         importance=_importance(model, dataset, executor),
     )
@@ -113,13 +113,6 @@ def curves(positive: Vector, negative: Vector) -> Curves | None:
     recall = positives / positives[-1]
     average = float(np.diff(recall) @ precision[1:])
     return Curves(false / false[-1], recall, precision, average)
-
-
-def _reliability(model: Model, dataset: Dataset, executor: Executor) -> Reliability | None:
-    try:
-        return reliability(model, dataset, executor)
-    except BadInput:  # a loss that models no probabilities
-        return None
 
 
 def _importance(model: Model, dataset: Dataset, executor: Executor) -> Importance | None:

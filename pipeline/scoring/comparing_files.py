@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.passes.ordered_tasks import tasks_of_a_process
 from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluate_rows import LabelledPiece
@@ -27,7 +27,7 @@ from fewpass.pipeline.scoring.paired_figures import (
     row_figures,
 )
 from fewpass.pipeline.scoring.scoring_budget import ScoredPieces, scored_pieces, scoring_budget
-from fewpass.pipeline.scoring.summed_spans import sums_by_tasks
+from fewpass.pipeline.scoring.summed_spans import sums_of_spans
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.source import Piece, Source, SourceSpan
@@ -147,14 +147,8 @@ def compare_rows(
         raise BadInput("Models are compared on the same rows. Leave `on_bad_row=skip` out.")
     those, total = contestants(models), ComparedSums()
     threads = threads or os.cpu_count() or 1
-    with cluster() as executor:
-        tasks = 1 if executor is None else tasks_of_a_process(executor)
-        comparer = _comparer(those, inputs, options, memory, threads, tasks)
-        spans = [] if executor is None else comparer.spans
-        if executor is None or not spans:
-            each = comparer.by_span(threads)
-        else:
-            each = sums_by_tasks(executor, "compare", comparer, spans)
+    comparer = partial(_comparer, those, inputs, options, memory, threads)
+    with closing(sums_of_spans("compare", comparer, threads, cluster)) as each:
         for sums in each:
             total = total.joined(sums)
             on_progress(total.rows)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.passes.ordered_tasks import tasks_of_a_process
 from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.targets import label_text, shown, similar_label
@@ -24,12 +23,9 @@ from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS, Slicing
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
 from fewpass.pipeline.scoring.evaluation_job import problem_and_rule
 from fewpass.pipeline.scoring.predictor import on_one_scale
-from fewpass.pipeline.scoring.probabilities import probabilities_of
-from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
-from fewpass.pipeline.scoring.reliability import summary as reliability_figures
 from fewpass.pipeline.scoring.row_metrics import USUAL, AskedMetrics, Measured
 from fewpass.pipeline.scoring.scoring_budget import ScoredPieces, scored_pieces, scoring_budget
-from fewpass.pipeline.scoring.summed_spans import sums_by_tasks
+from fewpass.pipeline.scoring.summed_spans import sums_of_spans
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.label_texts import labelled
@@ -55,7 +51,6 @@ class EvaluatedRows(NamedTuple):
     """The result of an evaluation on rows of files."""
 
     evaluation: Evaluation
-    reliability: Reliability | None  # if requested
     others: tuple[Any, ...] = ()  # of the sums that were asked for besides
 
 
@@ -93,6 +88,11 @@ class EvaluatedSums(NamedTuple):
     unlike: tuple[Any, ...] = ()  # cells that the recipe was not made for, as `UnlikeCells.of`
     read: ReadExtent = ReadExtent()  # of the span that they are
 
+    @classmethod
+    def none(cls, slicing: Slicing) -> EvaluatedSums:
+        """Return the sums of no rows."""
+        return cls(slices=[{} for _ in slicing.by])
+
     def joined(self, other: EvaluatedSums, slicing: Slicing) -> EvaluatedSums:
         """Return the sums with those of rows that follow; the slices are added up in place."""
         parts = self.parts or other.parts
@@ -116,14 +116,14 @@ class RowEvaluator(NamedTuple):
     at_once: ScoredPieces
 
     @property
-    def none(self) -> EvaluatedSums:
-        """Sums of no rows."""
-        return EvaluatedSums(slices=[{} for _ in self.slicing.by])
-
-    @property
     def budget(self) -> Budget:
         """Of a process that reads a span."""
         return self.slicing.budget
+
+    @property
+    def spans(self) -> list[SourceSpan]:
+        """Of the source; none: it is read as one."""
+        return self.source.spans(self.at_once.bytes)
 
     def of_piece(self, number: int, piece: Piece) -> EvaluatedSums:
         """Return the sums of a piece."""
@@ -141,7 +141,7 @@ class RowEvaluator(NamedTuple):
     def of_span(self, span: SourceSpan) -> EvaluatedSums:
         """Return the sums of a span, as a task of a cluster."""
         pieces = ReadPieces(self.source, span, self.at_once.bytes)
-        total = self.none
+        total = EvaluatedSums.none(self.slicing)
         for number, piece in enumerate(pieces):
             total = total.joined(self.of_piece(number, piece), self.slicing)
         return total._replace(read=pieces.extent)
@@ -152,11 +152,10 @@ class RowEvaluator(NamedTuple):
         def work(number: int, piece: tuple[int, Piece]) -> tuple[int, EvaluatedSums]:
             return piece[0], self.of_piece(number, piece[1])
 
-        spans = self.source.spans(self.at_once.bytes)
-        pieces = pieces_in_turn(self.source, spans, self.at_once.bytes)
+        pieces = pieces_in_turn(self.source, self.spans, self.at_once.bytes)
         with closing(each_piece(pieces, threads, self.at_once.at_once, work)) as each:
             for _, sums in groupby(each, itemgetter(0)):
-                total = self.none
+                total = EvaluatedSums.none(self.slicing)
                 for _, one in sums:
                     total = total.joined(one, self.slicing)
                 yield total
@@ -167,7 +166,6 @@ def evaluate_rows(
     inputs: Sequence[str],
     options: SourceOptions,
     *,
-    with_reliability: bool = False,
     others: Sequence[Sum] = (),
     by: Sequence[str] = (),
     asked: AskedMetrics = USUAL,
@@ -186,8 +184,6 @@ def evaluate_rows(
         Inputs as for `fewpass ingest`, with labels.
     options
         Options for reading, and for matching their columns with the model's.
-    with_reliability
-        Whether to evaluate its probabilities, too.
     others
         More sums over the rows, at the weights for them.
     by
@@ -213,10 +209,6 @@ def evaluate_rows(
     """
     problem, rule = problem_and_rule(model.record, model.lam)
     measured = Measured.of(model, asked)
-    sums = [full_sum(measured, rule)]
-    if with_reliability:
-        sums.append(sum_of_reliability(probabilities_of(model)))
-    sums += others
     budget = scoring_budget(model, memory)
     slicing = Slicing.of(by, model, full_sum(measured, rule, SLICE_BITS), budget)
     expected = Expected(model.record.columns, budget=budget, passed=slicing.columns)
@@ -224,16 +216,14 @@ def evaluate_rows(
     options = options.model_copy(update=like_model)
     source = open_source(inputs, options, expected=expected)
     threads, whole = threads or os.cpu_count() or 1, source.estimated_bytes()
-    with cluster() as executor:
-        tasks = 1 if executor is None else tasks_of_a_process(executor)
+
+    def evaluator(tasks: int) -> RowEvaluator:
+        sums = (full_sum(measured, rule), *others)
         at_once = scored_pieces(budget, model, threads, tasks=tasks)
-        evaluator = RowEvaluator(model, problem, source, tuple(sums), slicing, at_once)
-        spans = [] if executor is None else source.spans(at_once.bytes)
-        if executor is None or not spans:
-            each = evaluator.by_span(threads)
-        else:
-            each = sums_by_tasks(executor, "evaluate", evaluator, spans)
-        total = evaluator.none
+        return RowEvaluator(model, problem, source, sums, slicing, at_once)
+
+    total = EvaluatedSums.none(slicing)
+    with closing(sums_of_spans("evaluate", evaluator, threads, cluster)) as each:
         for one in each:
             total = total.joined(one, slicing)
             on_progress(total.rows, min(1.0, total.done / max(1, whole)))
@@ -246,9 +236,7 @@ def evaluate_rows(
     figures = summed(total.parts[0])._replace(
         left_out=source.left_out, slices=slices, skipped=total.skipped, notes=source.cell_notes
     )
-    reliability = reliability_figures(total.parts[1]) if with_reliability else None
-    more = total.parts[len(sums) - len(others) :]
-    return EvaluatedRows(figures, reliability, more)
+    return EvaluatedRows(figures, total.parts[1:])
 
 
 def targets_of(model: Model, problem: Problem, parsed: ParsedRows, where: str) -> Vector:

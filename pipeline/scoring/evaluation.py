@@ -27,6 +27,7 @@ from fewpass.pipeline.scoring.evaluate_classes import (
 )
 from fewpass.pipeline.scoring.evaluation_job import scored
 from fewpass.pipeline.scoring.probabilities import block_scores, responses
+from fewpass.pipeline.scoring.reliability import Reliability, reliability
 from fewpass.pipeline.scoring.row_metrics import (
     USUAL,
     AskedMetrics,
@@ -67,6 +68,7 @@ class Evaluation(NamedTuple):
     pinball: float | None = None  # mean; of the quantile loss, which is that
     skipped: int = 0  # bad rows of files that were left out
     notes: tuple[str, ...] = ()  # on cells of files that the model's columns were not made for
+    reliability: Reliability | None = None  # whether probabilities come true, where there are some
 
 
 class ScorePart(NamedTuple):
@@ -121,7 +123,8 @@ def full_figures(
     """Return the figures of an evaluation with all metrics from these sums."""
     figures = figures_of(problem, trained, at, total[0])
     sides = (total[0].positive, total[0].negative) if isinstance(total[0], ScorePart) else None
-    return figures._replace(metrics=metrics_of(total[1], sides, asked))
+    metrics = metrics_of(total[1], sides, asked)
+    return figures._replace(metrics=metrics, reliability=reliability(total[1].probabilities))
 
 
 def sum_of(measured: Measured, rule: TargetRule, bits: int = BITS) -> Sum:

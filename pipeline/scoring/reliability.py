@@ -7,21 +7,10 @@ the expected calibration error.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.calibrating import scored_parts
-from fewpass.pipeline.scoring.evaluation_job import scored
-from fewpass.pipeline.scoring.probabilities import Probabilities, probabilities_of
-from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Sum, Weights
-from fewpass.storage.dataset import Dataset
 
 Vector = NDArray[np.float64]
 
@@ -62,39 +51,12 @@ class ReliabilityPart(NamedTuple):
     counts: Vector  # (BINS, 5) rows, weight and its square, weighted probability, positive weight
 
 
-def reliability(
-    model: Model, dataset: Dataset, executor: Executor, rules: Matching = BY_NAME
-) -> Reliability:
-    """Evaluate the reliability of a model's probabilities in one pass over a data set.
-
-    Raises BadInput if the model has none, or if the data set's columns, scaling or labels are not
-    the model's.
-    """
-    what = sum_of_reliability(probabilities_of(model))
-    _, total, _ = scored(model, dataset, executor, lambda _rule: what, rules=rules)
-    return summary(total)
-
-
-def sum_of_reliability(made: Probabilities) -> Sum:
-    """Return the sum for the reliability of probabilities."""
-    return Sum("reduce-reliability", no_reliability, partial(add_reliability, made))
-
-
-def no_reliability(_at: Weights) -> ReliabilityPart:
+def no_reliability() -> ReliabilityPart:
     """Return the zero of the sums."""
     return ReliabilityPart(0.0, 0.0, np.zeros((BINS, 5)))
 
 
 def add_reliability(
-    made: Probabilities, problem: Problem, at: Weights, block: Block, part: ReliabilityPart
-) -> ReliabilityPart:
-    """Add a block."""
-    for scores, classes, weight in scored_parts(problem, at, block):
-        part = add_reliability_of(made.of(scores), classes, weight, part)
-    return part
-
-
-def add_reliability_of(
     p: Vector, classes: NDArray[np.intp], weight: Vector, part: ReliabilityPart
 ) -> ReliabilityPart:
     """Add rows with probabilities p (n,) or (n, K)."""
@@ -131,8 +93,10 @@ def counted(p: Vector, came_true: NDArray[np.bool_], weight: Vector) -> Vector:
     return np.column_stack([np.bincount(bins, column, BINS) for column in columns])
 
 
-def summary(total: ReliabilityPart) -> Reliability:
-    """Return the figures from the sums over all rows."""
+def reliability(total: ReliabilityPart) -> Reliability | None:
+    """Return the figures from the sums over all rows; None where no row had probabilities."""
+    if not total.counts[:, 1].any():
+        return None
     weight = float(total.counts[:, 1].sum())
     error = float(np.abs(total.counts[:, 3] - total.counts[:, 4]).sum()) / weight
     bins = tuple(_bin(k, *row) for k, row in enumerate(total.counts.tolist()) if row[0])

@@ -33,10 +33,11 @@ from fewpass.pipeline.scoring.probabilities import (
     responses,
 )
 from fewpass.pipeline.scoring.reliability import (
+    Reliability,
     ReliabilityPart,
-    add_reliability_of,
+    add_reliability,
     no_reliability,
-    summary,
+    reliability,
 )
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
@@ -157,9 +158,9 @@ def sum_of_metrics(measured: Measured) -> Sum:
     return Sum("reduce-metrics", partial(_none, measured), partial(add_metrics, measured))
 
 
-def _none(measured: Measured, at: Weights) -> MetricPart:
+def _none(measured: Measured, _at: Weights) -> MetricPart:
     empty = np.zeros((measured.n_labels, measured.n_labels))
-    return MetricPart(empty, no_reliability(at), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    return MetricPart(empty, no_reliability(), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def add_metrics(
@@ -172,7 +173,7 @@ def add_metrics(
     for scores, classes, weight in scored_parts(problem, at, block):
         p = None if measured.probabilities is None else measured.probabilities.of(scores)
         if p is not None:
-            came_true = add_reliability_of(p, classes, weight, came_true)
+            came_true = add_reliability(p, classes, weight, came_true)
         best = predicted_labels(scores, p, measured.threshold)
         K = len(confusion)
         counts = np.bincount(classes * K + best, weight, K * K).reshape(K, K)
@@ -213,7 +214,7 @@ def metrics_of(
     if not len(total.confusion):
         return _of_numbers(total)
     C = total.confusion
-    metrics = _of_labels(C)._replace(**_of_probabilities(total.probabilities, C))
+    metrics = _of_labels(C)._replace(**_of_probabilities(reliability(total.probabilities), C))
     if len(C) != 2 or sides is None or not C.sum(axis=1).all():
         return metrics
     top = USUAL_TOP if asked.top is None else asked.top
@@ -253,10 +254,10 @@ def _of_labels(C: Vector) -> MetricFigures:
     )  # fmt: skip
 
 
-def _of_probabilities(total: ReliabilityPart, C: Vector) -> dict[str, float]:
-    if not total.counts[:, 1].any():
+def _of_probabilities(figures: Reliability | None, C: Vector) -> dict[str, float]:
+    if figures is None:
         return {}
-    figures, shares = summary(total), C.sum(axis=1) / C.sum()
+    shares = C.sum(axis=1) / C.sum()
     some = shares[shares > 0.0]
     square = float(shares @ shares)
     return {

@@ -24,12 +24,12 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.export_formats import export
 from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.probabilities import caution, probabilities_of
 from fewpass.pipeline.scoring.reliability import (
-    add_reliability_of,
+    add_reliability,
     no_reliability,
     reliability,
-    summary,
     wilson,
 )
 from testing.datasets import make
@@ -151,7 +151,7 @@ def test_reliability_is_what_scikit_learn_says(calibrated, name):
     _, model, sets = calibrated[name]
     X, y, weight = rows_of(sets["others"])
     p = model.calibration.probabilities(scores_of(model, X))
-    found = reliability(model, sets["others"], InProcess())
+    found = evaluate(model, sets["others"], InProcess()).reliability
     several = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
     brier = metrics.brier_score_loss(y, p, sample_weight=weight)
     assert found.brier == pytest.approx(brier, rel=1e-9)
@@ -174,7 +174,7 @@ def test_intervals_are_wilsons(right, rows):
 def test_intervals_are_of_the_rows_that_weigh():
     heavy = np.arange(100) < 20
     p, came_true, weight = np.full(100, 0.5), np.arange(100) % 2, np.where(heavy, 2.0, 1e-12)
-    (one,) = summary(add_reliability_of(p, came_true, weight, no_reliability(None))).bins
+    (one,) = reliability(add_reliability(p, came_true, weight, no_reliability())).bins
     assert (one.rows, one.observed) == (100, pytest.approx(0.5))
     assert (one.low, one.high) == pytest.approx(wilson(0.5, 20))
 
@@ -243,7 +243,7 @@ def test_the_command_draws_the_diagram(calibrated, as_json, fewpass):
     _, model, sets = calibrated["platt"]
     others = sets["others"].folder.url
     told = as_json("evaluate", model.run.url, others, "--reliability", "--scheduler", "none")
-    there = reliability(model, sets["others"], InProcess())
+    there = evaluate(model, sets["others"], InProcess()).reliability
     assert told["reliability"]["brier"] == there.brier
     assert len(told["reliability"]["bins"]) == len(there.bins)
     page = model.run.folder.read("report/reliability.html").decode()

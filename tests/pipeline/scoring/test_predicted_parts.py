@@ -189,9 +189,7 @@ def test_figures_of_files_have_the_same_bits_by_threads_and_tasks(
     sources = [str(tmp_path / f"{k}{ending}") for k in range(2)]
     options = SourceOptions(unknown_features="ignore")
     made = [
-        evaluate_rows(
-            model, sources, options, by=["town", "a:0"], with_reliability=True, **where
-        )
+        evaluate_rows(model, sources, options, by=["town", "a:0"], **where)
         for where in ({"threads": 1}, {"threads": 3}, {"cluster": here})
     ]  # fmt: skip
     assert made[0].evaluation.rows == 2 * N

@@ -11,7 +11,6 @@ from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.scoring.probabilities import caution
-from fewpass.pipeline.scoring.reliability import reliability
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -136,7 +135,7 @@ def test_probabilities_are_the_softmax_everywhere(tmp_path, dataset, fresh):
     assert figures.error == pytest.approx((scores.argmax(axis=1) != y).mean())
     own = evaluate(model, dataset, InProcess())
     assert own.objective == pytest.approx(result.objective, rel=1e-9)
-    diagram = reliability(model, fresh, InProcess())
+    diagram = evaluate(model, fresh, InProcess()).reliability
     assert diagram.log_loss == pytest.approx(figures.loss, rel=1e-9)
     assert caution(model) is None
     out = str(tmp_path / "out.npy")
@@ -157,7 +156,7 @@ def test_a_start_from_another_run_and_calibration(tmp_path, dataset, fresh):
     )  # fmt: skip
     model, _ = trained_model(judged, tmp_path / "judged")
     assert len(model.calibration.offsets) == CLASSES
-    diagram = reliability(model, fresh, InProcess())
+    diagram = evaluate(model, fresh, InProcess()).reliability
     assert diagram.log_loss <= evaluate(model, fresh, InProcess()).loss + 1e-9
 
 

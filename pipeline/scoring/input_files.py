@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
-from fewpass.pipeline.tables.readers.finding import Address, find
-from fewpass.storage.addresses import local_path
+from fewpass.pipeline.tables.readers.finding import Address, find, is_glob
+from fewpass.storage.addresses import local_path, open_store
 from fewpass.storage.locations import Location
 
 _TEXT = (".csv", ".tsv")
@@ -59,15 +59,16 @@ def input_files(inputs: Sequence[str], output: str | None, *, only_new: bool) ->
                 "Standard input is one stream, and no files to predict one by one. Name a file as "
                 "the output (or -), or leave `only_new` out."
             )
-        base = _base(spec)
-        if output is not None and _reads_below(spec):
-            _require_outside(output, base)
         addresses = find([spec], inbox=only_new)
         if table := next((address for address in addresses if address.format), None):
             raise BadInput(
                 f"{table.name} is a table, and its files are no parts to predict one by one. Name "
                 "a file as the output, or a table without `only_new`."
             )
+        is_pattern = is_glob(spec)
+        base = _base(spec) if is_pattern else _folder_of(spec)
+        if output is not None and _reads_below(spec, is_pattern=is_pattern):
+            _require_outside(output, base)
         each = (_input_file(address, base) for address in addresses)
         files += [one for one in each if one.size or not only_new]
     names = [one.made if output is not None else one.name for one in files]
@@ -87,23 +88,22 @@ def _require_outside(output: str, base: str) -> None:
         )
 
 
-def _is_glob(spec: str) -> bool:
-    return any(mark in spec for mark in _GLOB)
+def _base(pattern: str) -> str:
+    """Return the folder before the marks of a pattern, which the names of files are below."""
+    parts = pattern.rstrip("/").split("/")
+    marked = next(k for k, part in enumerate(parts) if any(mark in part for mark in _GLOB))
+    return "/".join(parts[:marked]) or "."
 
 
-def _base(spec: str) -> str:
-    """Return the folder that the names of files are below: of a glob the one before its marks."""
-    parts = spec.rstrip("/").split("/")
-    marked = [k for k, part in enumerate(parts) if _is_glob(part)]
+def _folder_of(spec: str) -> str:
+    """Return a folder, or that of a file."""
     here = local_path(spec)
-    if marked:
-        return "/".join(parts[: marked[0]]) or "."
     return spec if here is None or here.is_dir() else str(here.parent)
 
 
-def _reads_below(spec: str) -> bool:
+def _reads_below(spec: str, *, is_pattern: bool) -> bool:
     """Say whether files in new folders next to the files of a source would be among these."""
-    if _is_glob(spec):
+    if is_pattern:
         return "**" in spec
     here = local_path(spec)
     return here is None or here.is_dir()
@@ -115,8 +115,9 @@ def _input_file(address: Address, base: str) -> InputFile:
         spec, name = address.path, str(Path(address.path).relative_to(here))
     else:
         spec = str(address.store.unstrip_protocol(address.path))
-        below = spec.removeprefix(base.rstrip("/"))
-        name = below.lstrip("/") if below != spec else PurePosixPath(spec).name
+        _, folder = open_store(base)
+        below = address.path.removeprefix(folder.rstrip("/"))  # nothing: it is the file itself
+        name = (below if below != address.path else "").lstrip("/") or PurePosixPath(spec).name
     endings = [*re.finditer(re.escape(address.extension), name, re.IGNORECASE)]
     stem = name[: endings[-1].start()] if address.extension else name
     ending = ".csv" if address.extension in _TEXT else ".parquet"

@@ -120,8 +120,7 @@ def _expand(spec: str, storage_options: dict[str, Any], *, inbox: bool) -> Itera
     with plain_errors(without_secrets(spec), store):
         if inbox:
             store.invalidate_cache()
-        marks = "*[" if is_web else "*?["  # in a web address a question mark begins a query
-        is_glob = any(mark in path for mark in marks) and not store.exists(path)
+        is_glob = _is_glob(store, path)
         paths, is_listed = (sorted(store.glob(path)) if is_glob else [path]), is_glob
         if not (is_glob or is_web) and store.isdir(path):
             _require_rows(spec, storage_options)
@@ -140,6 +139,16 @@ def _expand(spec: str, storage_options: dict[str, Any], *, inbox: bool) -> Itera
             f"{without_secrets(spec)}: no file fits this pattern. Check its spelling."
         )
     yield from files
+
+
+def is_glob(spec: str) -> bool:
+    """Say whether a path or an address is a pattern of names; not where such a name is there."""
+    return _is_glob(*open_store(spec))
+
+
+def _is_glob(store: Any, path: str) -> bool:
+    marks = "*[" if _is_web(store) else "*?["  # in a web address a question mark begins a query
+    return any(mark in path for mark in marks) and not store.exists(path)
 
 
 def _has_no_folder(store: Any, pattern: str) -> bool:

@@ -13,7 +13,6 @@ from fewpass.flows.display.bars import work_display
 from fewpass.flows.display.console import Terminal, facts_table, titled_table
 from fewpass.flows.display.printing import printable
 from fewpass.flows.outcomes import evaluation_facts
-from fewpass.flows.settings import checked
 from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.outputs import OutputFile
 from fewpass.pipeline.passes.executor import open_cluster
@@ -24,10 +23,8 @@ from fewpass.pipeline.scoring.comparing_files import compare_rows
 from fewpass.pipeline.scoring.paired_figures import ModelComparison, contestants
 from fewpass.pipeline.scoring.paired_figures import compare as compared
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.flat_settings import Words
 from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
-from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.stream.sources import is_source
 from fewpass.storage.dataset import Dataset
@@ -38,7 +35,7 @@ def compare_shown(
     terminal: Terminal,
     runs: Sequence[str],
     data: str,
-    asked: Words,
+    plan: EvaluationPlan,
     place: Execution,
     page: OutputFile | None,
 ) -> None:
@@ -48,8 +45,6 @@ def compare_shown(
     ----------
     data
         Files that every model reads by its own recipe, or a data set whose columns all models have.
-    asked
-        The settings given, of an evaluation.
     page
         Where to write a page with pictures.
     """
@@ -57,11 +52,9 @@ def compare_shown(
     contestants(models)  # refuses what cannot be compared before any row is read
     if page is not None:
         page.require_free()
-    plan = checked(EvaluationPlan, asked)
     if is_source(data):
         result = _on_files(terminal, models, data, plan, place)
     else:
-        refuse_reading(asked.keys() - Matching.model_fields.keys(), data)
         result = _on_data_set([within(m, plan.memory) for m in models], data, plan.options, place)
     tables: list[Any] = [comparison_table(result)]
     if page is not None:
@@ -75,17 +68,14 @@ def compare_shown(
 def _on_files(
     terminal: Terminal, models: Any, data: str, plan: EvaluationPlan, place: Execution
 ) -> ModelComparison:
-
     with work_display(terminal, "Comparing") as show:
         return compare_rows(
-            models, [data], plan.options, memory=plan.memory, threads=place.threads,
-            cluster=partial(open_cluster, place),
+            models, [data], plan, threads=place.threads, cluster=partial(open_cluster, place),
             on_progress=lambda rows: show(None, counted(rows, "row")),
         )  # fmt: skip
 
 
 def _on_data_set(models: Any, data: str, rules: Matching, place: Execution) -> ModelComparison:
-
     dataset = Dataset.open(data)
     with engine_for_pass(place, dataset) as executor:
         return compared(models, dataset, executor, rules)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from fewpass.pipeline.explaining.importance import Importance
     from fewpass.pipeline.runs.model import Model
     from fewpass.pipeline.scoring.evaluation import Evaluation
-    from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 
 
 @takes(EvaluationPlan, but=FIXED)
@@ -42,20 +41,6 @@ class EvaluationOptions:
 
 
 EVALUATION = EvaluationOptions()
-
-
-class EvaluationRequest(NamedTuple):
-    """What is asked for."""
-
-    plan: EvaluationPlan
-    importance: bool = False
-
-    @property
-    def metrics(self) -> AskedMetrics:
-        """What the metrics depend on."""
-        from fewpass.pipeline.scoring.row_metrics import AskedMetrics
-
-        return AskedMetrics(self.plan.threshold, self.plan.top)
 
 
 class Evaluated(NamedTuple):
@@ -112,28 +97,27 @@ def evaluate(
     from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, words, (*others, dataset) = Terminal(output), given(asked), more
-    place = checked(Execution, given(where))
-    wanted = EvaluationRequest(checked(EvaluationPlan, words), importance)
+    plan, place = checked(EvaluationPlan, words), checked(Execution, given(where))
+    if not is_source(dataset):
+        _refuse_reading(words, plan.by, dataset)
     if others:
         from fewpass.flows.commands.comparing_runs import compare_shown
 
         _require_of_several(words, reliability=reliability, importance=importance)
         page = None if html is None else OutputFile(html, overwrite, (dataset,))
-        compare_shown(terminal, [run, *others], dataset, words, place, page)
+        compare_shown(terminal, [run, *others], dataset, plan, place, page)
         return 0
     if html is not None or overwrite:
         raise UsageError(
             "--html and --overwrite are of a page about several runs. Name two or more; "
             "fewpass report RUN --html makes a page of one."
         )
-    if not is_source(dataset):
-        _refuse_reading(words, wanted.plan.by, dataset)
     on = _on_files if is_source(dataset) else _on_data_set
     model = load_model(run_at(run))
     if reliability:
         probabilities_of(model)  # refuses a model without any before it is evaluated
     _say_snapshot(terminal, model)
-    evaluated = on(terminal, model, dataset, place, wanted)
+    evaluated = on(terminal, model, dataset, place, plan, importance=importance)
     if reliability:
         evaluated = _drawn(model, dataset, evaluated)
     _show(terminal, f"{run} on {shown_address(dataset)}", evaluated)
@@ -178,8 +162,9 @@ def _refuse_reading(words: dict[str, Any], by: Sequence[str], dataset: str) -> N
 
 
 def _on_data_set(
-    terminal: Terminal, model: Model, dataset: str, place: Execution, wanted: EvaluationRequest
-) -> Evaluated:
+    terminal: Terminal, model: Model, dataset: str, place: Execution, plan: EvaluationPlan, *,
+    importance: bool,
+) -> Evaluated:  # fmt: skip
     from fewpass.flows.display.bars import rows_display
     from fewpass.pipeline.planning.engines import engine_for_pass
     from fewpass.pipeline.runs.model import within
@@ -187,20 +172,21 @@ def _on_data_set(
     from fewpass.storage.dataset import Dataset
 
     columns, data = None, Dataset.open(dataset)
-    model, rules = within(model, wanted.plan.memory), wanted.plan.options
+    model, rules = within(model, plan.memory), plan.options
     with engine_for_pass(place, data) as executor:
         with rows_display(terminal, "Evaluating", data.n_rows) as count:
-            result = evaluate(model, data, executor, count, rules, wanted.metrics)
-        if wanted.importance:
-            from fewpass.pipeline.explaining.importance import importance
+            result = evaluate(model, data, executor, count, rules, plan)
+        if importance:
+            from fewpass.pipeline.explaining.importance import importance as importance_of
 
-            columns = importance(model, data, executor, rules=rules)
+            columns = importance_of(model, data, executor, rules=rules)
     return Evaluated(result, columns)
 
 
 def _on_files(
-    terminal: Terminal, model: Model, source: str, place: Execution, wanted: EvaluationRequest
-) -> Evaluated:
+    terminal: Terminal, model: Model, source: str, place: Execution, plan: EvaluationPlan, *,
+    importance: bool,
+) -> Evaluated:  # fmt: skip
     from fewpass.flows.display.bars import work_display
     from fewpass.pipeline.explaining.importance import (
         sum_over_files,
@@ -210,16 +196,13 @@ def _on_files(
     from fewpass.pipeline.passes.executor import open_cluster
     from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 
-    terms = terms_for(model) if wanted.importance else None
+    terms = terms_for(model) if importance else None
     with work_display(terminal, "Evaluating") as show:
         result = evaluate_rows(
             model,
             [source],
-            wanted.plan.options,
+            plan,
             others=[sum_over_files(model, terms)] if terms else [],
-            by=wanted.plan.by,
-            asked=wanted.metrics,
-            memory=wanted.plan.memory,
             threads=place.threads,
             cluster=partial(open_cluster, place),
             on_progress=lambda rows, share: show(share, counted(rows, "row")),
@@ -242,5 +225,5 @@ def evaluate_shown(terminal: Terminal, run: str, dataset: str) -> Evaluation:
 
     model = load_model(run_at(run))
     _say_snapshot(terminal, model)
-    wanted = EvaluationRequest(EvaluationPlan())
-    return _on_data_set(terminal, model, dataset, Execution(), wanted).evaluation
+    plan, place = EvaluationPlan(), Execution()
+    return _on_data_set(terminal, model, dataset, place, plan, importance=False).evaluation

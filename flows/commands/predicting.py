@@ -72,15 +72,15 @@ def predict(
         raise UsageError(
             "Predictions and the JSON object would both go to standard output. Name a file."
         )
-    terminal, plan = Terminal(output), checked(PredictionPlan, given(asked))
-    place = checked(Execution, given(where))
+    terminal, place = Terminal(output), checked(Execution, given(where))
+    plan = place.threads_for(checked(PredictionPlan, given(asked)))
     prediction.require_parts(out, place)
     model = load_model(run_at(run))
     with work_display(terminal, "Predicting") as show:
         result = prediction.predict(
-            model, [input_], STANDARD_OUTPUT if piped else out, plan.options,
+            model, [input_], STANDARD_OUTPUT if piped else out, plan,
             on_progress=lambda now: show(now.fraction, counted(now.rows, "row")),
-            cluster=partial(open_cluster, place), **plan.written | {"threads": place.threads},
+            cluster=partial(open_cluster, place),
         )  # fmt: skip
     _show_result(terminal, result, piped=piped)
     return 0

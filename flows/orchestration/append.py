@@ -9,11 +9,10 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
-from fewpass.flows.orchestration.artifacts import ProgressArtifact
+from fewpass.flows.orchestration.artifacts import shown_progress
 from fewpass.flows.orchestration.data_pages import show_rows
 from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow
 from fewpass.flows.orchestration.scheduled_dates import at_first, of_the_day
-from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.passes.executor import open_cluster
 from fewpass.pipeline.settings.change_plans import AppendPlan
@@ -52,15 +51,10 @@ def add_rows(plan: AppendPlan, execution: Execution) -> AppendResult:
     Nor are they by who tries it again, where `again` asks for files that were taken before.
     """
     since = at_first(BEFORE, partial(_fingerprint, plan.dataset)) if plan.again else None
-    bar = ProgressArtifact(plan.dataset, "appending to")
-
-    def show(share: float, said: str) -> None:
-        watch.progressed()
-        bar.show(share, said)
-
-    with StallWatch(tell_prefect) as watch, open_cluster(execution) as executor:
-        result = appended(plan, progress=show, executor=executor, since=since)
-    bar.show(1.0, as_markdown(_came_to(result)))
+    with shown_progress(plan.dataset, "appending to") as show:
+        with open_cluster(execution) as executor:
+            result = appended(plan, progress=show, executor=executor, since=since)
+        show(1.0, as_markdown(_came_to(result)))
     get_run_logger().info(_came_to(result))
     show_rows(result)
     return result

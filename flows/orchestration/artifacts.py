@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 from uuid import UUID
 
@@ -27,6 +28,7 @@ from fewpass.flows.display.log_lines import FIELDS, Line
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import memory_in_use
 from fewpass.flows.orchestration.telling import Teller
+from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.drawing.charts import image_address
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.runs.events import Event
@@ -88,6 +90,22 @@ class ProgressArtifact:
             self._id = cast("UUID", create_progress_artifact(percent, self._key, text))
         else:
             update_progress_artifact(self._id, progress=percent, description=text)
+
+
+@contextmanager
+def shown_progress(url: str, what: str) -> Iterator[Callable[[float, str], None]]:
+    """Show how far work is during a `with` block, and tell where it makes no progress.
+
+    Yields what takes the share that is done, and words.
+    """
+    bar = ProgressArtifact(url, what)
+
+    def show(share: float, said: str) -> None:
+        watch.progressed()
+        bar.show(share, said)
+
+    with StallWatch(tell_prefect) as watch:
+        yield show
 
 
 class TrainingProgress:

@@ -17,10 +17,10 @@ from fewpass.pipeline.training.cross_validation import CrossValidated, cross_val
 
 
 @made_flow(requests.CrossValidateParameters, "plan.dataset")
-def cross_validate(plan: CrossValidationPlan, where: Execution) -> dict[str, Any]:
+def cross_validate(plan: CrossValidationPlan, execution: Execution) -> dict[str, Any]:
     """Train and judge the models of all folds, and show a table of them."""
     task_name = f"{plan.folds} folds of {plan.dataset}"
-    results = judge_folds.with_options(task_run_name=task_name)(plan, where)
+    results = judge_folds.with_options(task_run_name=task_name)(plan, execution)
     rows = [
         {"lam": f"{one.lam:.6g}"} | row
         for one in results
@@ -31,10 +31,10 @@ def cross_validate(plan: CrossValidationPlan, where: Execution) -> dict[str, Any
 
 
 @durable_task("cross-validate")
-def judge_folds(plan: CrossValidationPlan, where: Execution) -> list[CrossValidated]:
+def judge_folds(plan: CrossValidationPlan, execution: Execution) -> list[CrossValidated]:
     """Cross-validate, and show how far it is."""
     bar = ProgressArtifact(plan.dataset, "cross-validating on")
-    with engine_for_training(where, plan.of_one_lam) as executor:
+    with engine_for_training(execution, plan.of_one_lam) as executor:
         results = cross_validated(
             plan, executor, lambda event: bar.show(0.0, format_passes(event.cursor.passes, ".3g"))
         )

@@ -29,17 +29,17 @@ SHOWN = ("loss", "error", "auc", "mse", "r2")  # of all figures, in the state's 
 @made_flow(requests.EvaluateParameters, "run")
 def evaluate(
     run: str, dataset: str, matching: Matching, by: tuple[str, ...], threshold: float | None,
-    top: float | None, where: Execution,
+    top: float | None, execution: Execution,
 ) -> Any:  # fmt: skip
     """Evaluate a model, show its card with the figures, and return these in the run's state."""
     run, dataset = dated(run, "run"), dated(dataset, "dataset")
     settings = matching.model_dump() | {"by": by, "threshold": threshold, "top": top}
     chosen, evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
-        run, dataset, where, settings
+        run, dataset, execution, settings
     )
     columns = None
     if not is_source(dataset):
-        seen = look_closely((chosen.url,), dataset, where, matching)
+        seen = look_closely((chosen.url,), dataset, execution, matching)
         show_look((run,), dataset, seen)
         columns = seen.columns[-1]
     each = [(column, slice_rows(of)) for column, of in evaluation.slices]
@@ -56,11 +56,11 @@ def evaluate(
 
 @durable_task("evaluate")
 def evaluate_model(
-    run: str, dataset: str, where: Execution, settings: dict[str, Any]
+    run: str, dataset: str, execution: Execution, settings: dict[str, Any]
 ) -> tuple[RunFolder, Evaluation]:
     """Evaluate a run's newest model on a data set, or on files.
 
     Returns the run, too: a store may publish another one any time.
     """
     chosen = run_at(run)
-    return chosen, evaluated(chosen.url, dataset, execution=where, **settings)
+    return chosen, evaluated(chosen.url, dataset, execution=execution, **settings)

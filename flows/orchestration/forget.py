@@ -8,9 +8,8 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
-from fewpass.flows.orchestration.artifacts import ProgressArtifact
+from fewpass.flows.orchestration.artifacts import shown_progress
 from fewpass.flows.orchestration.scheduled import durable_task, is_tried_again, made_flow
-from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.models.forgotten_rows import forgotten_everywhere
 from fewpass.pipeline.settings.change_plans import ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
@@ -52,13 +51,7 @@ def delete_rows(
     """
     if is_tried_again():
         plan = plan.model_copy(update={"allow_none": True})
-    bar = ProgressArtifact(plan.dataset, "forgetting in")
-
-    def show(share: float, said: str) -> None:
-        watch.progressed()
-        bar.show(share, said)
-
-    with StallWatch(tell_prefect) as watch:
+    with shown_progress(plan.dataset, "forgetting in") as show:
         result = forgotten_everywhere(
             plan, runs=runs, retrain=retrain, warm=warm, execution=execution, progress=show
         )

@@ -11,12 +11,11 @@ from prefect.states import Completed
 
 from fewpass.flows.display.ingest_display import IngestLines, ingest_step
 from fewpass.flows.orchestration import requests
-from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
+from fewpass.flows.orchestration.artifacts import log_line, shown_progress
 from fewpass.flows.orchestration.data_pages import show_rows
 from fewpass.flows.orchestration.ingest_session import IngestSession, IngestStage
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.scheduled_dates import of_the_day
-from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import ingest_facts
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -61,18 +60,16 @@ def watched(plan: IngestPlan) -> IngestResult:
 @contextmanager
 def shown(plan: IngestPlan) -> Iterator[Progress]:
     """Show how far an ingest is during a `with` block: yields what is given its progress."""
-    bar = ProgressArtifact(plan.dataset, "ingesting into")
     lines = IngestLines()
     shares = {"partition": (0.0, 0.6), "write": (0.6, 0.4), "done": (1.0, 0.0)}
 
     def show(now: IngestProgress) -> None:
-        watch.progressed()
         begin, length = shares[now.phase]
-        bar.show(begin + length * now.fraction, ingest_step(now))
+        tell(begin + length * now.fraction, ingest_step(now))
         for line in lines.take(now):
             log_line("info", line, {"dataset": plan.dataset})
 
-    with StallWatch(tell_prefect) as watch:
+    with shown_progress(plan.dataset, "ingesting into") as tell:
         yield show
 
 

@@ -27,16 +27,16 @@ from fewpass.pipeline.sizes import counted
 
 
 @made_flow(requests.PredictParameters, "out")
-def predict(run: str, inputs: tuple[str, ...], out: str, where: Execution, **plan: Any) -> Any:
+def predict(run: str, inputs: tuple[str, ...], out: str, execution: Execution, **plan: Any) -> Any:
     """Score the rows, and return what was written in the state that tells of it."""
     run, out, inputs = dated(run, "run"), dated(out, "out"), dated(inputs, "inputs")
-    asked = where.threads_for(PredictionPlan(**plan))
+    asked = execution.threads_for(PredictionPlan(**plan))
     if asked.only_new and not are_there(inputs):
         none = PredictionResult(out, rows=0, columns=(), seconds=0.0, peak_memory_bytes=0)
         message = f"No file yet: {', '.join(inputs)}."
         return Completed(name=UNCHANGED, message=message, data=none._asdict())
     result: PredictionResult = score.with_options(task_run_name=f"predict {out}")(
-        run, inputs, out, asked, where
+        run, inputs, out, asked, execution
     )
     if asked.only_new and result.files == result.done_before:
         message = f"No new file: {counted(result.files, 'file')} scored before."
@@ -74,17 +74,16 @@ def score(
     inputs: tuple[str, ...],
     out: str,
     plan: PredictionPlan,
-    where: Execution = requests.HERE,
+    execution: Execution = requests.HERE,
 ) -> PredictionResult:
     """Predict into a file or a table, where all rows are or none, or into files of a folder."""
     bar = ProgressArtifact(out, "predicting into")
-    require_parts(out, where)
+    require_parts(out, execution)
     return predicted(
         load_model(run_at(run)),
         inputs,
         out,
-        plan.options,
+        plan,
         on_progress=lambda now: bar.show(now.fraction, counted(now.rows, "row")),
-        cluster=partial(open_cluster, where),
-        **plan.written,
+        cluster=partial(open_cluster, execution),
     )

@@ -55,7 +55,7 @@ STATES = {"kept back": KEPT_BACK, "waits": WAITS, "settled": UNCHANGED, "unchang
 
 
 @made_flow(requests.RefreshParameters, "plan.store")
-def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
+def refresh(plan: RefreshPlan, execution: Execution, abandon: bool) -> Any:
     """Finish what waits, or take what is new; return what came of it.
 
     Tried again where all was done it says what came of that, which nobody has heard of.
@@ -63,7 +63,7 @@ def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
     if abandon:
         return _abandoned(plan.store)
     since = int(at_first(NEWEST, lambda: str(_newest_event(store_at(plan.store)))))
-    work = TasksOfFlow(where)
+    work = TasksOfFlow(execution)
     try:
         result = refreshed(plan, work)
     finally:

@@ -100,7 +100,7 @@ class TrainParameters(Described):
     run: str
     """Folder or address for the run; {date} and {time} stand for the scheduled start, in the
     zone of its schedule."""
-    where: Where = HERE
+    execution: Where = HERE
     require_tol: bool = False
     """The flow run fails when the tolerance was missed; the model is there all the same."""
     skip_unchanged: bool = False
@@ -121,7 +121,7 @@ class EvaluateParameters(FigureOptions):
     """Data set made by ingest; or a file, glob or address that ingest could read, with labels."""
     matching: Matching = BY_NAME
     """How its columns are matched with the model's."""
-    where: Where = HERE
+    execution: Where = HERE
 
 
 class CrossValidateParameters(Described):
@@ -129,7 +129,7 @@ class CrossValidateParameters(Described):
 
     plan: CrossValidationPlan
     """What to train, on what, how far, on how many folds: as in `fewpass cross-validate`."""
-    where: Where = HERE
+    execution: Where = HERE
 
 
 class PredictParameters(PredictionPlan):
@@ -144,7 +144,7 @@ class PredictParameters(PredictionPlan):
     """File to write (.parquet, .csv, .npy), folder of a file for each of the inputs (with a slash
     at its end), database, or table of Delta Lake (.delta); {date} and {time} stand for the
     scheduled start."""
-    where: Where = HERE
+    execution: Where = HERE
 
 
 class RefreshParameters(Described):
@@ -152,7 +152,7 @@ class RefreshParameters(Described):
 
     plan: RefreshPlan
     """Where files appear, where everything goes, when a model is good enough."""
-    where: Where = HERE
+    execution: Where = HERE
     abandon: bool = False
     """Give up the generation that is not finished, and do nothing else: the next refresh takes its
     files anew."""

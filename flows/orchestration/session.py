@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -53,9 +52,8 @@ class Session:
 
     def __init__(self, plan: TrainingPlan, run: str, place: Execution) -> None:
         self.plan, self.run, self.place = plan, RunFolder(run), place
-        self._stack = ExitStack()
         self._training: TrainingRun | None = None
-        self._events: Iterator[Event] | None = None
+        self._events: Generator[Event] | None = None
         self.finished = False
 
     def __enter__(self) -> Self:
@@ -98,15 +96,18 @@ class Session:
         for _ in self._events or ():
             pass
 
-    def _open(self) -> Iterator[Event]:
+    def _open(self) -> Generator[Event]:
         if self._events is None:
-            executor = self._stack.enter_context(engine_for_training(self.place, self.plan))
-            self._training = TrainingRun.start(
-                self.plan, self.run.url, executor, open_source=read_first_rows
-            )
-            self._events = iter(self._training)
-            self._stack.callback(self._events.close)  # type: ignore[attr-defined]
+            self._events = self._all_events()
         return self._events
+
+    def _all_events(self) -> Generator[Event]:
+        with engine_for_training(self.place, self.plan) as executor:
+            url = self.run.url
+            self._training = TrainingRun.start(
+                self.plan, url, executor, open_source=read_first_rows
+            )
+            yield from self._training
 
     @property
     def training(self) -> TrainingRun:
@@ -121,5 +122,6 @@ class Session:
 
     def close(self) -> None:
         """Let go of the run and of the cluster."""
+        if self._events is not None:
+            self._events.close()
         self._events = None
-        self._stack.close()

@@ -43,7 +43,7 @@ from fewpass.pipeline.training.unchanged import trained_already
 
 @made_flow(requests.TrainParameters, "run")
 def train(
-    plan: TrainingPlan, run: str, where: Execution, require_tol: bool,
+    plan: TrainingPlan, run: str, execution: Execution, require_tol: bool,
     skip_unchanged: bool, keep_runs: int | None,
 ) -> Any:  # fmt: skip
     """Train, and return what came out in the state that tells of it."""
@@ -54,7 +54,7 @@ def train(
     before = trained_already(plan, series) if skip_unchanged and not is_begun else None
     if before is not None:
         return unchanged(plan, before, require_tol=require_tol)
-    result = train_in_stages(plan, dated(run, "run"), where)
+    result = train_in_stages(plan, dated(run, "run"), execution)
     show_run(RunFolder(result.run))
     if keep_runs is not None:
         remove_runs(series, keep_runs)
@@ -103,10 +103,10 @@ def _came_to(result: TrainingResult) -> str:
     return f"{', '.join(parts)}: {result.run}."
 
 
-def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingResult:
+def train_in_stages(plan: TrainingPlan, run: str, execution: Execution) -> TrainingResult:
     """Train, a Prefect task per stage."""
     progress = TrainingProgress(run, plan.passes, plan.tol)
-    with Session(plan, run, where) as session, StallWatch(tell_prefect) as watch:
+    with Session(plan, run, execution) as session, StallWatch(tell_prefect) as watch:
 
         def show(event: Event) -> None:
             watch.progressed()

@@ -21,7 +21,6 @@ from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.scoring import evaluation, prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file
-from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
@@ -170,18 +169,16 @@ def evaluate(
     """
     require_execution(execution)
     model, places, plan = load_model(run), addresses(dataset), plan_of(EvaluationPlan, settings)
-    asked = AskedMetrics(plan.threshold, plan.top)
     if len(places) == 1 and not is_source(places[0]):
         refuse_reading(settings.keys() - Matching.model_fields.keys(), places[0])
         require_file(plan.by, places[0])
         data = Dataset.open(places[0])
         with engine_for_pass(execution, data) as executor:
             return evaluation.evaluate(
-                within(model, plan.memory), data, executor, rules=plan.options, asked=asked
+                within(model, plan.memory), data, executor, rules=plan.options, asked=plan
             )
     return evaluate_rows(
-        model, places, plan.options, by=plan.by, asked=asked, memory=plan.memory,
-        threads=execution.threads, cluster=partial(open_cluster, execution),
+        model, places, plan, threads=execution.threads, cluster=partial(open_cluster, execution)
     ).evaluation  # fmt: skip
 
 
@@ -230,6 +227,5 @@ def predict(
     place = os.fspath(output)
     prediction.require_parts(place, execution)
     return prediction.predict(
-        load_model(run), addresses(inputs), place, plan.options,
-        cluster=partial(open_cluster, execution), **plan.written,
-    )  # fmt: skip
+        load_model(run), addresses(inputs), place, plan, cluster=partial(open_cluster, execution)
+    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.runs.timeline_points import written_gap
-from fewpass.pipeline.scoring.metric import HIGHER, Metric
+from fewpass.pipeline.scoring.metric import HIGHER, figure_of
 from fewpass.pipeline.sizes import as_fixed, decimals_of, or_dash
 
 if TYPE_CHECKING:  # Arrow's half a second, which the table of lam need not wait for
@@ -151,7 +151,7 @@ OF_FOLDS = ("loss", "error", "auc", "mae", "r2")
 
 
 def _of_fold(evaluation: Evaluation, metric: Any) -> str:
-    return or_dash(Metric(metric).figure(evaluation), ".5g")
+    return or_dash(figure_of(evaluation, metric), ".5g")
 
 
 def shown_figures(figures: Evaluation) -> dict[str, str | None]:

@@ -18,17 +18,12 @@ from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.rows.targets import Bounds, clipped, label_text
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.evaluation import (
-    Evaluation,
-    ScorePart,
-    full_figures,
-    full_sum,
-)
+from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import scored
+from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
 from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.scoring.probabilities import block_scores, responses
 from fewpass.pipeline.scoring.reliability import Reliability
-from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.dataset import Dataset
@@ -81,20 +76,17 @@ def quality(
 
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
-    job, total, _ = scored(
-        model, dataset, executor, partial(full_sum, Measured.of(model)), on_report
-    )
-    figures = full_figures(job.problem, model.record, model.weights, total)
-    total, metrics = total
+    what = sum_of_rows(Measured.of(model))
+    job, total, _ = scored(model, dataset, executor, what, on_report)
+    figures = figures_of(job.problem, model.record, model.weights, total)
     numbers = figures.mse is not None
     labels = () if numbers else tuple(label_text(name) for name in label_names(model))
-    of_two = isinstance(total, ScorePart) and not numbers
     return Quality(
         dataset=dataset.folder.url,
         figures=figures,
         labels=labels,
-        curves=curves(total.positive, total.negative) if of_two else None,
-        confusion=None if numbers else metrics.confusion,
+        curves=curves(total.positive, total.negative) if len(total.positive) else None,
+        confusion=None if numbers else total.confusion,
         reliability=figures.reliability,
         cells=_cells(model, dataset, executor) if numbers else None,
         importance=_importance(model, dataset, executor),
@@ -129,7 +121,7 @@ def _cells(model: Model, dataset: Dataset, executor: Executor) -> Cells:
     low, high = float(min(ends)), float(max(ends))
     high = high if high > low else low + max(1.0, abs(low))  # more than a last digit
     what = Sum("reduce-cells", _no_cells, partial(_add_cells, model.bounds, low, high))
-    _, (counts,), _ = scored(model, dataset, executor, lambda _rule: what)
+    _, (counts,), _ = scored(model, dataset, executor, what)
     return Cells(low, high, counts)
 
 

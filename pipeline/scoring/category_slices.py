@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,12 +11,11 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.rows.buffers import free_buffers, rows_taken
-from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS
-from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import scored
-from fewpass.pipeline.scoring.row_metrics import USUAL, Measured, side_by_side
+from fewpass.pipeline.scoring.figure_sums import USUAL, Measured, side_by_side, sum_of_rows
 from fewpass.pipeline.settings.matching_options import BY_NAME
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.schema import recipe_in
@@ -52,13 +52,13 @@ def evaluate_slices(
     order = dataset.column_order.source
     measured = Measured.of(model, USUAL)
     places = [k if order is None else int(dataset.column_order.place[k]) for k in features.values()]
-    what = partial(_sums, measured, tuple(places))
+    what = _sums(measured, places)
     job, total, _ = scored(model, dataset, executor, what, rules=BY_NAME)
     executor.everywhere(free_buffers)
     return {
-        name: full_figures(job.problem, model.record, model.weights, part)
+        name: figures_of(job.problem, model.record, model.weights, part)
         for name, part in zip(features, total, strict=True)
-        if part[0].rows
+        if part.rows
     }
 
 
@@ -82,8 +82,8 @@ def _features_of(dataset: Dataset, column: str) -> dict[str, int]:
     )
 
 
-def _sums(measured: Measured, places: tuple[int, ...], rule: TargetRule) -> Sum:
-    whole = full_sum(measured, rule, SLICE_BITS)
+def _sums(measured: Measured, places: Sequence[int]) -> Sum:
+    whole = sum_of_rows(measured, SLICE_BITS)
     return side_by_side(
         [whole._replace(add=partial(_add_rows_with, place, whole)) for place in places]
     )

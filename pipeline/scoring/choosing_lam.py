@@ -30,17 +30,11 @@ from fewpass.pipeline.runs.grid import (
 )
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.scoring.evaluation import (
-    Evaluation,
-    figures_of,
-    full_figures,
-    full_sum,
-    sum_of,
-)
+from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
+from fewpass.pipeline.scoring.figure_sums import Measured, side_by_side, sum_of_rows
 from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.scoring.row_losses import row_losses
-from fewpass.pipeline.scoring.row_metrics import Measured, side_by_side
 from fewpass.solvers.each_model import sum_each
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, State, Sum, Weights
@@ -80,18 +74,20 @@ def held_out_figures(models: ModelsToScore, n: int, executor: Executor) -> list[
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
     job, at = _models_at(models, n, executor)
-    what = scoring_sum(models.record, job)
-    total = reduce(executor, job, sum_each(what, (Task(),) * n), at, lambda _report: None)
+    each = sum_each(_scoring_sum(models.record, job), (Task(),) * n)
+    total = reduce(executor, job, each, at, lambda _report: None)
     figures_of_lams: list[Evaluation] = executor.result(
         executor.submit("figures", partial(figures_of_each, job, models.record), at, total)
     )
     return figures_of_lams
 
 
-def scoring_sum(record: RunRecord, job: Job) -> Sum:
-    """Return the sum that a model is judged by: with all metrics, where one is asked for."""
-    what = sum_of if record.plan.metric == "loss" else full_sum
-    return what(Measured.of_problem(job.problem, job.rule), job.rule)
+def _scoring_sum(record: RunRecord, job: Job) -> Sum:
+    """Return the sum that a model is judged by; a loss alone needs no probabilities."""
+    measured = Measured.of_problem(job.problem, job.rule)
+    if record.plan.metric == "loss":
+        measured = measured._replace(probabilities=None)
+    return sum_of_rows(measured)
 
 
 def cost_of(record: RunRecord, figures: Evaluation) -> float | None:
@@ -141,7 +137,7 @@ class ComparedFigures(NamedTuple):
 def compared_figures(models: ModelsToScore, n: int, executor: Executor) -> list[ComparedFigures]:
     """Do the same under an l1 penalty: with standard errors, and the numbers of non-zeros."""
     job, at = _models_at(models, n, executor)
-    each = sum_each(scoring_sum(models.record, job), (Task(),) * n)
+    each = sum_each(_scoring_sum(models.record, job), (Task(),) * n)
     total = reduce(executor, job, side_by_side((each, PRODUCTS)), at, lambda _report: None)
     made: list[ComparedFigures] = executor.result(
         executor.submit("figures", partial(_compared, job, models.record), at, total)
@@ -175,8 +171,7 @@ def figures_of_each(
     job: Job, record: RunRecord, at: tuple[Weights, ...], totals: tuple[Any, ...]
 ) -> list[Evaluation]:
     """Return every model's figures from its sums."""
-    make = figures_of if record.plan.metric == "loss" else full_figures
-    return [make(job.problem, record, *own) for own in zip(at, totals, strict=True)]
+    return [figures_of(job.problem, record, *own) for own in zip(at, totals, strict=True)]
 
 
 # -- how sure the rows are ------------------------------------------------------------------------

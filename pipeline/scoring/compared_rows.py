@@ -182,7 +182,11 @@ class _Look:
 
     def _values(self, column: str, ranges: list[str]) -> list[tuple[str, tuple[int, PairedPart]]]:
         """Return the slices of a column: of very many those of most rows; none where all is one."""
-        own = {v: sums for (c, v), sums in self.sums.items() if c == column and sums[1].weight > 0}
+        own = {
+            v: sums
+            for (c, v), sums in self.sums.items()
+            if c == column and sums[1].difference.weight > 0
+        }
         few = sorted(own.items(), key=lambda one: -one[1][0])[:MOST_VALUES]
         places = {name: k for k, name in enumerate(ranges)}
         return sorted(few, key=lambda one: places.get(one[0], 0)) if len(few) > 1 else []

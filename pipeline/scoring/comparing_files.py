@@ -28,7 +28,7 @@ from fewpass.pipeline.scoring.paired_figures import (
 )
 from fewpass.pipeline.scoring.scoring_budget import ScoredPieces, scored_pieces, scoring_budget
 from fewpass.pipeline.scoring.summed_spans import sums_of_spans
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.source import Piece, Source, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import ReadExtent, ReadPieces, pieces_in_turn
@@ -127,32 +127,31 @@ class RowComparer(NamedTuple):
 def compare_rows(
     models: Sequence[Model],
     inputs: Sequence[str],
-    options: SourceOptions,
+    plan: EvaluationPlan,
     *,
-    memory: int | None = None,
     threads: int | None = None,
     cluster: Cluster = nullcontext,
     on_progress: Callable[[int], None] = lambda _rows: None,
 ) -> ModelComparison:
     """Compare models on rows of files, each of which is read once for every model.
 
-    For `memory`, `threads` and `cluster` see `evaluate_rows`.
+    For `plan`, `threads` and `cluster` see `evaluate_rows`.
 
     Raises
     ------
     BadInput
         The models do not predict the same; rows are unreadable, or not all of them fit a model.
     """
-    if options.on_bad_row == "skip":
+    if plan.options.on_bad_row == "skip":
         raise BadInput("Models are compared on the same rows. Leave `on_bad_row=skip` out.")
     those, total = contestants(models), ComparedSums()
     threads = threads or os.cpu_count() or 1
-    comparer = partial(_comparer, those, inputs, options, memory, threads)
+    comparer = partial(_comparer, those, inputs, plan, threads)
     with closing(sums_of_spans("compare", comparer, threads, cluster)) as each:
         for sums in each:
             total = total.joined(sums)
             on_progress(total.rows)
-    if total.differences is None or not total.differences.weight:
+    if total.differences is None or not total.differences.difference.weight:
         raise BadInput("No row is left to compare models by. Check the format and the weights.")
     return comparison_of(those, total.parts, total.differences)
 
@@ -160,15 +159,15 @@ def compare_rows(
 def _comparer(
     those: Sequence[Contestant],
     inputs: Sequence[str],
-    options: SourceOptions,
-    memory: int | None,
+    plan: EvaluationPlan,
     threads: int,
     tasks: int,
 ) -> RowComparer:
     sources, each = [], []
     for of in those:
-        record, budget = of.model.record, scoring_budget(of.model, memory)
-        like = options.model_copy(update={"n_features": record.n_features, "dtype": record.dtype})
+        record, budget = of.model.record, scoring_budget(of.model, plan.memory)
+        like_model = {"n_features": record.n_features, "dtype": record.dtype}
+        like = plan.options.model_copy(update=like_model)
         expected = Expected(record.columns, budget=budget)
         sources.append(open_source(inputs, like, None, expected))
         each.append(scored_pieces(budget, of.model, threads, len(those), tasks))

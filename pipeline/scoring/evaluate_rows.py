@@ -20,13 +20,13 @@ from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.targets import label_text, shown, similar_label
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS, Slicing
-from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import problem_and_rule
+from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
 from fewpass.pipeline.scoring.predictor import on_one_scale
-from fewpass.pipeline.scoring.row_metrics import USUAL, AskedMetrics, Measured
 from fewpass.pipeline.scoring.scoring_budget import ScoredPieces, scored_pieces, scoring_budget
 from fewpass.pipeline.scoring.summed_spans import sums_of_spans
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.label_texts import labelled
 from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source, SourceSpan
@@ -164,12 +164,9 @@ class RowEvaluator(NamedTuple):
 def evaluate_rows(
     model: Model,
     inputs: Sequence[str],
-    options: SourceOptions,
+    plan: EvaluationPlan,
     *,
     others: Sequence[Sum] = (),
-    by: Sequence[str] = (),
-    asked: AskedMetrics = USUAL,
-    memory: int | None = None,
     threads: int | None = None,
     cluster: Cluster = nullcontext,
     on_progress: Callable[[int, float], None] = lambda _rows, _fraction: None,
@@ -182,18 +179,12 @@ def evaluate_rows(
         With the encoding of columns and the name of the label column in its run.
     inputs
         Inputs as for `fewpass ingest`, with labels.
-    options
-        Options for reading, and for matching their columns with the model's.
+    plan
+        How they are read and matched with the model's columns, which figures are made, and the
+        memory in bytes, beyond that of imported libraries, of each worker on a cluster; default:
+        1 GiB plus the weights.
     others
         More sums over the rows, at the weights for them.
-    by
-        Columns of the files whose values are slices, each evaluated by itself; of numbers with the
-        edges of ranges, as in ``age:20,40,60``.
-    asked
-        What metrics depend on.
-    memory
-        Memory budget in bytes beyond that of imported libraries, of each worker on a cluster;
-        default: 1 GiB plus the weights.
     threads
         That read and score; default: one per core.
     cluster
@@ -207,18 +198,18 @@ def evaluate_rows(
     BadInput
         Rows are unreadable, or do not have the model's columns or labels.
     """
-    problem, rule = problem_and_rule(model.record, model.lam)
-    measured = Measured.of(model, asked)
-    budget = scoring_budget(model, memory)
-    slicing = Slicing.of(by, model, full_sum(measured, rule, SLICE_BITS), budget)
+    problem, _ = problem_and_rule(model.record, model.lam)
+    measured = Measured.of(model, plan)
+    budget = scoring_budget(model, plan.memory)
+    slicing = Slicing.of(plan.by, model, sum_of_rows(measured, SLICE_BITS), budget)
     expected = Expected(model.record.columns, budget=budget, passed=slicing.columns)
     like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
-    options = options.model_copy(update=like_model)
+    options = plan.options.model_copy(update=like_model)
     source = open_source(inputs, options, expected=expected)
     threads, whole = threads or os.cpu_count() or 1, source.estimated_bytes()
 
     def evaluator(tasks: int) -> RowEvaluator:
-        sums = (full_sum(measured, rule), *others)
+        sums = (sum_of_rows(measured), *others)
         at_once = scored_pieces(budget, model, threads, tasks=tasks)
         return RowEvaluator(model, problem, source, sums, slicing, at_once)
 
@@ -227,9 +218,9 @@ def evaluate_rows(
         for one in each:
             total = total.joined(one, slicing)
             on_progress(total.rows, min(1.0, total.done / max(1, whole)))
-    if not total.parts or not total.parts[0][0].weight:
+    if not total.parts or not total.parts[0].weight:
         raise BadInput("No row is left to judge the model by. Check the format and the weights.")
-    summed = partial(full_figures, problem, model.record, model.weights, asked=asked)
+    summed = partial(figures_of, problem, model.record, model.weights, asked=plan)
     slices = slicing.figures(total.slices, summed)
     if (unlike := source.unlike_cells) is not None:
         unlike.join_state(total.unlike)  # of other processes

@@ -13,7 +13,8 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.rows.buffers import rows_taken
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluation import Evaluation
-from fewpass.pipeline.scoring.reliability import NORMAL_975, wilson
+from fewpass.pipeline.scoring.paired_mean import PairedMean
+from fewpass.pipeline.scoring.reliability import wilson
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.scoring.slices import SliceBy, require_few
 from fewpass.solvers.losses import Problem
@@ -35,22 +36,6 @@ class Slice(NamedTuple):
 
 
 Sliced = tuple[Slice, ...]
-
-
-class LossSquares(NamedTuple):
-    """Sums over some rows for the error of their mean loss; parts can be added."""
-
-    weight: float
-    squares: float  # of weights
-    loss: float
-    loss_by_squares: float
-    loss_squares: float  # by squared weights
-
-    def within(self) -> float:
-        """Return the half-width of the 95 % interval of the mean loss."""
-        mean = self.loss / self.weight
-        square = self.loss_squares - 2.0 * mean * self.loss_by_squares + mean**2 * self.squares
-        return float(NORMAL_975 * np.sqrt(max(0.0, square)) / self.weight)
 
 
 class Slicing(NamedTuple):
@@ -83,15 +68,10 @@ class Slicing(NamedTuple):
             for by in self.by
         )
 
-    def _sums(self, problem: Problem, at: Weights, block: Block) -> tuple[Any, LossSquares]:
+    def _sums(self, problem: Problem, at: Weights, block: Block) -> tuple[Any, PairedMean]:
         part = self.what.add(problem, at, block, self.what.zero(at))
-        c = block.weight
         loss = row_losses(problem, block, [at]).loss[0]
-        squares = LossSquares(
-            float(c.sum()), float(c @ c), float(c @ loss), float(c**2 @ loss),
-            float(c**2 @ loss**2),
-        )  # fmt: skip
-        return part, squares
+        return part, PairedMean.of(loss, block.weight)
 
     def add(self, total: Sequence[dict[str, Any]], parts: Sequence[dict[str, Any]]) -> None:
         """Add the sums of a block to those before; BadInput where slices are too many, or large."""
@@ -120,14 +100,14 @@ def _ordered(by: SliceBy, sums: dict[str, Any]) -> list[str]:
     return [name for name in by.ranges or sorted(sums) if name in sums and sums[name][1].weight > 0]
 
 
-def _slice(name: str, total: tuple[Any, LossSquares], summed: Callable[[Any], Evaluation]) -> Slice:
-    sums, squares = total
+def _slice(name: str, total: tuple[Any, PairedMean], summed: Callable[[Any], Evaluation]) -> Slice:
+    sums, losses = total
     figures = summed(sums)
     low = high = None
     if figures.error is not None:
-        effective = squares.weight**2 / squares.squares  # rows of equal weight that say as much
+        effective = losses.weight**2 / losses.squares  # rows of equal weight that say as much
         low, high = wilson(figures.error, effective)
-    return Slice(name, figures, squares.within(), low, high)
+    return Slice(name, figures, float(losses.within), low, high)
 
 
 # -- parts of a sum whose arrays hold few numbers other than 0 -------------------------------------

@@ -29,18 +29,18 @@ def scored(
     model: Model,
     dataset: Dataset,
     executor: Executor,
-    what: Callable[[TargetRule], Sum],
+    what: Sum,
     on_report: Callable[[SpanReport], None] = lambda _: None,
     rules: Matching = BY_NAME,
 ) -> tuple[Job, Any, Matched]:
-    """Evaluate the sum that `what` makes for a rule of targets over a data set.
+    """Evaluate a sum at the weights of a model over a data set.
 
     Returns the job, the sum, and how columns were matched.
     """
     job = evaluation_job(model.record, dataset, model.lam, rules)
     matched = require_same_columns(model.record, dataset, rules)
     at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
-    total = executor.result(reduce(executor, job, what(job.rule), at, on_report))
+    total = executor.result(reduce(executor, job, what, at, on_report))
     return job, total, matched
 
 

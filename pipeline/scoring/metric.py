@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import TargetRule
-from fewpass.pipeline.scoring.row_metrics import Measured
+from fewpass.pipeline.scoring.evaluation import Evaluation
+from fewpass.pipeline.scoring.figure_sums import Measured
 from fewpass.pipeline.settings.training_plan import MetricName
 from fewpass.solvers.losses import Problem
 
@@ -21,22 +22,16 @@ class Metric(NamedTuple):
         """Whether a model is the better the higher it is."""
         return self.name in HIGHER
 
-    def cost(self, evaluation: Any) -> float | None:
+    def cost(self, evaluation: Evaluation) -> float | None:
         """Return the figure of an Evaluation with all metrics, negated where higher is better.
 
         None where it has no meaning, as precision where nothing is called positive: the loss then
         stands in its place, which is above 0, and so above all of these.
         """
-        figure = self.figure(evaluation)
+        figure = figure_of(evaluation, self.name)
         if figure is None:
             return None
-        return float(-figure if self.higher_is_better else figure)
-
-    def figure(self, evaluation: Any) -> float | None:
-        """Return the figure of an Evaluation with all metrics; None where it has no meaning."""
-        own = self.name in OF_EVALUATIONS
-        figure: float | None = getattr(evaluation if own else evaluation.metrics, self.name)
-        return figure
+        return -figure if self.higher_is_better else figure
 
     def require_defined(self, problem: Problem, rule: TargetRule) -> None:
         """Refuse a metric that models of a problem have no figure of; BadInput names those."""
@@ -52,8 +47,13 @@ class Metric(NamedTuple):
             )
 
 
-#: Fields of an Evaluation; the others are its metrics.
-OF_EVALUATIONS = frozenset(("loss", "error", "auc", "mse", "r2", "deviance", "d2"))
+def figure_of(evaluation: Evaluation, name: str) -> float | None:
+    """Return a figure by its name; None where it has no meaning."""
+    own = name in Evaluation._fields
+    figure: float | None = getattr(evaluation if own else evaluation.metrics, name)
+    return None if figure is None else float(figure)
+
+
 HIGHER = frozenset(
     ("auc", "r2", "d2", "f1", "balanced_accuracy", "precision", "recall", "average_precision")
 )

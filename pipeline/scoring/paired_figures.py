@@ -1,10 +1,7 @@
 """Several models on the same rows: differences from the first one, row by row, with intervals.
 
-With figures l_ij of rows i under models j, weights c_i, and differences d_ij = l_ij - l_i0,
-
-    m_j = sum c_i d_ij / C,    e_j^2 = sum c_i^2 (d_ij - m_j)^2 / C^2,    C = sum c_i
-
-and m_j +- 1.96 e_j is the 95 % interval.  What the rows have in common cancels, as they are the
+With figures l_ij of rows i under models j, the differences l_ij - l_i0 have a mean with an error
+(paired_mean.py).  What the rows have in common cancels, as they are the
 same: a difference is known far better than the figures themselves.
 """
 
@@ -22,12 +19,13 @@ from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.rows.targets import clipped, label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.calibrating import scored_parts
-from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import problem_and_rule, scored_together
+from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
+from fewpass.pipeline.scoring.paired_mean import PairedMean
 from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.scoring.probabilities import block_scores, predicted_labels, responses
-from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
-from fewpass.pipeline.scoring.row_metrics import Measured
+from fewpass.pipeline.scoring.reliability import several_classes, two_classes
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
@@ -78,11 +76,8 @@ class Contestant(NamedTuple):
 class PairedPart(NamedTuple):
     """Sums over some rows; parts can be added."""
 
-    weight: float
-    squares: float  # of weights
     total: Vector  # (M, Q) weighted figures
-    by_squares: Vector  # (M, Q) differences by squared weights
-    difference_squares: Vector  # (M, Q)
+    difference: PairedMean  # (M, Q) of them from those of the first model
 
 
 def contestants(models: Sequence[Model], least: int = 2) -> list[Contestant]:
@@ -104,8 +99,8 @@ def contestants(models: Sequence[Model], least: int = 2) -> list[Contestant]:
 
 
 def _contestant(model: Model, measured: Measured, names: tuple[str, ...]) -> Contestant:
-    problem, rule = problem_and_rule(model.record, model.lam)
-    return Contestant(model, problem, measured, full_sum(measured, rule), names)
+    problem, _ = problem_and_rule(model.record, model.lam)
+    return Contestant(model, problem, measured, sum_of_rows(measured), names)
 
 
 def _are_alike(one: Model, other: Model) -> bool:
@@ -147,25 +142,15 @@ def row_figures(of: Contestant, at: Weights, block: Block) -> Vector:
 
 def paired(figures: Sequence[Vector], weight: Vector) -> PairedPart:
     """Return the sums of rows with figures (n, Q) of every model."""
-    each = np.stack(figures)  # (M, n, Q)
-    difference, squared = each - each[0], weight**2
-    return PairedPart(
-        float(weight.sum()), float(squared.sum()), np.einsum("i,miq->mq", weight, each),
-        np.einsum("i,miq->mq", squared, difference),
-        np.einsum("i,miq->mq", squared, difference**2),
-    )  # fmt: skip
+    each = np.stack([one.T for one in figures])  # (M, Q, n)
+    return PairedPart(each @ weight, PairedMean.of(each - each[0], weight))
 
 
 def differences(total: PairedPart, names: tuple[str, ...], m: int) -> tuple[Difference, ...]:
     """Return the figures of model m, and how far they are from those of the first."""
-    values = total.total / total.weight
-    mean = values[m] - values[0]
-    square = (
-        total.difference_squares[m] - 2.0 * mean * total.by_squares[m] + mean**2 * total.squares
-    )
-    within = NORMAL_975 * np.sqrt(np.maximum(square, 0.0)) / total.weight
-    columns = zip(names, values[m].tolist(), mean.tolist(), within.tolist(), strict=True)
-    return tuple(Difference(*one) for one in columns)
+    values, apart = total.total[m] / total.difference.weight, total.difference
+    columns = (one.tolist() for one in (values, apart.mean[m], apart.within[m]))
+    return tuple(Difference(*one) for one in zip(names, *columns, strict=True))
 
 
 def comparison_of(
@@ -174,7 +159,7 @@ def comparison_of(
     """Return what sums over the rows say of every model, and of its differences from the first."""
     models = []
     for m, (of, own) in enumerate(zip(those, sums, strict=True)):
-        figures = full_figures(of.problem, of.model.record, of.model.weights, own)
+        figures = figures_of(of.problem, of.model.record, of.model.weights, own)
         models.append(ComparedModel(of.model.run.url, figures, differences(total, of.names, m)))
     first = those[0].model.record
     return ModelComparison(models[0].evaluation.rows, tuple(models), first.positive)
@@ -205,7 +190,7 @@ def _without_run(model: Model) -> Model:
 
 def _no_sums(those: Sequence[Contestant], at: tuple[Weights, ...]) -> tuple[Any, PairedPart]:
     zeros = np.zeros((len(those), len(those[0].names)))
-    none = PairedPart(0.0, 0.0, zeros, zeros.copy(), zeros.copy())
+    none = PairedPart(zeros, PairedMean(0.0, 0.0, zeros, zeros, zeros))
     return tuple(of.what.zero(own) for of, own in zip(those, at, strict=True)), none
 
 

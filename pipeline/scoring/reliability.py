@@ -12,12 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.scoring.paired_mean import NORMAL_975
+
 Vector = NDArray[np.float64]
 
 BINS = 15  # equally wide
-NORMAL_975 = (
-    1.959963984540054  # 95 % of a normal distribution are within this many standard deviations
-)
 LEAST_P = float(np.finfo(np.float64).eps)  # in place of a probability of 0 in the log loss
 
 

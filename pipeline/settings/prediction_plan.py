@@ -50,14 +50,6 @@ class PredictionPlan(Described):
     """Predict only files of the input that are not predicted in the output, a folder or a table,
     yet, by whatever model, as they are now."""
 
-    @property
-    def written(self) -> Words:
-        """All but how rows are read, by name."""
-        return {name: value for name, value in dict(self).items() if name in OF_OUTPUT}
-
-
-OF_OUTPUT = frozenset(PredictionPlan.model_fields) - {"options"}
-
 
 class ExplanationPlan(Described):
     """How much of a model or of scores is explained, and how rows are read."""

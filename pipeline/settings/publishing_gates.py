@@ -8,19 +8,16 @@ loss@city <= before + 0.05    of every value of a category, each with rows enoug
 from __future__ import annotations
 
 import re
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, get_args
 
 from pydantic import AfterValidator, Field
 
 from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.errors import BadInput, did_you_mean
+from fewpass.pipeline.settings.training_plan import MetricName
 
 #: What `fewpass evaluate` tells of rows.
-FIGURES = (
-    "loss", "objective", "error", "auc", "mse", "r2", "deviance", "d2", "balanced_accuracy", "f1",
-    "precision", "recall", "average_precision", "lift", "log_loss", "brier", "calibration_error",
-    "mae", "mape",
-)  # fmt: skip
+FIGURES = ("objective", *get_args(MetricName), "lift")
 _GATE = re.compile(
     rf"\s*(?P<figure>\w+)\s*(?:@\s*(?P<column>.+?))?\s*(?P<side>[<>]=)\s*"
     rf"(?:(?P<before>before)\s*(?P<by>[+-]\s*{DECIMAL})?|(?P<limit>{DECIMAL}))\s*"

@@ -34,10 +34,10 @@ from fewpass.pipeline.runs.grid import certificate_of, weights_of
 from fewpass.pipeline.runs.model import stored_weights
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
-from fewpass.pipeline.scoring.metric import Metric
-from fewpass.pipeline.scoring.row_metrics import Measured
+from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
+from fewpass.pipeline.scoring.metric import figure_of
 from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import MetricName, TrainingPlan
@@ -214,7 +214,7 @@ def _of_lams(
     totals = _scored(record, dataset, models, fold_rows, executor)
     for first, lam in zip(range(0, count, n_folds), numbers, strict=True):
         own, at_lam = range(first, first + n_folds), Task(lam=lam).problem(problem.problem)
-        figures = [full_figures(at_lam, record, models[k], totals[k]) for k in own]
+        figures = [figures_of(at_lam, record, models[k], totals[k]) for k in own]
         proven = [_proven(saved.certificate, count, k) for k in own]
         folds = tuple(
             Fold(k, rows, *certified, one)
@@ -236,7 +236,7 @@ def _scored(
     job = evaluation_job(record, dataset)
     measured = Measured.of_problem(job.problem, job.rule)
     job = job._replace(rule=job.rule._replace(fold_rows=fold_rows))
-    what = sum_of_folds(full_sum(measured, job.rule), len(fold_rows))
+    what = sum_of_folds(sum_of_rows(measured), len(fold_rows))
     at = executor.submit("weights", _stored, tuple(models), dataset)
     totals: Sequence[Any] = executor.result(reduce(executor, job, what, at, lambda _report: None))
     return totals
@@ -284,7 +284,7 @@ def _means(figures: Sequence[Evaluation]) -> tuple[FoldMean, ...]:
     """Return means and standard errors over folds of all figures that every fold has."""
     means = []
     for name in METRICS:
-        each = [Metric(name).figure(one) for one in figures]
+        each = [figure_of(one, name) for one in figures]
         if all(value is not None for value in each):
             values = np.array(each, np.float64)
             error = float(values.std(ddof=1) / np.sqrt(len(values)))

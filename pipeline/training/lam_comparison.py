@@ -25,8 +25,9 @@ from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import Targeted, TargetRule
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.scoring.evaluation import full_figures, full_sum
+from fewpass.pipeline.scoring.evaluation import figures_of
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
+from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
 from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.scoring.row_losses import (
     RowLosses,
@@ -34,7 +35,6 @@ from fewpass.pipeline.scoring.row_losses import (
     mean_over_times,
     row_losses,
 )
-from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.settings.method_kinds import Method
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -103,12 +103,12 @@ def scored(
         return row_losses(problem, block, models)
     metric = Metric(plan.metric)
     metric.require_defined(problem, rule)
-    what, costs = full_sum(Measured.of_problem(problem, rule), rule), []
+    what, costs = sum_of_rows(Measured.of_problem(problem, rule)), []
 
     def measured() -> Iterator[Weights]:  # one model is there at a time
         for at in models:
             total = what.add(problem, at, block, what.zero(at))
-            cost = metric.cost(full_figures(problem, data, at, total))
+            cost = metric.cost(figures_of(problem, data, at, total))
             costs.append(np.inf if cost is None else cost)
             yield at
 

@@ -360,7 +360,7 @@ def predict_wide(at: str) -> None:
     from fewpass.pipeline.scoring import predicted_parts, scoring_budget
     from fewpass.pipeline.scoring.prediction import predict
     from fewpass.pipeline.settings.execution import Execution
-    from fewpass.pipeline.settings.source_options import SourceOptions
+    from fewpass.pipeline.settings.prediction_plan import PredictionPlan
     from fewpass.pipeline.tables.readers import lines
 
     with (
@@ -370,7 +370,7 @@ def predict_wide(at: str) -> None:
         open_executor(Execution(threads=2)) as executor,
     ):
         predict(
-            load_model(RunFolder(f"{at}/run")), [f"{at}/rows.csv"], f"{at}/out/", SourceOptions(),
+            load_model(RunFolder(f"{at}/run")), [f"{at}/rows.csv"], f"{at}/out/", PredictionPlan(),
             cluster=lambda: nullcontext(executor),
         )  # fmt: skip
 

@@ -87,11 +87,7 @@ def names_of_flow(verb, model=None):
         if inspect.isclass(kind) and issubclass(kind, BaseModel) and kind is not Execution:
             names |= names_of_flow(verb, kind)
         else:
-            names.add(
-                name
-                if verb == "forget"
-                else {"where": "execution", "out": "output"}.get(name, name)
-            )
+            names.add(name if verb == "forget" else {"out": "output"}.get(name, name))
     return names - {"source"}
 
 

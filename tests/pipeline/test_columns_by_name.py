@@ -17,6 +17,7 @@ from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching_options import Matching
+from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
@@ -79,7 +80,12 @@ def spam(tmp_path_factory):
 
 
 def scores(model, source, out, **options):
-    predict(model, [str(source)], str(out), SourceOptions(**options), overwrite=True)
+    predict(
+        model,
+        [str(source)],
+        str(out),
+        PredictionPlan(options=SourceOptions(**options), overwrite=True),
+    )
     return np.load(out)
 
 
@@ -120,7 +126,9 @@ def test_other_columns_are_refused_by_name_unless_they_may_be_ignored(spam, tmp_
         with pytest.raises(BadInput, match=r"the model does not know: 'new', 'text'\. .*`unknown_"):
             scores(model, source, tmp_path / "out.npy", drop=())
         out = str(tmp_path / "out.npy")
-        result = predict(model, [source], out, SourceOptions(**IGNORE), overwrite=True)
+        result = predict(
+            model, [source], out, PredictionPlan(options=SourceOptions(**IGNORE), overwrite=True)
+        )
         assert result.left_out == ("new", "text")
         assert np.array_equal(np.load(out), expected)
         assert np.array_equal(

@@ -10,6 +10,7 @@ from sklearn.metrics import get_scorer
 import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.scoring.comparing_files import compare_rows
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 
 N = 200
@@ -97,7 +98,7 @@ def test_an_estimator_has_its_classes_in_order_whichever_is_positive(folder, cal
 def test_models_of_the_same_labels_are_compared_whether_one_was_named_or_not(folder):
     runs = [trained(folder, "two"), trained(folder, "two", positive="1")]
     compare = [fewpass.load_model(run) for run in runs]
-    how = SourceOptions(label="y")
+    how = EvaluationPlan(options=SourceOptions(label="y"))
     result = compare_rows(compare, [str(folder / "two.csv")], how)
     assert result.positive == "1"
     assert {one.difference for one in result.models[1].differences} == {0.0}

@@ -18,8 +18,8 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
+from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from fewpass.pipeline.settings.regularisation import Lam
-from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.psdca import Psdca
@@ -302,7 +302,7 @@ def test_evaluation_and_predictions_agree_with_scikit_learn(tmp_path, certified)
     assert found.loss == pytest.approx(losses.mean(), rel=1e-12)
 
     out = str(tmp_path / "out.npy")
-    predict(model, [dataset.folder.url], out, SourceOptions(), probability=True)
+    predict(model, [dataset.folder.url], out, PredictionPlan(probability=True))
     chances = 1 / (1 + np.exp(-scores))
     expected = chances.max(axis=1) / chances.sum(axis=1)
     np.testing.assert_allclose(np.load(out), expected, rtol=1e-6)

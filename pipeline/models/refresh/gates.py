@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from fewpass.pipeline.models.refresh.store_events import GateFact
 from fewpass.pipeline.scoring.evaluation import Evaluation
+from fewpass.pipeline.scoring.metric import figure_of
 from fewpass.pipeline.settings.publishing_gates import Gate
 
 LEAST_ROWS = 30  # of a slice: figures of fewer rows say little
@@ -54,9 +54,9 @@ def _looks(gate: Gate, new: Slices, before: Slices) -> Iterator[GateFact]:
     for name, evaluation in new.items():
         if gate.column is not None and evaluation.rows < LEAST_ROWS:
             continue
-        value, old = _figure(evaluation, gate.figure), None
+        value, old = figure_of(evaluation, gate.figure), None
         if gate.relative and name in before:
-            old = _figure(before[name], gate.figure)
+            old = figure_of(before[name], gate.figure)
         where = f"{gate.figure} of {gate.column}={name}" if gate.column else gate.figure
         if value is None or (gate.relative and old is None):
             yield GateFact(gate=gate.written, passed=False, reason=f"{where} is not defined")
@@ -77,10 +77,3 @@ def _limit(gate: Gate, old: float | None) -> str:
         return f"{gate.number:g}"
     by = f" {'+' if gate.number >= 0 else '-'} {abs(gate.number):g}" if gate.number else ""
     return f"{old:.6g}{by} (the model published before)"
-
-
-def _figure(evaluation: Evaluation, name: str) -> float | None:
-    value: Any = getattr(evaluation, name, None)
-    if value is None and evaluation.metrics is not None:
-        value = getattr(evaluation.metrics, name, None)
-    return None if value is None else float(value)

@@ -60,7 +60,7 @@ REFUSED = {
         {"where": "id in https://h/x?token=3"},
     ],
     "cross-validate": [{"lam": "abc"}, {"passes": 0}],
-    "evaluate": [{"matching": {"x": 1}}, {"where": {"wait_workers": "soon"}}],
+    "evaluate": [{"matching": {"x": 1}}, {"execution": {"wait_workers": "soon"}}],
 }  # fmt: skip
 
 

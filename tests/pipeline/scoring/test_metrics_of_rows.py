@@ -17,6 +17,7 @@ from fewpass.pipeline.scoring.comparing_files import compare_rows
 from fewpass.pipeline.scoring.evaluated_slices import Slicing, bytes_of, sparse, whole
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.paired_figures import compare
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.solvers.protocol import add_parts
 from fewpass.storage.dataset import Dataset
@@ -287,7 +288,7 @@ def test_differences_are_those_of_the_rows(shop, target):
     assert on_data == compare(models, data, InProcess(1))
     drop = tuple(name for name in TARGETS if name != target)
     options = SourceOptions(label=target, drop=drop, weight="times")
-    on_files = compare_rows(models, [str(shop / "new.csv")], options)
+    on_files = compare_rows(models, [str(shop / "new.csv")], EvaluationPlan(options=options))
     first, second = (told(shop, target, run) for run in ("run", "run2"))
     w = first["times"].to_numpy()
 

@@ -24,7 +24,7 @@ from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.scoring.prediction_files import open_predictions
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, PredictionPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
@@ -107,7 +107,7 @@ def expected(model, X):
 def test_raw_rows_are_scaled_and_labelled_as_the_training_rows_were(spam, tmp_path):
     model, source, X, y = spam
     out = str(tmp_path / "out.parquet")
-    result = predict(model, [source], out, SourceOptions(), probability=True, memory=MEMORY)
+    result = predict(model, [source], out, PredictionPlan(probability=True, memory=MEMORY))
     table = pyarrow.parquet.read_table(out)
     score = expected(model, X)
     assert result.rows == len(X) == table.num_rows
@@ -126,10 +126,8 @@ def test_how_far_it_is_grows_to_the_end(spam, tmp_path, small_pieces):
     for place in (source, model.record.plan.dataset):
         told = []
         out = str(tmp_path / "out.csv")
-        result = predict(
-            model, [place], out, SourceOptions(), overwrite=True, memory=1 << 22,
-            on_progress=told.append,
-        )  # fmt: skip
+        how = PredictionPlan(overwrite=True, memory=1 << 22)
+        result = predict(model, [place], out, how, on_progress=told.append)
         shares = [now.fraction for now in told]
         assert shares == sorted(shares)
         assert 0.9 < shares[-1] <= 1.0  # of text an estimate
@@ -151,7 +149,7 @@ def test_every_format_has_the_same_numbers_for_any_memory_and_threads(
     model, source, X, _ = spam
     for ending in ("csv", "npy", "parquet"):
         out = str(tmp_path / f"out.{ending}")
-        predict(model, [source], out, SourceOptions(), memory=memory, threads=threads)
+        predict(model, [source], out, PredictionPlan(memory=memory, threads=threads))
     scores = np.load(tmp_path / "out.npy")
     np.testing.assert_allclose(scores, expected(model, X), rtol=1e-5, atol=1e-6)
     assert np.array_equal(scores, pyarrow.csv.read_csv(tmp_path / "out.csv")["score"])
@@ -165,18 +163,18 @@ def test_a_budget_that_nothing_fits_into_is_refused_by_what_is_needed(spam, tmp_
         with pytest.raises(
             BadInput, match=r"the program itself 96 MB\. Use `memory=(\d+)MB`"
         ) as no:
-            predict(model, [place], out, SourceOptions(), memory=1000)
+            predict(model, [place], out, PredictionPlan(memory=1000))
         enough = int(re.search(r"`memory=(\d+)MB`", str(no.value))[1]) * 10**6
-        found = predict(model, [place], out, SourceOptions(), overwrite=True, memory=enough)
+        found = predict(model, [place], out, PredictionPlan(overwrite=True, memory=enough))
         assert found.rows
     with pytest.raises(BadInput, match="the program itself"):
-        evaluate_rows(model, [source], SourceOptions(), memory=1000)
+        evaluate_rows(model, [source], EvaluationPlan(memory=1000))
 
 
 def test_a_data_set_is_predicted_as_it_lies(spam, tmp_path):
     model, _, X, _ = spam
     out = str(tmp_path / "out.npy")
-    predict(model, [model.record.plan.dataset], out, SourceOptions())
+    predict(model, [model.record.plan.dataset], out, PredictionPlan())
     np.testing.assert_allclose(
         np.sort(np.load(out)), np.sort(expected(model, X)), rtol=1e-5, atol=1e-6
     )
@@ -185,7 +183,7 @@ def test_a_data_set_is_predicted_as_it_lies(spam, tmp_path):
 def test_a_source_that_is_not_there_is_not_said_of_the_predictions(spam, tmp_path):
     out = tmp_path / "out.csv"
     with pytest.raises(FileNotFoundError, match=r"^\S*gone.csv: no such file. Check the path.$"):
-        predict(spam[0], [str(tmp_path / "gone.csv")], str(out), SourceOptions())
+        predict(spam[0], [str(tmp_path / "gone.csv")], str(out), PredictionPlan())
     assert not out.exists()
 
 
@@ -195,7 +193,7 @@ def test_nothing_is_left_behind_when_a_row_is_bad(spam, tmp_path):
     bad.write_text(Path(source).read_text() + "ham,1,2,nan,4\n")
     for ending in ("csv", "npy", "parquet"):
         with pytest.raises(BadInput, match=r"bad\.csv.*3002"):
-            predict(model, [str(bad)], str(tmp_path / f"out.{ending}"), SourceOptions())
+            predict(model, [str(bad)], str(tmp_path / f"out.{ending}"), PredictionPlan())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.csv"]
 
 
@@ -203,13 +201,13 @@ def test_other_widths_other_endings_and_dishonest_probabilities_are_refused(spam
     model, source, X, y = spam
     wide = as_csv(tmp_path / "wide.csv", np.hstack([X, X]), y)
     with pytest.raises(BadInput, match=r"8|5"):
-        predict(model, [wide], str(tmp_path / "out.npy"), SourceOptions())
+        predict(model, [wide], str(tmp_path / "out.npy"), PredictionPlan())
     with pytest.raises(BadInput, match=r"\.parquet, \.csv or \.npy"):
-        predict(model, [source], str(tmp_path / "out.txt"), SourceOptions())
+        predict(model, [source], str(tmp_path / "out.txt"), PredictionPlan())
     hinge = model.record.plan.model_copy(update={"loss": "hinge"})
     machine = model._replace(record=model.record.model_copy(update={"plan": hinge}))
     with pytest.raises(BadInput, match="`loss=logistic`"):
-        predict(machine, [source], str(tmp_path / "o.npy"), SourceOptions(), probability=True)
+        predict(machine, [source], str(tmp_path / "o.npy"), PredictionPlan(probability=True))
 
 
 def test_labels_that_a_spreadsheet_would_run_are_defused_on_request(spam, tmp_path):
@@ -220,7 +218,7 @@ def test_labels_that_a_spreadsheet_would_run_are_defused_on_request(spam, tmp_pa
     for defuse in (False, True):
         for ending in ("csv", "parquet"):
             out = str(tmp_path / f"out.{ending}")
-            predict(risky, [source], out, SourceOptions(), overwrite=True, defuse=defuse)
+            predict(risky, [source], out, PredictionPlan(overwrite=True, defuse=defuse))
             read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
             table = read(out)
             found[ending, defuse] = set(map(str, table["predicted"].to_pylist()))

@@ -4,7 +4,7 @@ import gzip
 import json
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import fsspec
 import numpy as np
@@ -26,6 +26,7 @@ from fewpass.pipeline.scoring.folder_record import KEY
 from fewpass.pipeline.scoring.input_files import are_there, input_files
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, PredictionPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import arrow_rows, lines
 from fewpass.storage.seal import unseal
@@ -33,6 +34,8 @@ from testing.object_store import object_store
 
 N = 300
 TOWNS = np.array(["Graz", "Linz", 'a "quoted"\nname', "x\n1,2,3\n4,5,6\n"], object)
+
+IGNORING = EvaluationPlan(options=SourceOptions(unknown_features="ignore"))
 
 
 def table(seed, n=N):
@@ -60,6 +63,26 @@ def test_of_new_files_there_may_be_none_yet_but_their_folder_is_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="no file fits this pattern"):
         input_files([f"{tmp_path}/nofolder/*.csv"], "out/", only_new=True)
     assert not are_there([f"{tmp_path}/nofolder/*.csv"])  # which a schedule waits for
+
+
+def test_files_are_called_as_below_what_was_named_whatever_it_is(tmp_path, monkeypatch):
+    """Marks of patterns in a name that is there are letters of it; a store's file is in no folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in[1]").mkdir()
+    store = fsspec.filesystem("memory")
+    for place in ("one.csv", "sub/two.csv"):
+        store.pipe(f"/shop/{place}", b"a\n1\n")
+    (tmp_path / "in[1]" / "x.csv").write_text("a\n1\n")
+    named = {
+        "in[1]/": ["x.csv"], "in[1]/x.csv": ["x.csv"], "in*/*.csv": ["in[1]/x.csv"],
+        "memory:///shop/one.csv": ["one.csv"], "memory://shop/": ["one.csv", "sub/two.csv"],
+        "memory:///shop/**": ["one.csv", "sub/two.csv"],
+    }  # fmt: skip
+    for spec, names in named.items():
+        assert [file.made for file in input_files([spec], "out/", only_new=False)] == names, spec
+    for spec, output in (("in[1]/", "in[1]/out/"), ("memory:///shop/**", "memory:///shop/out/")):
+        with pytest.raises(BadInput, match="is inside the input"):
+            input_files([spec], output, only_new=False)
 
 
 def as_lines(rows, path):
@@ -125,9 +148,9 @@ def as_context(executor):
     yield executor
 
 
-def into(model, source, out, **more):
-    options = SourceOptions(unknown_features="ignore")
-    return predict(model, [str(source)], f"{out}/", options, keep=["id"], **more)
+def into(model, source, out, cluster=nullcontext, **more):
+    plan = PredictionPlan(options=IGNORING.options, keep=("id",), **more)
+    return predict(model, [str(source)], f"{out}/", plan, cluster=cluster)
 
 
 def files_of(folder):
@@ -188,15 +211,16 @@ def test_figures_of_files_have_the_same_bits_by_threads_and_tasks(
         write(table(k + 1), tmp_path / f"{k}{ending}")
     sources = [str(tmp_path / f"{k}{ending}") for k in range(2)]
     options = SourceOptions(unknown_features="ignore")
+    sliced = EvaluationPlan(options=options, by=("town", "a:0"))
     made = [
-        evaluate_rows(model, sources, options, by=["town", "a:0"], **where)
+        evaluate_rows(model, sources, sliced, **where)
         for where in ({"threads": 1}, {"threads": 3}, {"cluster": here})
     ]  # fmt: skip
     assert made[0].evaluation.rows == 2 * N
     assert repr(made[1]) == repr(made[0]) and repr(made[2]) == repr(made[0])
     many = options.model_copy(update={"on_bad_row": "refuse"})
     paired = [
-        compare_rows([model, other], sources, many, **where)
+        compare_rows([model, other], sources, EvaluationPlan(options=many), **where)
         for where in ({"threads": 1}, {"threads": 3}, {"cluster": here})
     ]
     assert paired[0].rows == 2 * N and paired[0].models[1].differences[0].difference
@@ -209,8 +233,7 @@ def test_a_word_for_a_number_is_told_with_the_figures(model, tmp_path, small, he
     rows.loc[N - 1, "a"] = "oops"
     rows.to_csv(tmp_path / "rows.csv", index=False)
     for where in ({"threads": 2}, {"cluster": here}):
-        options = SourceOptions(unknown_features="ignore")
-        made = evaluate_rows(model, [str(tmp_path / "rows.csv")], options, **where)
+        made = evaluate_rows(model, [str(tmp_path / "rows.csv")], IGNORING, **where)
         (note,) = made.evaluation.notes
         assert "1 cell holds no number ('oops')" in note
 
@@ -230,7 +253,7 @@ def test_a_bad_row_is_named_by_its_line_and_leaves_nothing_of_its_file(
         with pytest.raises(BadInput, match=r"1\.jsonl, line 201\b.* 2 of 3 files are predicted"):
             into(model, tmp_path / "in", out, **cluster)
         with pytest.raises(BadInput, match=r"1\.jsonl, line 201\b"):
-            evaluate_rows(model, [str(bad)], SourceOptions(unknown_features="ignore"), **cluster)
+            evaluate_rows(model, [str(bad)], IGNORING, **cluster)
         assert {name[0] for name in files_of(out)} == {"0", "2"}
         rows[200] = rows[199]
         bad.write_text("\n".join(rows) + "\n")
@@ -312,8 +335,7 @@ def test_a_worker_that_is_killed_changes_nothing(model, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "SPAN_BYTES", 1 << 20)
     source = tmp_path / "rows.csv"
     as_csv(table(1, 120_000), source)
-    options = SourceOptions(unknown_features="ignore")
-    expected = evaluate_rows(model, [str(source)], options)
+    expected = evaluate_rows(model, [str(source)], IGNORING)
     into(model, source, tmp_path / "threads")
     with open_executor(Execution(workers=2, threads=1)) as executor:
 
@@ -323,7 +345,7 @@ def test_a_worker_that_is_killed_changes_nothing(model, tmp_path, monkeypatch):
         victim = executor.result(executor.submit("pid", os.getpid))
         executor.submit("kill", os.kill, victim, signal.SIGKILL)
         into(model, source, tmp_path / "workers", cluster=cluster)
-        found = evaluate_rows(model, [str(source)], options, cluster=cluster)
+        found = evaluate_rows(model, [str(source)], IGNORING, cluster=cluster)
     assert len(files_of(tmp_path / "workers")) > 2
     assert files_of(tmp_path / "workers") == files_of(tmp_path / "threads")
     assert repr(found) == repr(expected)

@@ -11,8 +11,8 @@ from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.scoring.probabilities import caution
+from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from fewpass.pipeline.settings.regularisation import Lam
-from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.prepared import with_classes_that_fit
 from fewpass.storage.manifest import Labels
@@ -139,7 +139,7 @@ def test_probabilities_are_the_softmax_everywhere(tmp_path, dataset, fresh):
     assert diagram.log_loss == pytest.approx(figures.loss, rel=1e-9)
     assert caution(model) is None
     out = str(tmp_path / "out.npy")
-    predict(model, [fresh.folder.url], out, SourceOptions(), probability=True)
+    predict(model, [fresh.folder.url], out, PredictionPlan(probability=True))
     np.testing.assert_allclose(np.load(out), p.max(axis=1), rtol=1e-6)
 
 

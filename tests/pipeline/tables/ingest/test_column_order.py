@@ -13,6 +13,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -348,7 +349,7 @@ def test_a_model_meets_sets_in_other_orders(tmp_path, pair, trained_on):
         assert found.loss == pytest.approx(np.logaddexp(0, -y * p).mean(), rel=1e-12)
         assert found.error == pytest.approx(np.mean((p > 0) != (y > 0)), abs=ROUNDING)
         out = str(tmp_path / f"{name}.npy")
-        predict(model, [pair[name].folder.url], out, SourceOptions())
+        predict(model, [pair[name].folder.url], out, PredictionPlan())
         np.testing.assert_allclose(np.load(out), p, rtol=1e-12, atol=1e-12)
         plan = plan_for(pair[name], "lbfgs", start_from=model.run.url, lam=1e-2)
         run = TrainingRun.start(plan, str(tmp_path / f"from-{name}"), InProcess())
@@ -374,8 +375,8 @@ def test_held_out_rows_in_another_order_judge_the_same(tmp_path, pair, judges):
 
 def test_a_file_is_predicted_as_the_set_is(tmp_path, pair):
     model, _ = trained_model(plan_for(pair["frequency"]), tmp_path / "run")
-    options = SourceOptions(n_features=D)
-    predict(model, [pair["file"]], str(tmp_path / "file.npy"), options)
+    how = PredictionPlan(options=SourceOptions(n_features=D))
+    predict(model, [pair["file"]], str(tmp_path / "file.npy"), how)
     X, _ = popular_rows(300, 1, first=5)
     expected = X @ model.weights.coef + model.weights.intercept
     np.testing.assert_allclose(np.load(tmp_path / "file.npy"), expected, rtol=1e-12, atol=1e-12)

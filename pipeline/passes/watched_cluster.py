@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -49,6 +48,8 @@ class WatchedCluster:
 
         Raises ConnectionError if the cluster or all its workers are gone.
         """
+        import asyncio  # noqa: PLC0415 - with sockets and encryption, for a cluster alone
+
         getting = asyncio.run_coroutine_threadsafe(answer, self._client.loop.asyncio_loop)
         try:
             while True:

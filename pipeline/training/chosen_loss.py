@@ -49,7 +49,8 @@ def with_chosen_loss(
         usual = plan.model_copy(update={"loss": None})
         return with_chosen_lam(usual, dataset, held_out, near=near)
     require_memory(plan, dataset, near=near)
-    compared, words = LamComparison.on(plan, dataset, held_out), (LOSS_OF_NUMBERS, LOSS_OF_AMOUNTS)
+    compared = LamComparison.on(plan, dataset, held_out, again=True)
+    words = LOSS_OF_NUMBERS, LOSS_OF_AMOUNTS
     plans = [plan.model_copy(update={"loss": word}) for word in words]
     each = [with_chosen_lam(one, dataset, near=near, compared=compared) for one in plans]
     with one_blas_thread():

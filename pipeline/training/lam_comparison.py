@@ -8,7 +8,7 @@ side by side as far as the memory goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -40,15 +40,16 @@ from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_sample import in_memory, sample_of
 from fewpass.solvers.batch.newton_in_memory import minimise
+from fewpass.solvers.batch.normal_equations import Moments, moments_of
 from fewpass.solvers.drive import models_within
-from fewpass.solvers.losses import Problem
+from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, Weights, as_sides
 from fewpass.solvers.registry import DUAL, SECOND_ORDER, fit_for, method_class
 from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.memory_dataset import MemoryDataset
-from fewpass.storage.table import DenseTable, Table, take
+from fewpass.storage.table import DenseTable, Table, n_bytes, take
 
 FEW_ROWS, FOLDS = 10_000, 5
 VERY_FEW_ROWS, TIMES = 500, 4  # are held out so many times, as the folds decide much
@@ -67,18 +68,26 @@ class LamComparison(NamedTuple):
     times: int = 1
 
     @classmethod
-    def on(cls, plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None) -> LamComparison:
-        """Compare by given held-out rows, else by some of the sample, or by folds of few rows."""
+    def on(
+        cls, plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None, *, again: bool = False
+    ) -> LamComparison:
+        """Compare by given held-out rows, else by some of the sample, or by folds of few rows.
+
+        `again`: models that were scored will be scored otherwise.
+        """
         table = sample_of(plan, dataset)
         if held_out is not None:
-            rest = sample_of(plan, held_out)
-            by_given = partial(_on_given, dataset=dataset, table=table, others=held_out, rest=rest)
+            rest, rows = sample_of(plan, held_out), LearntRows(in_memory(dataset, table), again)
+            by_given = partial(_on_given, rows=rows, dataset=dataset, others=held_out, rest=rest)
             return cls(by_given, table.n_rows, rest.n_rows)
         times = TIMES if table.n_rows < VERY_FEW_ROWS else 1
         each = [_parts(plan, table, number) for number in range(times)]
         learnt = table.n_rows - max(len(part) for part in each[0])
         scored, folds = sum(len(part) for part in each[0]), len(each[0])
-        return cls(partial(_on_all, dataset, table, each), learnt, scored, folds, times)
+        cut: Callable[[int, int], Cut] = partial(_cut, dataset, table, each, again)
+        if n_bytes(table) * folds * times <= plan.budget.lam_rows:
+            cut = cache(cut)
+        return cls(partial(_on_all, dataset, each, cut), learnt, scored, folds, times)
 
 
 def _parts(plan: TrainingPlan, table: Table, number: int) -> list[np.ndarray]:
@@ -121,43 +130,52 @@ Score = Callable[..., RowLosses]
 
 
 def _on_all(
-    dataset: Dataset,
-    table: Table,
-    each: list[list[np.ndarray]],
-    plan: TrainingPlan,
-    score: Score = scored,
-) -> RowLosses:
+    dataset: Dataset, each: list[list[np.ndarray]], cut: Callable[[int, int], Cut],
+    plan: TrainingPlan, score: Score = scored,
+) -> RowLosses:  # fmt: skip
     """Hold out the parts of each number in turn; a row's loss is its mean over all of them."""
-    several = [_on_parts(dataset, table, parts, plan, score) for parts in each]
+    several = []
+    for number, parts in enumerate(each):
+        cuts = (cut(number, k) for k in range(len(parts)))
+        several.append(losses_of_all_rows([_on_cut(dataset, one, plan, score) for one in cuts]))
     return mean_over_times(several, [np.argsort(np.concatenate(parts)) for parts in each])
 
 
-def _on_parts(
-    dataset: Dataset, table: Table, parts: list[np.ndarray], plan: TrainingPlan, score: Score
-) -> RowLosses:
-    """Hold out each part in turn, and learn from all other rows."""
-    each = []
-    for part in parts:
-        others = np.setdiff1d(np.arange(table.n_rows), part, assume_unique=True)
-        rows = in_memory(dataset, take(table, others))
-        planned, models = models_by_lam(plan, rows)
-        block = dataset_block(take(table, part), rows, planned.rule)
-        problem, rule = planned.problem, planned.rule
-        each.append(score(plan, dataset.manifest, problem, rule, block, models))
-    return losses_of_all_rows(each)
+class Cut(NamedTuple):
+    """Rows that models learn from, and those that they are compared on."""
+
+    learnt: LearntRows
+    held_out: Table
+
+
+def _cut(
+    dataset: Dataset, table: Table, each: list[list[np.ndarray]], again: bool, number: int, k: int
+) -> Cut:
+    """Hold out the k-th part of a number, and learn from all other rows."""
+    part = each[number][k]
+    others = np.setdiff1d(np.arange(table.n_rows), part, assume_unique=True)
+    learnt = LearntRows(in_memory(dataset, take(table, others)), again)
+    return Cut(learnt, take(table, part))
+
+
+def _on_cut(dataset: Dataset, cut: Cut, plan: TrainingPlan, score: Score) -> RowLosses:
+    planned, models = cut.learnt.models(plan)
+    problem, rule = planned.problem, planned.rule
+    block = dataset_block(cut.held_out, cut.learnt.rows, rule)
+    return score(plan, dataset.manifest, problem, rule, block, models)
 
 
 def _on_given(
     plan: TrainingPlan,
     score: Score = scored,
     *,
+    rows: LearntRows,
     dataset: Dataset,
-    table: Table,
     others: Dataset,
     rest: Table,
 ) -> RowLosses:
     """Learn from rows of one data set, and compare on those of another."""
-    planned, models = models_by_lam(plan, in_memory(dataset, table))
+    planned, models = rows.models(plan)
     problem, rule = planned.problem, planned.rule
     if isinstance(others, MemoryDataset):  # made of the same rows
         block = dataset_block(rest, others, rule)
@@ -181,30 +199,81 @@ WORK = 2e7  # rows times squared weights: one model of all classes by Newton's m
 MOST_LANES = 64  # models at once
 
 
-def models_by_lam(
-    plan: TrainingPlan, dataset: MemoryDataset
-) -> tuple[PlannedProblem, Iterator[Weights]]:
-    """Return a problem, and the model of every lam of a plan: (d,), or (K, d) of several classes.
+#: Makes the models of a problem's tasks of a block.
+Make = Callable[[PlannedProblem, Block], Iterator[Weights]]
 
-    Each is made when it is asked for, and once.
+
+class LearntRows:
+    """Rows in memory, and models of several lam that learn from them.
+
+    Parameters
+    ----------
+    rows
+        Models are made of the columns that these have.
+    again
+        Whether models will be asked for again.
     """
-    plan = with_largest_lam(plan, dataset)
-    present, narrow = with_columns_present(dataset)
-    one_stream = plan.model_copy(update={"streams": 1})  # rows in memory are walked by this thread
-    planned = PlannedProblem.of(one_stream, narrow)
-    block = dataset_block(narrow.table, narrow, planned.rule)
-    by_columns = (
-        planned.stats.d <= FEW_COLUMNS
-        and isinstance(planned.problem.penalty, L2)
-        and planned.problem.loss.is_smooth
-        and not planned.problem.loss.is_wide
-        and conditioning(planned.problem, planned.stats) is not None
-    )
-    trained = _by_newton(planned, block) if by_columns else _side_by_side(plan, planned, block)
-    classes = planned.rule.n_classes if planned.rule.width == 1 else 0
-    models = _stacked(trained, classes)
-    whole = (_with_all_columns(one, present, dataset.n_features) for one in models)
-    return planned, whole
+
+    def __init__(self, rows: MemoryDataset, again: bool) -> None:
+        self.rows, self._again = rows, again
+        self._present, self._narrow = with_columns_present(rows)
+        self._sums: dict[int, Moments] = {}  # of each class, for the squared loss
+        self._known: dict[tuple[Loss, Task], Weights] = {}
+
+    def models(self, plan: TrainingPlan) -> tuple[PlannedProblem, Iterator[Weights]]:
+        """Return a problem, and the model of every lam of a plan: (d,), or (K, d) of classes.
+
+        Plans may differ in loss and lam.  Each model is made when it is asked for.
+        """
+        plan, narrow = with_largest_lam(plan, self.rows), self._narrow
+        one_stream = plan.model_copy(update={"streams": 1})  # rows here are walked by this thread
+        planned = PlannedProblem.of(one_stream, narrow)
+        block = dataset_block(narrow.table, narrow, planned.rule)
+        by_columns = (
+            planned.stats.d <= FEW_COLUMNS
+            and isinstance(planned.problem.penalty, L2)
+            and planned.problem.loss.is_smooth
+            and not planned.problem.loss.is_wide
+            and conditioning(planned.problem, planned.stats) is not None
+        )
+        make = self._by_newton if by_columns else partial(_side_by_side, plan)
+        classes = planned.rule.n_classes if planned.rule.width == 1 else 0
+        models = _stacked(self._made(make, planned, block), classes)
+        whole = (_with_all_columns(one, self._present, self.rows.n_features) for one in models)
+        return planned, whole
+
+    def _made(self, make: Make, planned: PlannedProblem, block: Block) -> Iterator[Weights]:
+        """Yield every task's model, made anew unless it is known."""
+        loss, known = planned.problem.loss, dict(self._known)
+        new = tuple(task for task in planned.tasks if (loss, task) not in known)
+        made = make(planned._replace(tasks=new), block)
+        for task in planned.tasks:
+            one = known[loss, task] if (loss, task) in known else next(made)
+            if self._again:
+                self._known[loss, task] = one
+            yield one
+
+    def _by_newton(self, planned: PlannedProblem, block: Block) -> Iterator[Weights]:
+        """Return every task's model: of each class from the largest lam down."""
+        result: dict[Task, Weights] = {}
+        last: dict[int, Weights] = {}
+        for task in sorted(planned.tasks, key=lambda task: -task.lam):
+            own = block._replace(y=as_sides(block.y, task.label))
+            result[task] = self._minimum(planned, task, own, last.get(task.label))
+            last[task.label] = result[task]
+        return (result[task] for task in planned.tasks)
+
+    def _minimum(
+        self, planned: PlannedProblem, task: Task, block: Block, start: Weights | None
+    ) -> Weights:
+        """Return one task's model; of the squared loss by sums that all its lam have in common."""
+        problem, sums = task.problem(planned.problem), None
+        if problem.loss.is_quadratic:
+            if task.label not in self._sums:
+                self._sums[task.label] = moments_of(problem, planned.stats.d, block)
+            sums = self._sums[task.label]
+        stats = planned.stats._replace(constants=(task.constant,))
+        return minimise(problem, stats, block, COARSE, MOST_PASSES, start, sums=sums).weights
 
 
 def with_columns_present(
@@ -241,19 +310,6 @@ def _stacked(trained: Iterator[Weights], classes: int) -> Iterator[Weights]:
     while models := list(islice(trained, classes)):
         intercepts = np.array([one.intercept for one in models])
         yield Weights(np.array([one.coef for one in models]), intercepts)
-
-
-def _by_newton(planned: PlannedProblem, block: Block) -> Iterator[Weights]:
-    """Return every task's model: of each class from the largest lam down."""
-    result: dict[Task, Weights] = {}
-    last: dict[int, Weights] = {}
-    for task in sorted(planned.tasks, key=lambda task: -task.lam):
-        own = block._replace(y=as_sides(block.y, task.label))
-        stats = planned.stats._replace(constants=(task.constant,))
-        problem, start = task.problem(planned.problem), last.get(task.label)
-        minimum = minimise(problem, stats, own, COARSE, MOST_PASSES, start)
-        result[task] = last[task.label] = minimum.weights
-    return (result[task] for task in planned.tasks)
 
 
 def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> Iterator[Weights]:

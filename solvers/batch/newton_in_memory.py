@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.batch.cholesky import solved
 from fewpass.solvers.batch.newton import CurvedPart, add_squares, whole_curvature
-from fewpass.solvers.batch.normal_equations import least_squares, moments_of
+from fewpass.solvers.batch.normal_equations import Moments, least_squares, moments_of
 from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
 from fewpass.solvers.gradient import (
     RISE,
@@ -70,6 +70,7 @@ def minimise(
     most: float,
     start: Weights | None = None,
     after_reading: AfterReading = lambda _passes, _certified: None,
+    sums: Moments | None = None,
 ) -> Minimum:
     """Minimise until the certified relative gap is at most `tol`, in about `most` passes at most.
 
@@ -86,11 +87,13 @@ def minimise(
     after_reading
         Called after every pass with the passes so far and, after a pass over all rows, the
         certificate; an exception that it raises ends the search.
+    sums
+        Of the squared loss: those of all rows, where they are added up already.
     """
     rows = _Readings(problem, stats, block, after_reading)
     constants = stats.constants[:1]
-    if start is None and problem.loss.is_quadratic and tol > FINE:
-        x, proven = rows.least_squares()
+    if sums or (start is None and problem.loss.is_quadratic and tol > FINE):
+        x, proven = rows.least_squares(sums)
         proven = proven.with_constants(constants)
         if proven.relative <= tol:
             return Minimum(Weights(x[:-1].copy(), float(x[-1])), proven, rows.passes)
@@ -195,10 +198,10 @@ class _Readings:
         self._tell(self.passes, certified if every == 1 else None)
         return EvaluatedPoint(x, np.append(*whole_gradient(self._problem, at, part)), certified)
 
-    def least_squares(self) -> tuple[Vector, Certificate]:
+    def least_squares(self, sums: Moments | None) -> tuple[Vector, Certificate]:
         """Return the minimum of the squared loss by sums over all rows, and what they prove."""
-        block = self._read(1)
-        x, certified = least_squares(self._problem, moments_of(self._problem, self._stats.d, block))
+        sums = sums or moments_of(self._problem, self._stats.d, self._read(1))
+        x, certified = least_squares(self._problem, sums)
         self._tell(self.passes, certified)
         return x, certified
 

@@ -123,12 +123,10 @@ def pair_table(
 ) -> PairTable:  # fmt: skip
     """Return the table of a pair, its cells those that rows have."""
     a, b = axes
-    shape = len(a.names), len(b.names)
-    empty = PairTable(
+    return PairTable(
         name=f"{pair[0].title} x {pair[1].title}", a=a, b=b, selection=selection,
-        cells=masses_text(np.zeros(shape)),
+        cells=masses_text(variables.masses(a, b)),
     )  # fmt: skip
-    return variables.counted(empty)
 
 
 def both_rounds(first: Sequence[PairTable], second: Sequence[PairTable]) -> list[PairTable]:

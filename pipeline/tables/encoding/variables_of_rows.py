@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,21 +81,19 @@ class VariablesOfRows:
         numbers = self.numbers(variable)
         return between_knots(numbers, np.isnan(numbers), axis.knots, axis.missing_as)
 
-    def products(self, table: PairTable) -> Iterator[tuple[ShareOfLevel, ShareOfLevel]]:
-        """Yield the levels of rows on both axes of a pair."""
-        others = self.shares(table.b)
-        for one in self.shares(table.a):
+    def masses(self, a: HatAxis | LevelAxis, b: HatAxis | LevelAxis) -> Floats:
+        """Return how many rows every cell of two axes has, shares of rows added."""
+        rows, columns = len(a.names), len(b.names)
+        masses, others = np.zeros(rows * columns), self.shares(b)
+        for one in self.shares(a):
             for other in others:
-                yield one, other
+                flat = one.level * columns + other.level
+                masses += np.bincount(flat, one.share * other.share, rows * columns)
+        return masses
 
     def counted(self, table: PairTable) -> PairTable:
         """Return the table of a pair with the cells of these rows."""
-        rows, columns = table.shape
-        masses = np.zeros(rows * columns)
-        for one, other in self.products(table):
-            flat = one.level * columns + other.level
-            masses += np.bincount(flat, one.share * other.share, rows * columns)
-        return PairTable.model_validate({**table.model_dump(), "cells": masses_text(masses)})
+        return table.model_copy(update={"cells": masses_text(self.masses(table.a, table.b))})
 
     def _read_once(self, name: str) -> ReadCells:
         if name not in self._read:

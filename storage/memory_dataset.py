@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,7 @@ class MemoryDataset(Dataset):
         targets: Labels | Values,
         groups: Groups | None = None,
     ) -> None:
-        super().__init__(nowhere(), manifest_of(table, n_features, targets))
+        super().__init__(_Nowhere(), manifest_of(table, n_features, targets))
         self.table = table
         if not may_be_measured(table):
             _measured(table)  # which may refuse rows
@@ -76,10 +75,14 @@ class MemoryDataset(Dataset):
         return take(self.table, np.random.default_rng(0).choice(self.n_rows, n, replace=False))
 
 
-@cache
-def nowhere() -> Folder:
-    """Return a placeholder for the folder."""
-    return Folder("memory://rows")
+class _Nowhere(Folder):
+    """A placeholder for a folder, for which no file system is opened."""
+
+    def __init__(self) -> None:
+        self.storage_options, self.is_local, self.url = {}, False, "memory://rows"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Nowhere, ()
 
 
 class MemoryManifest(Manifest):

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
@@ -84,7 +83,9 @@ class WaitingRows(NamedTuple):
 
     def reader(self) -> Any:
         """Return an Arrow reader of all rows, in batches."""
-        parquet = pa.parquet.ParquetFile(self.file)
+        from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - where rows wait for a table
+
+        parquet = ParquetFile(self.file)
         batches = parquet.iter_batches(BATCH_ROWS)
         return pa.RecordBatchReader.from_batches(parquet.schema_arrow, batches)
 

@@ -15,7 +15,6 @@ from typing import IO, Any, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
 from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.errors import BadInput
@@ -101,7 +100,9 @@ class ParquetPredictions:
     def write(self, batch: Batch) -> None:
         table = pa.table({name: _as_arrow(column) for name, column in batch.items()})
         if self._writer is None:
-            self._writer = pa.parquet.ParquetWriter(self._target, table.schema)
+            from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - CSV needs none of it
+
+            self._writer = ParquetWriter(self._target, table.schema)
         self._rest.append(_typed_as(self._writer.schema, table))
         self._n_rest += table.num_rows
         if self._n_rest >= self._part_rows:

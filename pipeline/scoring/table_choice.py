@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.scoring.delta_output import DeltaOutput
 from fewpass.pipeline.scoring.output_table import OutputTable
 from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT, WRITERS
-from fewpass.pipeline.scoring.sql_tables import DuckdbTable, PostgresTable, SqliteTable, SqlTable
 from fewpass.pipeline.settings.formats import DELTA_LOG, EXTENSIONS, server_format
-from fewpass.pipeline.tables.readers.databases import TABLE_NAME
 from fewpass.storage.addresses import is_table_server, local_path, open_store
 from fewpass.storage.kinds import inside_of_ours
 from fewpass.storage.locations import Location, plain_errors
@@ -18,9 +15,19 @@ from fewpass.storage.redaction import shown_address
 
 #: What a new table of Delta Lake ends in; one that is there is known by its log.
 DELTA_ENDING = ".delta"
-_FILES: dict[str, type[SqlTable]] = {".duckdb": DuckdbTable} | {
-    ending: SqliteTable for ending, word in EXTENSIONS.items() if word == "sqlite"
-}
+DELTA, POSTGRESQL, DUCKDB, SQLITE = "delta", "postgresql", "duckdb", "sqlite"
+#: What a file of a database ends in.
+_FILES = {".duckdb": DUCKDB} | {end: word for end, word in EXTENSIONS.items() if word == SQLITE}
+
+
+def _classes() -> dict[str, type[OutputTable]]:
+    """Return the class of each kind of table; with readers, which files do without."""
+    from fewpass.pipeline.scoring import delta_output, sql_tables  # noqa: PLC0415
+
+    return {
+        DELTA: delta_output.DeltaOutput, POSTGRESQL: sql_tables.PostgresTable,
+        DUCKDB: sql_tables.DuckdbTable, SQLITE: sql_tables.SqliteTable,
+    }  # fmt: skip
 
 
 def output_table(output: str, name: str | None) -> OutputTable | None:
@@ -46,7 +53,9 @@ def output_table(output: str, name: str | None) -> OutputTable | None:
                 "(postgresql://..., .sqlite, .duckdb), or leave `table` out."
             )
         return None
-    if kind is DeltaOutput:
+    from fewpass.pipeline.tables.readers.databases import TABLE_NAME  # noqa: PLC0415 - as above
+
+    if kind == DELTA:
         if name is not None:
             raise BadInput(
                 f"{shown_address(output)} is a table itself (Delta Lake). Leave `table` out."
@@ -56,27 +65,28 @@ def output_table(output: str, name: str | None) -> OutputTable | None:
             f"{shown_address(output)} is a database, and predictions are put into one of its "
             "tables. Name that, as in `table=scores`."
         )
-    if kind is not PostgresTable:
-        _require_free(output, is_folder=kind is DeltaOutput)
-    return kind(output, name)
+    if kind != POSTGRESQL:
+        _require_free(output, is_folder=kind == DELTA)
+    return _classes()[kind](output, name)
 
 
-def _kind_of(output: str) -> type[OutputTable] | None:
+def _kind_of(output: str) -> str | None:
     if output == STANDARD_OUTPUT:
         return None
     if is_table_server(output):
         if server_format(output) != "postgresql":
             raise BadInput(f"{shown_address(output)} is read, not written. Name another output.")
-        return PostgresTable
+        return POSTGRESQL
     ending = PurePosixPath(output).suffix
     if ending in _FILES:
         if local_path(output) is None:
+            kind = _classes()[_FILES[ending]].kind
             raise BadInput(
-                f"{shown_address(output)}: a file of {_FILES[ending].kind} is written on this "
-                "machine only. Name a path."
+                f"{shown_address(output)}: a file of {kind} is written on this machine only. "
+                "Name a path."
             )
         return _FILES[ending]
-    return DeltaOutput if ending == DELTA_ENDING or _has_log(output, ending) else None
+    return DELTA if ending == DELTA_ENDING or _has_log(output, ending) else None
 
 
 def _has_log(output: str, ending: str) -> bool:

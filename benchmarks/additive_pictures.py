@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fewpass.pipeline.drawing.charts import picture
 from fewpass.pipeline.explaining.plain_shapes import importances
-from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.reporting.model_shapes import model_shapes
 from fewpass.pipeline.reporting.shape_cards import curve
 from fewpass.pipeline.runs.model import load_model

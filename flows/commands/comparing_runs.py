@@ -13,7 +13,7 @@ from fewpass.flows.display.bars import work_display
 from fewpass.flows.display.console import Terminal, facts_table, titled_table
 from fewpass.flows.display.printing import printable
 from fewpass.flows.outcomes import evaluation_facts
-from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.outputs import OutputFile
 from fewpass.pipeline.passes.executor import open_cluster
 from fewpass.pipeline.planning.engines import engine_for_pass

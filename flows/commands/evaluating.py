@@ -90,7 +90,7 @@ def evaluate(
         raise UsageError("evaluate needs a run and, last, the rows to evaluate it on.")
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.models.refresh.store_state import run_at
+    from fewpass.pipeline.models.refresh.named_run import run_at
     from fewpass.pipeline.outputs import OutputFile
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring.probabilities import probabilities_of
@@ -220,7 +220,7 @@ def _say_snapshot(terminal: Terminal, model: Model) -> None:
 
 def evaluate_shown(terminal: Terminal, run: str, dataset: str) -> Evaluation:
     """Evaluate a run's model on a data set, with a display."""
-    from fewpass.pipeline.models.refresh.store_state import run_at
+    from fewpass.pipeline.models.refresh.named_run import run_at
     from fewpass.pipeline.runs.model import load_model
 
     model = load_model(run_at(run))

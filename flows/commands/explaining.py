@@ -80,7 +80,7 @@ def explain(
     """
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.models.refresh.store_state import run_at
+    from fewpass.pipeline.models.refresh.named_run import run_at
     from fewpass.pipeline.reporting.model_shapes import is_additive
     from fewpass.pipeline.runs.model import load_model
 

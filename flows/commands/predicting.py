@@ -60,7 +60,7 @@ def predict(
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.models.refresh.store_state import run_at
+    from fewpass.pipeline.models.refresh.named_run import run_at
     from fewpass.pipeline.passes.executor import open_cluster
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring import prediction

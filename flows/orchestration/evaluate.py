@@ -13,7 +13,7 @@ from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.scheduled_dates import dated
 from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.api.using_models import evaluate as evaluated
-from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.reporting.figure_rows import slice_rows
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -12,7 +12,7 @@ from fewpass.flows.orchestration.artifacts import show_table
 from fewpass.flows.orchestration.scheduled import durable_task
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, importance
-from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.planning.engines import engine_for_pass
 from fewpass.pipeline.reporting.comparison_page import NAMES, verdict

@@ -14,7 +14,7 @@ from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_
 from fewpass.flows.orchestration.scheduled_dates import dated
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.matching import left_out_sentence
-from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.passes.executor import open_cluster
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.input_files import are_there

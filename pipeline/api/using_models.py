@@ -12,7 +12,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining import explain as explaining
 from fewpass.pipeline.explaining.explain import ExplainedRow
 from fewpass.pipeline.explaining.plain_shapes import ModelShapes
-from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.passes.executor import open_cluster
 from fewpass.pipeline.planning.engines import engine_for_pass
 from fewpass.pipeline.reporting.largest_weights import MOST_LISTED, NamedWeight, largest_weights

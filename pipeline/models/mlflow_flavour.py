@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.models.serving.loaded_model import LoadedModel, load
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model, load_model

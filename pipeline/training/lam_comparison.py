@@ -218,7 +218,7 @@ class LearntRows:
         self.rows, self._again = rows, again
         self._present, self._narrow = with_columns_present(rows)
         self._sums: dict[int, Moments] = {}  # of each class, for the squared loss
-        self._known: dict[tuple[Loss, Task], Weights] = {}
+        self._trained: dict[tuple[Loss, Task], Weights] = {}
 
     def models(self, plan: TrainingPlan) -> tuple[PlannedProblem, Iterator[Weights]]:
         """Return a problem, and the model of every lam of a plan: (d,), or (K, d) of classes.
@@ -243,14 +243,14 @@ class LearntRows:
         return planned, whole
 
     def _made(self, make: Make, planned: PlannedProblem, block: Block) -> Iterator[Weights]:
-        """Yield every task's model, made anew unless it is known."""
-        loss, known = planned.problem.loss, dict(self._known)
-        new = tuple(task for task in planned.tasks if (loss, task) not in known)
+        """Yield every task's model, made anew unless it was before."""
+        loss, before = planned.problem.loss, dict(self._trained)
+        new = tuple(task for task in planned.tasks if (loss, task) not in before)
         made = make(planned._replace(tasks=new), block)
         for task in planned.tasks:
-            one = known[loss, task] if (loss, task) in known else next(made)
+            one = before[loss, task] if (loss, task) in before else next(made)
             if self._again:
-                self._known[loss, task] = one
+                self._trained[loss, task] = one
             yield one
 
     def _by_newton(self, planned: PlannedProblem, block: Block) -> Iterator[Weights]:

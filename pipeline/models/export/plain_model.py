@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.calibration import Calibration, Softmax
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.planning.problem import loss_word
 from fewpass.pipeline.rows.targets import Bounds, label_text
 from fewpass.pipeline.runs.model import Model, load_model

@@ -319,15 +319,6 @@ def run_of(url: str, made: ModelLearnt, folder: str | None = None) -> str:
     return f"{Folder(url).url}/generations/{made.generation:06d}/{folder or made.run}"
 
 
-def run_at(url: str) -> RunFolder:
-    """Return the run at an address, or the published run of a store at that address."""
-    folder = RunFolder(url)
-    if folder.exists():
-        return folder
-    current = published(url)
-    return RunFolder(run_of(url, current)) if current else folder
-
-
 def runs_in(url: str) -> list[str]:
     """Return the runs of the models of a store, the newest first."""
     store = store_at(url)

@@ -14,7 +14,7 @@ from fewpass.pipeline.explaining.explanation import Explainer, Explanation
 from fewpass.pipeline.models.estimators.frames import as_table
 from fewpass.pipeline.models.export.model_form import LabelOutput, NumberOutput, form_of
 from fewpass.pipeline.models.export.plain_model import PlainModel, of_run
-from fewpass.pipeline.models.refresh.store_state import run_at
+from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.models.serving.one_row import absent, cell_in, row_scorer
 from fewpass.pipeline.models.serving.single_cells import typed_cells
 from fewpass.pipeline.models.serving.single_steps import number_of, shares_of_scores

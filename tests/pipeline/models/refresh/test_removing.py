@@ -9,9 +9,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.models.refresh import old_generations
 from fewpass.pipeline.models.refresh.listing import models
+from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.publishing import publish
-from fewpass.pipeline.models.refresh.store_state import run_at, store_at
+from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

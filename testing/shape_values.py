@@ -12,6 +12,6 @@ def values_of(function, variables):
         own = np.interp(numbers, function.grid, function.values[:-1])
         return np.where(np.isnan(numbers), function.values[-1], own)
     if isinstance(function, Surface):
-        products = variables.products(function.table)
+        products = variables.products(function.table.a, function.table.b)
         return sum(a.share * b.share * function.values[a.level, b.level] for a, b in products)
     return function.values[variables.levels(function.variable).codes]

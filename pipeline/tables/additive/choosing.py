@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample
+from fewpass.pipeline.tables.additive.form_sample import FormSample
 from fewpass.pipeline.tables.additive.lines_beyond import with_lines_beyond
 from fewpass.pipeline.tables.additive.noise_columns import (
     is_better_without,
@@ -214,7 +214,7 @@ def _simple_forms(sample: FormSample, asked: AskedForm) -> list[FormTrial]:
     """Try the forms without names and pairs: linear, and with splines."""
     recipe = sample.linear_recipe
     recipe = as_they_are(recipe) if asked.plain and recipe.leaves_numbers else recipe
-    linear = EncodedForm.of(recipe, sample.cells)
+    linear = sample.encoded(recipe)
     return [
         FormTrial.of(LINEAR, sample, linear, sample.parts),
         FormTrial.of(SPLINES, sample, sample.curved, sample.parts),
@@ -294,7 +294,7 @@ def _in_one_pass(
     losses = {}
     for one in tried:
         if one.form in pairs:
-            made = EncodedForm.of(sample.recipe(pairs[one.form]), sample.cells)
+            made = sample.encoded(sample.recipe(pairs[one.form]))
             losses[one.form] = progressive_loss(made.table, made.d, sample.targets, one.lam)
     return losses
 

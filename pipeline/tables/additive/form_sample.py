@@ -24,7 +24,10 @@ from fewpass.pipeline.tables.additive.pairing import pair_axes, pair_table
 from fewpass.pipeline.tables.additive.rules import FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, rows_of
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
-from fewpass.pipeline.tables.encoding.applying import encode
+from fewpass.pipeline.tables.encoding.applying import by_terms
+from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.expansion import expansion_of, has_codes
+from fewpass.pipeline.tables.encoding.expansion_steps import Code
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import PairSelection, PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -45,15 +48,22 @@ class EncodedForm(NamedTuple):
     features: int  # of the recipe
 
     @classmethod
-    def of(cls, recipe: Recipe, cells: Sequence[Any]) -> EncodedForm:
-        """Encode rows as an ingest stores them."""
-        made = encode(recipe, cells)
-        data, indices, indptr = made.sparse(np.float32)
-        is_present = np.bincount(indices, minlength=made.n_outputs) > 0
+    def of(
+        cls, recipe: Recipe, cells: Sequence[Any], codes: dict[Code, Floats] | None = None
+    ) -> EncodedForm:
+        """Encode rows as an ingest stores them; `codes` are those of the same rows before."""
+        if has_codes(recipe):
+            expansion = expansion_of(recipe)
+            own = expansion.codes_of(cells, {} if codes is None else codes)
+            data, indices, indptr = expansion.csr(own, np.float32)
+        else:
+            data, indices, indptr = by_terms(recipe, cells).sparse(np.float32)
+        n_rows, n_outputs = len(cells[0]), recipe.n_outputs
+        is_present = np.bincount(indices, minlength=n_outputs) > 0
         present = np.flatnonzero(is_present)
         places = (np.cumsum(is_present) - 1).astype(indices.dtype)[indices]
-        table = SparseTable(data, places, indptr, np.zeros(made.n_rows), None)
-        return cls(table, present, made.n_outputs)
+        table = SparseTable(data, places, indptr, np.zeros(n_rows), None)
+        return cls(table, present, n_outputs)
 
     @property
     def d(self) -> int:
@@ -123,7 +133,16 @@ class FormSample:
     @cached_property
     def curved(self) -> EncodedForm:
         """The rows with splines."""
-        return EncodedForm.of(self.recipe(), self.cells)
+        return self.encoded(self.recipe())
+
+    @cached_property
+    def codes(self) -> dict[Code, Floats]:
+        """Codes of the rows, which are read once for all forms."""
+        return {}
+
+    def encoded(self, recipe: Recipe) -> EncodedForm:
+        """Return the rows under a recipe of the same columns."""
+        return EncodedForm.of(recipe, self.cells, self.codes)
 
     @cached_property
     def variables_in_cells(self) -> VariablesInCells:

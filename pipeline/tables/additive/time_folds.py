@@ -104,7 +104,7 @@ def is_better_at_all_times(recipe: Recipe, sample: FormSample, rows: RowsInTime)
     own = [cells[column.name] for column in recipe.columns]
     forms = {
         chosen.form: EncodedForm.of(recipe, own),
-        LINEAR: EncodedForm.of(linear_recipe, sample.cells),
+        LINEAR: sample.encoded(linear_recipe),
     }
     means = []
     for part in rows.parts:

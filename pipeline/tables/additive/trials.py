@@ -211,12 +211,12 @@ def _pairs_on(base: FormTrial, k: int) -> tuple[dict[str, FormTrial], PairsOfRou
     first, n_pairs = chosen_pairs(base.on(k), sample.curved, part[0], ())
     second: list[PairTable] = []
     if first:
-        paired = EncodedForm.of(sample.recipe(first), sample.cells)
+        paired = sample.encoded(sample.recipe(first))
         tried[PAIRS] = FormTrial.of(PAIRS, sample, paired, [part])
         if sample.rules.rounds > 1:
             second, _ = chosen_pairs(tried[PAIRS], paired, part[0], first)
     if second:
-        both = EncodedForm.of(sample.recipe(both_rounds(first, second)), sample.cells)
+        both = sample.encoded(sample.recipe(both_rounds(first, second)))
         tried[SECOND] = FormTrial.of(SECOND, sample, both, [part])
     return tried, (first, second), n_pairs
 
@@ -229,7 +229,7 @@ def _pairs_of_all_rows(base: FormTrial, trials: Sequence[FormTrial]) -> PairsOfR
     first, _ = chosen_pairs(curved, sample.curved, every, ())
     if trials[-1].form != SECOND:
         return first, []
-    encoded = EncodedForm.of(sample.recipe(first), sample.cells)
+    encoded = sample.encoded(sample.recipe(first))
     paired = FormTrial.of(PAIRS, sample, encoded, [part], (trials[0].lam,))
     return first, chosen_pairs(paired, encoded, every, first)[0]
 

@@ -7,6 +7,7 @@ category or a date; text, hashes, lists and maps have none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.expanding import expand_rows
-from fewpass.pipeline.tables.encoding.expansion_steps import StepsInMaking
+from fewpass.pipeline.tables.encoding.expansion_steps import Code, StepsInMaking
 from fewpass.pipeline.tables.encoding.identity_cache import cached_by_identity
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe, terms_of
@@ -83,6 +84,15 @@ class Expansion:
             if code.column == name:
                 codes[:, place] = code.of(read)
         return read
+
+    def codes_of(self, cells: Sequence[Any], before: dict[Code, Floats]) -> Floats:
+        """Return the codes of rows (m, n); those of `before`, where they are kept, are not read."""
+        for described, of in zip(self._described, cells, strict=False):
+            own = [code for code in self._codes if code.column == described.columns[0]]
+            if not before.keys() >= {*own}:
+                read = read_cells(described.read, of)
+                before |= {code: code.of(read) for code in own}
+        return np.array([before[code] for code in self._codes])
 
     def expand(
         self, codes: Floats, indptr: NDArray[np.int64], indices: NDArray[Any], data: NDArray[Any]

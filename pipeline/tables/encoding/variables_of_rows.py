@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ from fewpass.pipeline.tables.encoding.column_recipe import Codes
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable, masses_text
 from fewpass.pipeline.tables.encoding.variables import Variable, level_names, levels_among
+
+Axis = HatAxis | LevelAxis
 
 
 class Levels(NamedTuple):
@@ -46,7 +48,7 @@ class VariablesOfRows:
         self._cells = dict(zip(self._columns, cells, strict=True))
         self._read: dict[str, ReadCells] = {}
         self.n_rows = len(cells[0])
-        self.axes: dict[tuple[Variable, int], HatAxis | LevelAxis] = {}
+        self.axes: dict[tuple[Variable, int], Axis] = {}
         """Axes of pairs that were made before, by how many bins or values they may have."""
 
     def numbers(self, variable: Variable) -> Floats:
@@ -71,7 +73,7 @@ class VariablesOfRows:
         codes = behind(steps_of(*variable, self._columns), read.values)
         return Levels(names, np.where(read.missing, len(names) - 1, codes).astype(np.int64))
 
-    def shares(self, axis: HatAxis | LevelAxis) -> tuple[ShareOfLevel, ...]:
+    def shares(self, axis: Axis) -> tuple[ShareOfLevel, ...]:
         """Return the levels of rows on an axis of a pair, and the shares of each."""
         variable = Variable(axis.column, axis.part)
         if isinstance(axis, LevelAxis):
@@ -81,14 +83,20 @@ class VariablesOfRows:
         numbers = self.numbers(variable)
         return between_knots(numbers, np.isnan(numbers), axis.knots, axis.missing_as)
 
-    def masses(self, a: HatAxis | LevelAxis, b: HatAxis | LevelAxis) -> Floats:
-        """Return how many rows every cell of two axes has, shares of rows added."""
-        rows, columns = len(a.names), len(b.names)
-        masses, others = np.zeros(rows * columns), self.shares(b)
+    def products(self, a: Axis, b: Axis) -> Iterator[tuple[ShareOfLevel, ShareOfLevel]]:
+        """Yield the levels of rows on both axes of a pair."""
+        others = self.shares(b)
         for one in self.shares(a):
             for other in others:
-                flat = one.level * columns + other.level
-                masses += np.bincount(flat, one.share * other.share, rows * columns)
+                yield one, other
+
+    def masses(self, a: Axis, b: Axis) -> Floats:
+        """Return how many rows every cell of two axes has, shares of rows added."""
+        rows, columns = len(a.names), len(b.names)
+        masses = np.zeros(rows * columns)
+        for one, other in self.products(a, b):
+            flat = one.level * columns + other.level
+            masses += np.bincount(flat, one.share * other.share, rows * columns)
         return masses
 
     def counted(self, table: PairTable) -> PairTable:

@@ -25,7 +25,6 @@ from fewpass.flows.settings import ingest_settings, training_settings
 from fewpass.pipeline.clicks import ClickFile, columns_for, write_clicks, write_visits
 from fewpass.pipeline.demo_files import write_demo_files
 from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.planning.defaults import with_defaults
 from fewpass.pipeline.reporting.largest_weights import largest_weights
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
@@ -35,6 +34,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes, format_seconds, parse_bytes
 from fewpass.pipeline.tables.ingest.progress import IngestResult
+from fewpass.pipeline.training.defaults import with_defaults
 from fewpass.storage.addresses import command
 
 TEST_FRACTION = 0.1

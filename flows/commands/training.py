@@ -78,9 +78,9 @@ def train(
     from fewpass.flows.commands.plan_tables import print_forecast
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import as_toml, training_settings
-    from fewpass.pipeline.planning.defaults import with_defaults
     from fewpass.pipeline.settings.flat_settings import flat
     from fewpass.pipeline.tables.stream.sources import is_source
+    from fewpass.pipeline.training.defaults import with_defaults
 
     terminal, from_source = Terminal(output), is_source(dataset)
     if run is None and not (plan_only or plan_source.dry_run):

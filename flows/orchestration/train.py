@@ -26,7 +26,6 @@ from fewpass.flows.orchestration.scheduled_dates import as_asked, dated, of_the_
 from fewpass.flows.orchestration.session import Session, Stage, stages
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import require_convergence, require_tolerance
-from fewpass.pipeline.planning.defaults import with_defaults
 from fewpass.pipeline.reporting.learning import certificate_chart, loss_chart
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.events import Event
@@ -38,6 +37,7 @@ from fewpass.pipeline.runs.timeline_points import above_optimum
 from fewpass.pipeline.settings.execution import NONE, Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
+from fewpass.pipeline.training.defaults import with_defaults
 from fewpass.pipeline.training.unchanged import trained_already
 
 

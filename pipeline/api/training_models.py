@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
-from fewpass.pipeline.planning.defaults import with_defaults
 from fewpass.pipeline.planning.engines import engine_for_training
 from fewpass.pipeline.reporting.notebooks import ShownResult, progress
 from fewpass.pipeline.runs.events import Event
@@ -19,6 +18,7 @@ from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training.cross_validation import CrossValidated, cross_validated
+from fewpass.pipeline.training.defaults import with_defaults
 from fewpass.pipeline.training.training_run import TrainingRun
 
 

@@ -24,7 +24,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.planning.default_memory import with_memory
-from fewpass.pipeline.planning.defaults import with_defaults
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.planning.planner import Planner
@@ -42,6 +41,7 @@ from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import MetricName, TrainingPlan
 from fewpass.pipeline.sizes import counted
+from fewpass.pipeline.training.defaults import with_defaults
 from fewpass.pipeline.training.prepared import Prepared, prepare
 from fewpass.pipeline.training.prepared import no_source as without_source
 from fewpass.pipeline.training.training_run import TrainingRun

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.planning.defaults import with_defaults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.chosen_loss import loss_choice, with_chosen_loss
+from fewpass.pipeline.training.defaults import with_defaults
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.table import DenseTable
 from testing.datasets import make, write
@@ -46,6 +46,19 @@ def test_the_loss_is_that_of_the_effects_and_the_model_is_of_the_plan_that_names
     assert kinds == ["resume", "finish"]
     named, _ = trained(asked(data, loss=word, lam=plan.lam.written, tol=1e-3), f"{url}-named")
     assert chosen.weights_sha256 == again.weights_sha256 == named.weights_sha256
+
+
+def test_what_goes_on_from_a_model_has_its_loss_unless_it_names_one(tmp_path):
+    data, url = amounts(tmp_path / "data", np.exp), str(tmp_path / "run")
+    trained(asked(data), url)
+    on, _ = trained(asked(data, start_from=url), f"{url}-on")
+    later = asked(data, start_from=f"{url}-on")
+    assert (on.loss, later.loss, later.tol) == ("poisson", "poisson", 1e-3)
+    assert asked(data, start_from=url, loss="squared").loss == "squared"
+    most = {"loss": "quantile", "quantile": 0.9, "lam": "1/n", "tol": 1e-2}
+    trained(asked(data, **most), f"{url}-most")
+    of_most = asked(data, start_from=f"{url}-most")
+    assert (of_most.loss, of_most.quantile) == ("quantile", 0.9)
 
 
 def test_the_unit_of_amounts_does_not_matter(tmp_path):

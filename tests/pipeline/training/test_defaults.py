@@ -2,10 +2,10 @@
 
 import pytest
 
-from fewpass.pipeline.planning.defaults import with_defaults, with_end
 from fewpass.pipeline.planning.place import rough_seconds
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.defaults import with_defaults, with_end
 from testing.datasets import make
 
 
@@ -40,9 +40,9 @@ def test_an_end_that_is_named_stays(dataset, settings):
 
 def test_of_more_data_one_pass_is_made(dataset, monkeypatch):
     seconds = rough_seconds(planned(dataset, tol=1e-3), dataset.manifest)
-    monkeypatch.setattr("fewpass.pipeline.planning.defaults.LONG_SECONDS", seconds)
+    monkeypatch.setattr("fewpass.pipeline.training.defaults.LONG_SECONDS", seconds)
     assert with_end(planned(dataset)).passes == 1
-    monkeypatch.setattr("fewpass.pipeline.planning.defaults.LONG_SECONDS", 1.001 * seconds)
+    monkeypatch.setattr("fewpass.pipeline.training.defaults.LONG_SECONDS", 1.001 * seconds)
     assert with_end(planned(dataset)).passes == 100
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.planning.place import LONG_SECONDS, rough_seconds
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.method_kinds import Auto
 from fewpass.pipeline.settings.regularisation import AUTO
 from fewpass.pipeline.settings.training_plan import DEFAULT_TOL, MOST_PASSES, TrainingPlan
+from fewpass.solvers.registry import loss_class
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import NotADataset
+from fewpass.storage.folder import Damaged, NotADataset
 
 
 def with_defaults(plan: TrainingPlan) -> TrainingPlan:
     """Return a plan with an end, and to a tolerance with a loss that is to be chosen.
 
-    A loss that is named stays, and so does that of a plan that names a method or lam, goes on from
-    another model, or reads a source.
+    A loss that is named stays, and so does that of a plan that names a method or lam, or reads a
+    source.  What goes on from another model has that model's.
     """
-    plan = with_end(plan)
+    plan = with_end(with_loss_of_start(plan))
     is_open = plan.loss is None and plan.lam.is_auto and isinstance(plan.solver, Auto)
     if not is_open or plan.tol is None or plan.source is not None or plan.start_from is not None:
         return plan
@@ -46,3 +50,22 @@ def with_end(plan: TrainingPlan) -> TrainingPlan:
     except NotADataset:
         return plan
     return proven if seconds < LONG_SECONDS else plan
+
+
+def with_loss_of_start(plan: TrainingPlan) -> TrainingPlan:
+    """Return a plan without a loss with that of the model that it goes on from, if there is one.
+
+    Where the model's record cannot be read the loss stays open: its weights are worth having all
+    the same.
+    """
+    if plan.loss is not None or plan.start_from is None:
+        return plan
+    try:
+        before = RunFolder(plan.start_from).record().plan
+    except (BadInput, PlanMismatch, Damaged):
+        return plan
+    if before.loss is None:
+        return plan
+    names = ("loss", *loss_class(before.loss).parameters())
+    own = {name: getattr(before, name) for name in names}
+    return plan_of(TrainingPlan, plan.model_dump(exclude_unset=True) | own)

@@ -27,7 +27,8 @@ def print_forecast(terminal: Terminal, dataset: str, plan: TrainingPlan, place: 
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
     held_out = None if plan.held_out is None else Dataset.open(plan.held_out)
-    planner, plan, origin = planned(plan, data, held_out, near=True, workers=place.workers or 1)
+    near, workers = where_to.workers is None and not where_to.is_elsewhere, where_to.workers or 1
+    planner, plan, origin = planned(plan, data, held_out, near=near, workers=workers)
     memory = plan.memory
     plan, choice = planner.named(memory), planner.choice(memory)
     job = planner.job(training_memory(plan))

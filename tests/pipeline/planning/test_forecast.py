@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fewpass.flows import cli
 from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.planning import default_memory
 from fewpass.pipeline.planning.advice import warnings
 from fewpass.pipeline.planning.clustering import (
     clustering,
@@ -267,6 +268,18 @@ def test_a_hard_problem_is_foreseen_with_its_cures(tmp_path, fewpass, as_json):
     milder = as_json("train", "--plan", tmp_path / "none", *primal, "--lam", lam)
     assert milder["usual_passes"] == pytest.approx(30, rel=0.3)
     assert "hard" not in " ".join(unit["advice"] + milder["advice"])
+
+
+@pytest.mark.parametrize(("place", "solver"), [((), "onepass"), (("--workers", 2), "asgd")])
+def test_a_plan_for_workers_counts_on_the_memory_that_each_has(
+    place, solver, tmp_path, as_json, monkeypatch
+):
+    """In this process several learners may take more than a plan's memory that nobody gave."""
+    monkeypatch.setattr(default_memory, "usable_memory_bytes", lambda: 1 << 41)
+    make(tmp_path / "set", n=90, d=90_000, chunk_rows=30, layout="sparse", nnz=4, seed=1)
+    grid = ",".join(f"{2.0**-k:.4g}" for k in range(64))
+    asked = ["--passes", 1, "--lam", grid, "--held-out", tmp_path / "set", *place]
+    assert as_json("train", "--plan", tmp_path / "set", *asked)["solver"] == solver
 
 
 def test_a_tolerance_for_a_one_pass_method_names_a_better_one(usual, as_json):

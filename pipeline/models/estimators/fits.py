@@ -80,9 +80,6 @@ def fit_rows(model: Any, table: Table, d: int, at: Weights | None) -> None:
     if model.memory is not None:
         plan = plan.model_copy(update={"memory": budget_of(model.memory)})
     plan, origin = with_chosen_lam(plan, dataset, held_out_rows)
-    if origin:
-        lam = plan.lam.resolved("/n", total_weight(table))
-        plan = plan.model_copy(update={"lam": lam})
     start = None if at is None else (scaled(at, scaler), getattr(model, "rows_seen_", 0))
     trained = interruptible(
         kernels_of(model),
@@ -172,8 +169,7 @@ def learn_batch(model: Any, table: Table) -> None:
     model.n_iter_, model.solver_, model.lam_ = 1, learned.method, strength(model.lam, n)
     model.loss_ = loss_word(plan, targets)
     model.passes_ = 1.0
-    model.objective_ = None
-    model.certificate_ = None
+    model.objective_ = model.certificate_ = model.dataset_ = model.run_ = None
 
 
 def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
@@ -265,6 +261,7 @@ def store_result(model: Any, trained: Trained, plan: TrainingPlan, n_rows: int) 
     model.candidates_ = [candidate._asdict() for candidate in chosen_from]
     model.objective_ = certified.objective if certified else None
     model.certificate_ = certified.gap if certified else None
+    model.dataset_ = model.run_ = None  # of rows that are not in memory, where those are kept
     seen = trained.validation
     model.validation_curve_ = seen and np.array([(p.passes, p.loss) for p in seen.curve])
     by_choice = seen is not None and (seen.is_over(plan.n_iter_no_change) or not seen.is_at_best)

@@ -50,6 +50,18 @@ def test_a_path_takes_the_passes_of_its_slowest_lam():
     )
 
 
+@pytest.mark.parametrize("n", [25, 200])
+def test_a_lam_that_is_chosen_does_not_depend_on_the_unit_of_weights(n):
+    """Weights that add up to 1 are as good as others: 1/n is that of so many rows."""
+    X, y, _ = rows(n)
+    weight = np.random.default_rng(0).random(n) + 0.5
+    one, other = (
+        LinearClassifier(lam="auto").fit(X, y, unit * weight) for unit in (1.0, 1.0 / weight.sum())
+    )
+    assert other.lam_ == one.lam_
+    np.testing.assert_allclose(other.coef_, one.coef_, rtol=1e-6)
+
+
 def test_rows_that_are_not_in_memory_are_held_out_as_they_are_stored():
     X, y, _ = rows(3000)
     collection = da.from_array(X, chunks=(500, -1))

@@ -227,5 +227,5 @@ def _has_weekdays(moments: Floats) -> bool:
 def _left_out(cells: Any, moments: Floats) -> list[str]:
     """Return the cells that say something, and are missing all the same: the commonest ones."""
     gone = pc.and_(pa.array(np.isnan(moments)), pc.is_valid(cells))
-    counted = pc.value_counts(words_of(cells.filter(gone))).to_pylist()
+    counted = pc.value_counts(words_of(cells.filter(gone)).drop_null()).to_pylist()
     return [one["values"] for one in sorted(counted, key=lambda one: -one["counts"])[:_NAMED]]

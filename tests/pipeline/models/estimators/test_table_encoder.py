@@ -83,6 +83,9 @@ def test_times_become_days_weekdays_months_and_hours():
     assert set(first.index) == {"at", "at weekday=Mon", "at month=3", "at hour=5"}
     assert set(second.index) == {"at", "at weekday=Sun", "at month=3", "at hour=23"}
     assert list(none.index) == ["at is missing"]
+    said = [*when[:2], None]
+    text = pa.table({"at": ["" if one is None else str(one) for one in said]})
+    assert columns_of(TableEncoder().fit(text), text).equals(found)  # empty text says nothing
     dates = pa.table({"on": pa.array([dt.date(2026, 1, 1), dt.date(2026, 1, 3)])})
     assert not [n for n in TableEncoder().fit(dates).get_feature_names_out() if "hour" in n]
 

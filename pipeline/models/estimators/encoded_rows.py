@@ -14,6 +14,7 @@ from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.tables.additive.rules import against_curves
 from fewpass.pipeline.tables.encoding.cells import is_span
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
+from fewpass.pipeline.tables.encoding.plain_types import has_fields, plain_type
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.column_schema import Schema
 
@@ -115,7 +116,7 @@ def _structured_columns(X: Any) -> list[str]:
     return [
         field.name
         for field in schema
-        if pa.types.is_struct(field.type) or isinstance(field.type, pa.BaseExtensionType)
+        if has_fields(plain_type(field.type)) or isinstance(field.type, pa.BaseExtensionType)
     ]
 
 

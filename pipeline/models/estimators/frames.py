@@ -93,8 +93,15 @@ def _of_pandas(frame: Any) -> Any:
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, OverflowError):  # whole numbers of more than 64 bits
-        columns = [_typed(frame, k) for k in range(frame.shape[1])]
+        columns = [_of_series(frame, k) for k in range(frame.shape[1])]
         return pa.table(columns, names=[str(name) for name in frame.columns])
+
+
+def _of_series(frame: Any, k: int) -> Any:
+    """Return a column as it is by itself; of Python's own cells where those alone tell its type."""
+    with suppress(pa.ArrowException, TypeError, OverflowError):
+        return pa.array(frame.iloc[:, k], from_pandas=True)
+    return _typed(frame, k)
 
 
 def _typed(frame: Any, k: int) -> Any:

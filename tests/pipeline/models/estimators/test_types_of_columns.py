@@ -138,6 +138,7 @@ READ = {
     "period": P.assign(a=pd.PeriodIndex(cycled(["2020-01", "2020-03"]), freq="M")),
     "interval": P.assign(a=pd.arrays.IntervalArray.from_tuples(cycled([(0, 1), (1, 2)]))),
     "categories": P.assign(a=pd.Categorical(cycled([1, 2, None]))),
+    "intervals cut": P.assign(a=pd.cut(np.arange(ROWS), 4)),
     "structures": P.assign(a=cycled([{"x": 1}, {"x": 2}])),
     "mostly empty lists": P.assign(a=cycled([[], [], [1.0, 2.0]])),
     "enum": L.with_columns(pl.Series("a", cycled(["u", "v"]), dtype=pl.Enum(["u", "v"]))),
@@ -154,6 +155,13 @@ def test_frames_of_other_types_are_encoded_or_refused_with_what_encodes_them(nam
     assert TableEncoder().fit(frame).transform(frame).shape[0] == ROWS
     with pytest.raises(ValueError, match=r"'a'.* encode='auto'"):
         LinearClassifier().fit(frame, Y)
+
+
+def test_categories_stay_such_next_to_numbers_of_more_than_64_bits():
+    frame = P.assign(a=pd.Categorical(cycled([1, 2, 3])))
+    huge = frame.assign(h=pd.Series(cycled([2**70, 2**71]), dtype=object))
+    usual, there = (TableEncoder().fit(one).recipe_.columns for one in (frame, huge))
+    assert there[: len(usual)] == usual
 
 
 REFUSED = {

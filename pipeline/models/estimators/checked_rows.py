@@ -73,9 +73,12 @@ def _require_targets(y: Any) -> None:
 
 
 def _of_numpy(y: Any) -> Any:
-    """Return whole numbers of pandas' own types as NumPy's: scikit-learn makes floats of them."""
+    """Return whole numbers and booleans of pandas' own types as NumPy's.
+
+    scikit-learn makes floats of them.
+    """
     kind: Any = getattr(y, "dtype", None)
-    is_whole = getattr(kind, "kind", "") in tuple("iu") and not isinstance(kind, np.dtype)
+    is_whole = getattr(kind, "kind", "") in tuple("iub") and not isinstance(kind, np.dtype)
     return y.to_numpy(kind.numpy_dtype) if is_whole and not y.isna().any() else y
 
 
@@ -86,7 +89,8 @@ def _is_missing(cell: Any) -> bool:
 
 def require_finite(scores: Vector) -> None:
     """Refuse scores (n,) or (n, K) that are no numbers any more, by their row."""
-    bad = ~np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
+    finite = np.isfinite(scores)
+    bad = ~(finite if finite.ndim == 1 else finite.all(axis=1))
     if bad.any():
         raise ValueError(
             f"Row {bad.argmax()} of X has values so large that its score is no number. Give them "

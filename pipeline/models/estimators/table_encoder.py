@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
@@ -143,12 +143,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise BadInput("The table has 0 rows. Give at least one.")
         used = without_dropped(table, kinds)
         require_readable(used)
-        used, y, weight = that_count(used, y, weight)
-        n_rows = used.num_rows if whole else None
         asked = form_asked(self.additive, self.pairs, self.knots, self.pair_bins)
-        seed = seed_of(self.random_state)
         if unasked and y is not None and asked is None:
             asked = AskedForm(unasked=True)
+        if asked is not None and y is not None:
+            y = column_or_1d(y)
+        used, y, weight = that_count(used, y, weight)
+        n_rows = used.num_rows if whole else None
+        seed = seed_of(self.random_state)
         if asked is not None:
             asked = asked._replace(plain=plain)
             used = with_targets(used, y, weight, asked)

@@ -93,3 +93,20 @@ def test_targets_and_weights_are_columns_of_any_frame(kind):
     assert named.score(kind(frame.drop(columns="counts")), "bought") == model.score(
         rest, frame["bought"]
     )
+
+
+def test_no_rows_have_no_predictions():
+    frame = people(300)
+    model = LinearClassifier(encode="auto").fit(frame.drop(columns="bought"), frame["bought"])
+    none = frame.drop(columns="bought")[:0]
+    assert model.predict(none).shape == (0,)
+    assert model.predict_proba(none).shape == (0, 2)
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+def test_targets_may_be_a_column_of_one():
+    frame = people(300)
+    rest, alone = frame.drop(columns="bought"), frame[["bought"]]
+    column = LinearClassifier(encode="auto").fit(rest, alone)
+    model = LinearClassifier(encode="auto").fit(rest, frame["bought"])
+    np.testing.assert_array_equal(column.coef_, model.coef_)

@@ -228,6 +228,15 @@ def test_batches_go_on_from_a_fit():
     assert regressor.score(X, score) > 0.0  # that of the mean
 
 
+@pytest.mark.parametrize("kind", ["boolean", "Int8", "bool[pyarrow]"])
+def test_labels_of_pandas_own_types_stay_what_they_are(kind):
+    X, y, _ = rows(100)
+    found = LinearClassifier().fit(X, pd.Series(y > 0).astype(kind))
+    assert (
+        found.classes_.dtype.kind == found.predict(X).dtype.kind == ("i" if kind == "Int8" else "b")
+    )
+
+
 def test_labels_may_be_words_and_classes_be_weighted():
     X, y, _ = rows()
     words = np.array(["no", "yes"])[y]

@@ -228,7 +228,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
                 f"y holds {len(classes)} different numbers, such as {numbers[0]}, and labels were "
                 "expected. Use LinearRegressor, or give whole numbers or words."
             )
-        self.classes_, self.class_weight_ = classes, rows.class_weights(self.class_weight)
+        counts = np.maximum(rows.labels.counts, 1.0)
+        self.classes_, self.class_weight_ = classes, self._class_weights(classes, classes, counts)
 
     def _class_weights(self, classes: NDArray[Any], y: NDArray[Any], weight: Any) -> Vector:
         """Return what a row of each class counts; ValueError for what is no positive number."""

@@ -39,15 +39,16 @@ def fit_stored(
     with work_folder(model.folder) as folder:
         given = {"offset": offset, "exposure": exposure}
         rows = stored(X, y, sample_weight, wanted_of(model), folder, given)
-        model._know(rows, at)
         class_weight = getattr(model, "class_weight", None)
+        by_label = rows.weights_by_label(class_weight)
+        model._know(rows, at)
         plan = plan_of(
             model,
             rows.total_weight(class_weight),
             dataset=rows.dataset.folder.url,
             passes=model.passes,
             memory=budget_of(model.memory),
-            class_weight=rows.weights_by_label(class_weight),
+            class_weight=by_label,
             held_out=rows.held_out,
         )
         scaler = Scaler.of(rows.dataset)

@@ -89,25 +89,16 @@ class Stored(NamedTuple):
 
         BadInput where both rows and classes are weighted: then nobody has added that up.
         """
-        weights, n = self.dataset.manifest.weights, self.dataset.n_rows
-        if not isinstance(class_weight, Mapping):
-            return float(weights.total if weights else n)
-        if weights:
+        weights = self.dataset.manifest.weights
+        if weights and class_weight is not None:
             raise BadInput(
                 "The rows of a data set have weights, and class_weight gives more. Multiply them "
                 "before, and leave class_weight out."
             )
+        if not isinstance(class_weight, Mapping):
+            return float(weights.total if weights else self.dataset.n_rows)
         counts = zip(self.classes.tolist(), self.labels.counts, strict=True)
         return math.fsum(class_weight.get(label, 1.0) * count for label, count in counts)
-
-    def class_weights(self, class_weight: Any) -> NDArray[np.float64]:
-        """Return what rows of each class count (K,), as scikit-learn scales `balanced`."""
-        counts = np.asarray(self.labels.counts, float)
-        if class_weight == "balanced":
-            weights: NDArray[np.float64] = counts.sum() / (len(counts) * np.maximum(counts, 1.0))
-            return weights
-        given = class_weight or {}
-        return np.array([given.get(label, 1.0) for label in self.classes.tolist()])
 
     def weights_by_label(self, class_weight: Any) -> Any:
         """Return class_weight by the labels' names, as plans have it; BadInput on unknown ones."""

@@ -319,6 +319,12 @@ def test_wrong_parameters_are_named(tmp_path):
         classifier(memory="plenty").fit(rows, Y)
     with pytest.raises(ValueError, match="too little"):
         classifier(memory="1MB").fit(rows, Y)
+    with pytest.raises(ValueError, match="have weights, and class_weight gives more"):
+        classifier(class_weight="balanced").fit(rows, Y, WEIGHT)
+    with pytest.raises(ValueError, match="'class_weight' parameter"):
+        classifier(class_weight="unbalanced").fit(rows, Y)
+    with pytest.raises(ValueError, match=r"class_weight gives 1 the weight 0\.0"):
+        classifier(class_weight={1: 0.0}).fit(rows, Y)
     with pytest.raises(ValueError, match='`scheduler` is "threads", which is no address'):
         classifier(scheduler="threads").fit(rows, Y)
     with pytest.raises(ValueError, match="warm_start=True begins at coef_"):

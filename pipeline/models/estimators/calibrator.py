@@ -154,10 +154,14 @@ class Rows:
     def __iter__(self) -> Iterator[Part]:
         if self._in_memory:
             yield self._part(*self._in_memory)
+        none_counts = bool(self._blocks)
         for block in self._blocks:
             rows: RowBlock = block.compute()
-            if rows.n_rows:
+            if rows.n_rows and (rows.weight is None or np.any(rows.weight)):
+                none_counts = False
                 yield self._part(rows.X, rows.y, rows.weight)
+        if none_counts:
+            raise ValueError("There are no rows to calibrate on, or all weigh nothing. Give some.")
 
     def _part(self, X: Any, y: Any, sample_weight: Any) -> Part:
         classes = coded(np.asarray(y), np.asarray(self._estimator.classes_))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ def lazily(method: Method, X: Any, example: Any, offsets: Mapping[str, Any] = NO
     from dask.delayed import delayed  # noqa: PLC0415
 
     for name, given in offsets.items():
-        if isinstance(given, float | int):
+        if isinstance(given, Real):
             return lazily(partial(method, **{name: given}), X, example)
     if is_bag(X):
         X = hashed(X)
@@ -110,7 +111,7 @@ def sums_over(
 
     of_block, of_rows = delayed(_sums), dict(offsets)
     for name, given in offsets.items():
-        if isinstance(given, float | int):
+        if isinstance(given, Real):
             predict = partial(predict, **{name: of_rows.pop(name)})
     blocks = blocks_of(X, y, sample_weight, of_rows)
     role = next(iter(of_rows), "")

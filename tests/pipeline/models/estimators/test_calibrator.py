@@ -133,6 +133,17 @@ def test_collections_are_read_block_by_block(adults, digits, models):
         assert (labels == whole.predict(X_test)).all()
 
 
+def test_blocks_whose_rows_weigh_nothing_are_none(adults, models):
+    X, y = adults[1][0][:600].toarray(), adults[1][1][:600]
+    weight = np.repeat([0.0, 1.0], [200, 400])
+    cut = [da.from_array(part, chunks=(200, *[-1] * (part.ndim - 1))) for part in (X, y, weight)]
+    calibrator = ScoreCalibrator(models["logistic"])
+    found = calibrator.fit(*cut).calibration_
+    assert found == calibrator.fit(X[200:], y[200:]).calibration_
+    with pytest.raises(ValueError, match="no rows to calibrate on"):
+        calibrator.fit(*cut[:2], 0.0 * cut[2])
+
+
 def test_scores_without_bound_stay_probabilities(adults, models):
     found = ScoreCalibrator(models["logistic"]).fit(*adults[1]).calibration_
     p = found.probabilities(np.array([-1e300, 0, 1e300]))

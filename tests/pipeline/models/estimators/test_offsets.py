@@ -148,8 +148,9 @@ def test_collections_have_exposures_as_rows_in_memory_do(cut):
         named.predict(frame[list("abc")], exposure=frame.time),
     ):  # fmt: skip
         np.testing.assert_allclose(lazily.compute(), predicted, rtol=1e-5)
-    rates = of_array.predict(rows, exposure=1.0).compute()
-    np.testing.assert_allclose(rates * exposure, predicted, rtol=1e-5)
+    for one in (1.0, np.int64(1)):
+        rates = of_array.predict(rows, exposure=one).compute()
+        np.testing.assert_allclose(rates * exposure, predicted, rtol=1e-5)
     score = alone.score(X, y, exposure=exposure)
     assert of_array.score(rows, targets, exposure=times) == pytest.approx(score, rel=1e-5)
     assert named.score(frame, "events", exposure="time") == pytest.approx(score, rel=1e-5)

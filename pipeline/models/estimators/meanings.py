@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,7 @@ def share_of(held_out: Any, early_stopping: Any = False, validation_fraction: An
         name, share = "validation_fraction", validation_fraction
     if share is None:
         return 0.0
-    if not isinstance(share, Real) or not 0.0 < share < 1.0:
+    if not isinstance(share, int | float | np.floating) or not 0.0 < share < 1.0:
         raise ValueError(f"{name} is {share!r}. Give a share of the rows, such as 0.1.")
     return float(share)
 

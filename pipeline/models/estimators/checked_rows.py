@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -123,11 +124,11 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Vector:
     """Return row weights (n,), 1 where none are given; ValueError where they cannot be weights."""
     if sample_weight is None:
         return np.ones(n_rows)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n_rows, sample_weight)
     weight: Vector = check_array(
         sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
     )
-    if weight.ndim == 0:
-        weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has the shape {weight.shape}, but X has {n_rows} rows. Give one weight "

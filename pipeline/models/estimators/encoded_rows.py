@@ -38,13 +38,12 @@ def refuse_collection(encode: Any) -> None:
 
 
 def refuse_batch(encode: Any) -> None:
-    """Refuse to choose a recipe by a batch."""
+    """Refuse to choose a recipe by a batch, or to go on without that of a fit."""
     require_encode(encode)
-    if encode != "none":
-        raise BadInput(
-            f"encode={encode!r} chooses by a sample of all rows, and partial_fit sees a batch. "
-            "Encode the batches with a TableEncoder that was fitted before."
-        )
+    raise BadInput(
+        "Columns are encoded by a sample of all rows, and partial_fit sees a batch. Encode the "
+        "batches with a TableEncoder that was fitted before, and begin with a new model."
+    )
 
 
 def encoder_of(schema: Schema | None) -> TableEncoder | None:

@@ -121,6 +121,8 @@ def sums_over(
     total = result[0]
     for sums in result[1:]:
         total = total.joined(sums)
+    if not total.weight:
+        raise ValueError("There are no rows to score, or all weigh nothing. Give some.")
     return total
 
 

@@ -140,7 +140,7 @@ class LinearModel(WithShapes, SharedParameters):
 
     def _learn_batch(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Check a batch, and take one step per row."""
-        if self.encode != "none" or self.columns:
+        if self.encode != "none" or self.columns or hasattr(self, "encoder_"):
             from fewpass.pipeline.models.estimators.encoded_rows import refuse_batch
 
             refuse_batch(self.encode)

@@ -228,6 +228,12 @@ def test_batches_go_on_from_a_fit():
     assert regressor.score(X, score) > 0.0  # that of the mean
 
 
+def test_one_number_is_the_weight_of_all_rows():
+    X, y, _ = rows(100)
+    one, each = (LinearClassifier().fit(X, y, w).coef_ for w in (2.0, np.full(100, 2.0)))
+    np.testing.assert_array_equal(one, each)
+
+
 @pytest.mark.parametrize("kind", ["boolean", "Int8", "bool[pyarrow]"])
 def test_labels_of_pandas_own_types_stay_what_they_are(kind):
     X, y, _ = rows(100)

@@ -81,9 +81,15 @@ ROWS = [
         r"words, dates or gaps .*'when'",
         lambda: fit(pd.DataFrame({"x": X[:, 0], "when": pd.Timestamp("2026-01-01")}), Y),
     ),
-    (
-        r"partial_fit sees a batch\. Encode the batches with",
-        lambda: partial_fit(CELLS, BOUGHT, ["no", "yes"], encode="auto"),
+    *(
+        (r"partial_fit sees a batch\. Encode the batches with", call)
+        for call in (
+            lambda: partial_fit(CELLS, BOUGHT, ["no", "yes"], encode="auto"),
+            lambda: partial_fit(CELLS[["income"]], BOUGHT, [0, 1], columns={"income": "bins:4"}),
+            lambda: (
+                fit(pd.DataFrame(X), Y, encode="always").set_params(encode="none").partial_fit(X, Y)
+            ),
+        )
     ),
     (
         r"X is a Dask collection\. Put a TableEncoder",

@@ -184,6 +184,8 @@ def test_predictions_of_collections_are_lazy_and_the_same(in_memory):
     numbers = LinearRegressor().fit(X, SCORE)
     there = numbers.score(X, SCORE, WEIGHT)
     assert numbers.score(rows, SCORE, WEIGHT) == pytest.approx(there, rel=1e-12)
+    with pytest.raises(ValueError, match="no rows to score"):
+        numbers.score(rows, SCORE, 0.0 * WEIGHT)
     alike = np.full(len(X), 2.0)
     assert numbers.score(rows, alike) == numbers.score(X, alike) == 0.0
 

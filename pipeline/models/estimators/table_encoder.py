@@ -42,6 +42,11 @@ from fewpass.pipeline.tables.readers.blocks import partitions_of
 
 #: Features of a frame.
 MOST_DENSE = 4096
+#: Of parameters that are whole numbers: the smallest and the largest.
+LIMITS = {
+    "bits": (1, MOST_BITS), "bins": (2, 4096), "most_values": (1, 1 << 62),
+    "least_rows": (1, 1 << 62), "sample_rows": (1, 1 << 62),
+}  # fmt: skip
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -135,8 +140,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Curves and pairs are chosen by rows of these weights (n,); unasked: where the rows are sure;
         plain: where they are better than numbers as they come.
         """
-        if not 1 <= self.bits <= MOST_BITS:
-            raise ValueError(f"bits is {self.bits!r}. Give a number from 1 to {MOST_BITS}.")
+        self._require_numbers()
         kinds = column_kinds(self.columns)
         table, whole = first_rows(X, self.sample_rows) if is_collection(X) else (as_table(X), True)
         if not table.num_rows:
@@ -177,6 +181,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return self
+
+    def _require_numbers(self) -> None:
+        """Refuse a parameter that is no whole number within its limits."""
+        for name, (least, most) in LIMITS.items():
+            given = getattr(self, name)
+            is_open = given is None and name == "bins"
+            if not (is_open or (isinstance(given, int | np.integer) and least <= given <= most)):
+                raise ValueError(f"{name} is {given!r}. Give a number from {least} to {most}.")
 
     @classmethod
     def of(cls, recipe: Recipe) -> Self:

@@ -152,6 +152,13 @@ def test_targets_of_parquet_files_are_cut_as_their_rows(tmp_path):
 # -- what is refused -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["bits", "bins", "most_values", "least_rows", "sample_rows"])
+@pytest.mark.parametrize("given", [0, -3, 2.5, "many"])
+def test_a_number_that_is_none_is_named(name, given):
+    with pytest.raises(ValueError, match=f"{name} is {given!r}. Give a number from"):
+        TableEncoder(**{name: given}).fit(frame())
+
+
 def test_what_becomes_no_numbers_is_named():
     encoder = TableEncoder().fit(frame())
     with pytest.raises(ValueError, match="no column 'city', which there was before"):

@@ -50,6 +50,7 @@ class Trained(NamedTuple):
     columns: tuple[str, ...]
     written: dict[str, str]  # how numbers are, by column
     folder: Path
+    alone: dict[str, Answer]  # what `predict_one` said of rows: many ways ask it first
 
 
 def training_rows(n: int = 900) -> dict[str, list[Any]]:
@@ -106,8 +107,8 @@ def trained(folder: Path, encode: str = "linear", **reading: Any) -> Trained:
     document = json.loads(as_json(of_run(str(run))))
     written = {one["columns"][0]: one["read"].get("written") for one in document["columns"]}
     return Trained(
-        run, loaded, fewpass.from_run(run), document, tuple(columns), written, folder
-    )  # fmt: skip
+        run, loaded, fewpass.from_run(run), document, tuple(columns), written, folder, {}
+    )
 
 
 # -- odd cells -------------------------------------------------------------------------------------
@@ -218,7 +219,7 @@ def together(
 
     def way(model: Trained, rows: Sequence[Row]) -> list[Answer]:
         carried = [is_carried(row) for row in rows]
-        alone = _each(_of_one)(model, rows)
+        alone = _alone(model, rows)
         good = [k for k, one in enumerate(alone) if carried[k] and not isinstance(one, str)]
         try:
             many = score(model, [rows[k] for k in good]) if good else ()
@@ -235,8 +236,13 @@ def together(
     return way
 
 
-def _of_one(model: Trained, row: Row) -> Any:
-    return model.model.predict_one(row)["score"]
+def _alone(model: Trained, rows: Sequence[Row]) -> list[Answer]:
+    """What `predict_one` says of each row; a row is told from others by its cells and their types."""
+    keys = [repr(row) for row in rows]
+    for key, row in zip(keys, rows, strict=True):
+        if key not in model.alone:
+            model.alone[key] = _refused(lambda row=row: model.model.predict_one(row)["score"])
+    return [model.alone[key] for key in keys]
 
 
 def _by_table(of: str, frame: Callable[[Any], Any] = lambda table: table) -> Way:
@@ -352,7 +358,7 @@ def scorer() -> dict[str, Any]:
 #: Rows, whose odd cells are of one type and in one column, to answers.
 Way = Callable[[Trained, Sequence[Row]], list[Answer]]
 WAYS: dict[str, Way] = {
-    "predict_one": _each(_of_one),
+    "predict_one": _alone,
     "a list of one row": _each(lambda model, row: model.model.decision_function([row])[0]),
     "a list of rows": together(lambda model, rows: model.model.decision_function(list(rows))),
     "Arrow": _by_table("model"),

@@ -224,15 +224,6 @@ def test_a_folder_may_be_reached_through_links(tmp_path):
         assert folder.local_path() == root
 
 
-def test_a_pipe_in_place_of_an_object_does_not_wait(tmp_path):
-    (tmp_path / "X").mkdir()
-    os.mkfifo(tmp_path / "X" / "0")
-    folder = Folder(str(tmp_path))
-    for read in ("read", "read_into"):
-        with pytest.raises(FileNotFoundError):
-            OPERATIONS[read](folder, "X/0")
-
-
 # -- the folder of unfinished work ---------------------------------------------------------------
 
 

@@ -482,15 +482,6 @@ def test_what_is_decided_while_a_generation_is_open_counts(nights):
     assert nights.store.past.apart == ()
 
 
-def test_a_handful_of_rows_is_learnt_from_and_decides_nothing(nights):
-    nights.nights(4)
-    assert nights.night(turned=True).state == "waits"
-    (nights.folder / "inbox/99.csv").write_text("y,a,b,c\n" + "1,-3,0,0\n0,3,0,0\n" * 3)
-    assert refresh(nights.plan).state == "published"
-    assert nights.store.past.waiting == (5,)
-    assert nights.store.past.used == (1, 2, 3, 4, 6)
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

@@ -197,25 +197,6 @@ def test_a_file_that_went_away_holds_nothing_up(inbox, tmp_path):
     assert refused(plan) == {}
 
 
-def test_a_file_that_is_written_to_while_it_is_read_is_taken_by_the_next(inbox, tmp_path):
-    plan = plan_of(tmp_path)
-    for k in (1, 2):
-        write_rows(inbox / f"{k}.csv", k)
-
-    class Grows(RefreshWork):
-        def take(self, plan, store, generation):
-            with (inbox / "2.csv").open("a") as file:
-                file.write("1,0,0,0\n" * 5)
-            return super().take(plan, store, generation)
-
-    refresh(plan, Grows())
-    refresh(plan)
-    files = [name for those in taken_by(plan) for name in those]
-    assert sorted(files) in (["1.csv", "2.csv"], ["1.csv", "1.csv", "2.csv", "2.csv"])
-    store = store_at(plan.store)
-    assert sum(Dataset.open(store.data_of(n)).n_rows for n in store.past.used) == 2 * ROWS + 5
-
-
 def test_an_event_that_was_changed_counts_as_none(inbox, tmp_path, caplog):
     plan = plan_of(tmp_path)
     write_rows(inbox / "1.csv", 1)

@@ -71,7 +71,10 @@ def test_other_numbers_stay_numbers(tmp_path, cells):
     assert not any("words" in note for note in source.notes)
 
 
-NOTHING = ("NA", "n/a", "?", "-", "unknown", "Not available", "#N/A", "(null)", "", " -- ", "nan")
+NOTHING = (
+    "NA", "n/a", "?", "-", "unknown", "Not available", "#N/A", "(null)", "", " -- ", "nan", "<NA>",
+    r"\N", "NaT", "-nan",
+)  # fmt: skip
 
 
 def recipe_and_rows(cells, other=None):

@@ -34,6 +34,7 @@ PACKINGS = {
 #: Charsets, whether they are named, and words that they have.
 CHARSETS = {
     "utf-8": (False, "größe 日本"), "utf-8-sig": (False, "größe 日本"), "utf-16": (False, "größe 日本"),
+    "utf-16-be": (True, "größe 日本"),
     "shift_jis": (True, "日本"), "cp1252": (False, "größe"),
 }  # fmt: skip
 WORDS = ["plain", "two\nlines", "a,comma", 'say "hi"', "", " spaced ", "x" * 300, "NA"]

@@ -1,7 +1,7 @@
 """Columns that can be read two ways, dates that are none, ids as large as times."""
 
 from contextlib import contextmanager
-from datetime import date, timedelta
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -295,16 +295,6 @@ def test_lists_and_maps_far_beyond_the_sample_are_bad_cells():
         row[name] = pa.array([cell], row[name].type)
         with pytest.raises(BadInput, match=f"'{name}'"):
             encoded(recipe, pa.table(row))
-
-
-def test_days_of_a_year(tmp_path):
-    """Every day there is is read as what it is."""
-    days = [date(2019, 1, 1) + timedelta(k) for k in range(800)]
-    for form in ("%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d", "%d-%b-%Y", "%B %d, %Y", "%Y%m%d"):
-        found = read_moments(pa.array([day.strftime(form) for day in days]), form)
-        np.testing.assert_array_equal(
-            found[0], [(d - date(1970, 1, 1)).total_seconds() for d in days]
-        )
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])

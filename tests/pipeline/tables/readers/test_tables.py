@@ -5,9 +5,7 @@ import gzip
 import io
 import os
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, pairwise
-from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -142,17 +140,6 @@ def test_the_same_rows_are_held_out_whatever_becomes_of_columns(tmp_path, form):
     assert drawn[0] == drawn[1]
 
 
-def test_spaces_around_cells_and_other_charsets(tmp_path):
-    lines = [f"{30 + k}, {'Zürich' if k % 2 else '?'}, yes" for k in range(40)]
-    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n", encoding="cp1252")
-    source = source_of(tmp_path / "rows.csv", label=-1)
-    names = source.recipe.outputs
-    assert names == ["x0", "x1=Zürich", "x1 rare or unseen", "x1 is missing"]
-    X, y, _ = read(source)
-    assert set(y) == {"yes"}
-    assert X[:, 1].sum() == X[:, 3].sum() == 20
-
-
 def test_decimal_commas_dates_and_words_for_missing_numbers(tmp_path):
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=400).round(3)
@@ -272,27 +259,6 @@ def test_a_bad_cell_is_told_by_its_row(tmp_path):
     assert (len(X), len(y), skipped) == (89, 89, 1)
 
 
-def test_columns_are_found_by_name(tmp_path):
-    frame = table()
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    source = source_of(tmp_path / "rows.csv")
-    known = Expected(source.schema)
-    frame[frame.columns[::-1]].to_csv(tmp_path / "other.csv", index=False)
-    again = source_of(tmp_path / "other.csv", known, label=None)
-    np.testing.assert_array_equal(read(again)[0], read(source)[0])
-    frame.drop(columns="word").to_csv(tmp_path / "short.csv", index=False)
-    with pytest.raises(BadInput, match="lacks 1 of the 4 columns of the model: 'word'"):
-        source_of(tmp_path / "short.csv", known)
-
-
-def test_money_and_percent_are_numbers(tmp_path):
-    lines = [f'"${1000 + k:,}.50",{k}%,{k % 2}' for k in range(200)]
-    (tmp_path / "rows.csv").write_text("price,share,y\n" + "\n".join(lines) + "\n")
-    recipe = source_of(tmp_path / "rows.csv").recipe
-    assert [(c.kind, c.written) for c in recipe.columns] == [("number", "units")] * 2
-    assert recipe.columns[0].high == pytest.approx(1199.5, abs=2.0)
-
-
 def test_words_without_a_header_are_no_header(tmp_path):
     """Whether a word stands twice in the first row, or comes again in its column."""
     for first in (["e", "x", "x"], ["e", "x", "s"]):
@@ -373,35 +339,6 @@ def test_numbers_whose_squares_are_none_are_standardised(tmp_path, power):
         cells.to_csv(tmp_path / f"{name}.csv", index=False)
         rows.append(read(source_of(tmp_path / f"{name}.csv", dtype="float64"))[0])
     np.testing.assert_array_equal(rows[0], rows[1])
-
-
-def test_a_server_that_streams_and_cannot_go_back(tmp_path):
-    """It says no size, takes no ranges, and fsspec's stream says of itself that it can seek."""
-    table().to_csv(tmp_path / "rows.csv", index=False)
-    text = (tmp_path / "rows.csv").read_bytes()
-
-    class Streams(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self):
-            self.send_response(200)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(text), text))
-
-        do_HEAD = do_GET  # noqa: N815 - http.server's word
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Streams) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        found = read(source_of(f"http://127.0.0.1:{server.server_port}/rows.csv"))
-        server.shutdown()
-    expected = read(source_of(tmp_path / "rows.csv"))
-    np.testing.assert_array_equal(found[0], expected[0])
-    assert found[1:] == expected[1:]
 
 
 @pytest.mark.parametrize(

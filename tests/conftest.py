@@ -36,7 +36,6 @@ ONE_SERVER = (
     "test_operations_page.py",
     "test_pages.py",
     "test_prefect_flows.py",
-    "test_raw_tables.py",
     "test_refresh_page.py",
 )
 #: What takes a minute or more begins first, so that no process is left with it at the end.

@@ -7,7 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fewpass.flows.cli import main
 from fewpass.pipeline.drawing.safe_text import as_markdown
+from fewpass.pipeline.models.refresh.store_state import published, run_of
+from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.row_metrics import MetricFigures
 
@@ -122,12 +125,14 @@ def test_what_ingest_append_train_evaluate_and_predict_saw(pages, shop, tmp_path
 
 
 def test_a_new_model_beside_the_published_one(pages, tmp_path):
+    """Of raw rows, which the store's model predicts to the bits of the command line."""
     (tmp_path / "judge").mkdir()
     rows(800, 5).to_csv(tmp_path / "first.csv", index=False)
     asked = {"sources": tmp_path / "*.csv", "store": tmp_path / "live", "scheduler": "none",
              "training.tol": "1e-4"} | READING  # fmt: skip
-    seen = pages("refresh", **asked)
+    seen, live = pages("refresh", **asked), str(tmp_path / "live")
     assert "beside" not in seen
+    first = run_of(live, published(live))
     rows(800, 7).to_csv(tmp_path / "judge" / "rows.csv", index=False)
     like = tmp_path / "live/generations/000001/data"
     pages("ingest", sources=tmp_path / "judge/rows.csv", dataset=tmp_path / "held", like=like,
@@ -147,3 +152,18 @@ def test_a_new_model_beside_the_published_one(pages, tmp_path):
     assert grown == sorted(grown, reverse=True)
     assert grown[-1] > 0.0
     assert all(row["row: id"].startswith("7-") for row in seen["fallen"])
+    assert run_of(live, published(live)) == first  # the other one is kept back
+    rows(800, 9).to_csv(tmp_path / "third.csv", index=False)
+    pages("refresh", **asked)
+    third = run_of(live, published(live))
+    assert third != first
+    assert RunFolder(third).record().columns == RunFolder(first).record().columns
+    rows(90, 8).drop(columns="bought").to_csv(tmp_path / "raw.csv", index=False)
+    pages("predict", run=live, inputs=tmp_path / "raw.csv", out=tmp_path / "flow.parquet")
+    words = ["predict", third, f"{tmp_path}/raw.csv", f"{tmp_path}/command.parquet", "-q"]
+    assert main(words) == 0
+    by_flow, by_command = (
+        pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("flow", "command")
+    )
+    pd.testing.assert_frame_equal(by_flow, by_command, check_exact=True)
+    assert len(by_flow) == 90

@@ -183,12 +183,23 @@ def test_files_that_came_since_are_scored_once(prefect_server, flow_runner, tmp_
     assert (three.items() > two.items(), len(three)) == (True, 3)
 
 
-def test_a_night_that_is_tried_again_has_its_schedule_still(prefect_server, tmp_path):
-    """As train/nightly asks for it: the second start has the folder that the first has chosen."""
+def tried_here(server, flow, parameters, times=2):
+    """Yield how each try of one flow run ends in this process, and its parameters by then."""
     from prefect import get_client
     from prefect.flow_engine import run_flow
     from prefect.states import Pending
 
+    with server.asked_here(), get_client(sync_client=True) as client:
+        run = client.create_flow_run(flow, parameters=parameters, state=Pending())
+        for _ in range(times):
+            given = client.read_flow_run(run.id)
+            state = run_flow(flow, given, given.parameters, return_type="state")
+            yield state, client.read_flow_run(run.id).parameters
+            client.set_flow_run_state(run.id, Pending(), force=True)
+
+
+def test_a_night_that_is_tried_again_has_its_schedule_still(prefect_server, tmp_path):
+    """As train/nightly asks for it: the second start has the folder that the first has chosen."""
     from fewpass.flows.orchestration.train import train
 
     plan = {"dataset": make(tmp_path / "set", n=600).folder.url, "passes": 1, "lam": "1/n"}
@@ -197,16 +208,11 @@ def test_a_night_that_is_tried_again_has_its_schedule_still(prefect_server, tmp_
         assert [*training][-1].kind == "finish"
     asked = {"plan": plan | {"passes": 2}, "run": f"{tmp_path}/runs/{{date}}",
              "skip_unchanged": True, "keep_runs": 2}  # fmt: skip
-    with prefect_server.asked_here(), get_client(sync_client=True) as client:
-        run = client.create_flow_run(train, parameters=asked, state=Pending())
-        ended = []
-        for _ in range(2):
-            given = client.read_flow_run(run.id)
-            state = run_flow(train, given, given.parameters, return_type="state")
-            ended.append((state.name, [*map(str, sorted((tmp_path / "runs").iterdir()))]))
-            client.set_flow_run_state(run.id, Pending(), force=True)
-    chosen = given.parameters["run"]
-    assert ended == [("Completed", [f"{tmp_path}/runs/2026-01-02", chosen])] * 2
+    chosen = set()
+    for state, parameters in tried_here(prefect_server, train, asked):
+        chosen.add(parameters["run"])
+        there = [*map(str, sorted((tmp_path / "runs").iterdir()))]
+        assert (state.name, there) == ("Completed", [f"{tmp_path}/runs/2026-01-02", *chosen])
 
 
 def test_folds_of_several_lam(prefect_server, flow_runner, tmp_path):
@@ -287,24 +293,16 @@ def test_rows_that_are_asked_for_again_come_once_where_a_run_is_tried_again(
     prefect_server, tmp_path
 ):
     """Its process died, or its server, when the rows were there."""
-    from prefect import get_client
-    from prefect.flow_engine import run_flow
-    from prefect.states import Pending
-
     from fewpass.flows.orchestration.append import append
 
     lines = ["age,label", *(f"{k % 60},{int(k % 60 > 25)}" for k in range(300))]
     (tmp_path / "rows.csv").write_text("\n".join(lines))
     fewpass.ingest(tmp_path / "rows.csv", tmp_path / "d")
     plan = {"sources": [f"{tmp_path}/rows.csv"], "dataset": f"{tmp_path}/d", "again": True}
-    with prefect_server.asked_here(), get_client(sync_client=True) as client:
-        run = client.create_flow_run(append, parameters={"plan": plan}, state=Pending())
-        ended = []
-        for _ in range(2):
-            given = client.read_flow_run(run.id)
-            state = run_flow(append, given, given.parameters, return_type="state")
-            ended.append((state.name, fewpass.Dataset(tmp_path / "d").shape[0]))
-            client.set_flow_run_state(run.id, Pending(), force=True)
+    ended = [
+        (state.name, fewpass.Dataset(tmp_path / "d").shape[0])
+        for state, _ in tried_here(prefect_server, append, {"plan": plan})
+    ]
     assert ended == [("Completed", 600), ("Unchanged", 600)]
 
 
@@ -390,10 +388,6 @@ def test_refresh_judges_learns_and_publishes(prefect_server, flow_runner, source
 
 def test_what_a_refresh_came_to_is_told_where_it_is_tried_again(prefect_server, tmp_path):
     """Its process died when the model was kept back, and old nights were removed, perhaps."""
-    from prefect import get_client
-    from prefect.flow_engine import run_flow
-    from prefect.states import Pending
-
     from fewpass.flows.orchestration.refresh import refresh
 
     nights = Nights(tmp_path)
@@ -404,19 +398,14 @@ def test_what_a_refresh_came_to_is_told_where_it_is_tried_again(prefect_server, 
         "ingest": {"options": {"label": "y"}}, "training": {"lam": "1e-2", "tol": 1e-3},
         "gates": ["loss<=1e-9"],
     }  # fmt: skip
-    with prefect_server.asked_here(), get_client(sync_client=True) as client:
-        told = []
-        for run in [
-            client.create_flow_run(refresh, parameters={"plan": plan}, state=Pending())
-        ] * 2:
-            given = client.read_flow_run(run.id)
-            state = run_flow(refresh, given, given.parameters, return_type="state")
-            told.append((state.name, state.message))
-            client.set_flow_run_state(run.id, Pending(), force=True)
-        other = client.create_flow_run(refresh, parameters={"plan": plan}, state=Pending())
-        assert run_flow(refresh, other, other.parameters, return_type="state").name == "Unchanged"
-    assert told[0] == told[1]
-    assert told[0][0] == "KeptBack"
+    first, again = (
+        (state.name, state.message)
+        for state, _ in tried_here(prefect_server, refresh, {"plan": plan})
+    )
+    assert first == again
+    assert first[0] == "KeptBack"
+    ((another, _),) = tried_here(prefect_server, refresh, {"plan": plan}, times=1)
+    assert another.name == "Unchanged"
 
 
 def test_a_publication_that_is_tried_again_has_been_done(tmp_path, monkeypatch):

@@ -99,9 +99,8 @@ class Encoding(Described):
     encode: Encode = "auto"
     """Encode the columns of a table as numbers, by what a sample of its rows contains: words,
     dates, text, missing values, far outliers; auto: if there are any, and with curves and pairs as
-    `additive` has them where these are better on held-out rows by more than a standard error,
-    below 2,000 rows one and a half (tables of 50 to 500,000 rows without text); linear:
-    the same without curves; always: without curves, whatever they hold; none: accept numbers only,
+    `additive` has them where these are better on held-out rows by more than a standard error
+    (tables of 50 to 500,000 rows without text); linear: the same without curves; always: without curves, whatever they hold; none: accept numbers only,
     and leave them as they are; additive: with a curve for every number and functions of some pairs
     of columns, as far as held-out rows of the sample approve; splines: with the curves alone.
     `--additive [splines]` is short for these."""

@@ -12,10 +12,9 @@ text, whose thousands of words are fitted each time, a fifth of the rows is held
 names nor fewer columns are tried, and pairs for a single score alone.
 The form of the least loss at its best lam, the simpler one of equal ones.  Which rows are held out:
 trials.py.  Where curves are tried unasked, or rows are too few for pairs, another form than
-linear must be better by more than a standard error of the difference, row by row (by one and a
-half if unasked and rows are few); and, unasked, where there are dates, in every period
-(time_folds.py).  Where rows are learnt from once, pairs stay if a method of one pass loses less
-with them, before each row of the sample is learnt from.
+linear must be better by more than a standard error of the difference, row by row; and, unasked,
+where there are dates, in every period (time_folds.py).  Where rows are learnt from once, pairs stay
+if a method of one pass loses less with them, before each row of the sample is learnt from.
 """
 
 from __future__ import annotations

@@ -26,8 +26,6 @@ LEAST_ROWS = 1_000  # where they fit
 #: Rows of a table up to which curves are tried unasked, from those that have any: of more a pass
 #: takes much longer.
 LEAST_UNASKED, MOST_UNASKED = SPLINES, 500_000
-#: Standard errors by which these are to be better, where rows are fewer than FINE.
-ERRORS_OF_FEW = 1.5
 _SIZES = f"{LEAST_UNASKED} to {MOST_UNASKED:,}"
 _NOT_UNASKED = {
     "vector": "lists of numbers", "tags": "lists of words", "map": "names with numbers",
@@ -69,12 +67,9 @@ class AskedForm(NamedTuple):
     def errors(self, n: int) -> float:
         """Return by how many standard errors another form than linear has to be better.
 
-        Unasked by one, by more where n rows are few, too; by one also where rows are too few for
-        pairs; else just better.
+        By one where nobody asked, or n rows are too few for pairs; else just better.
         """
-        if self.unasked:
-            return ERRORS_OF_FEW if n < FINE else 1.0
-        return 1.0 if n < PAIRS else 0.0
+        return 1.0 if self.unasked or n < PAIRS else 0.0
 
     def most_rows(self, entries: int) -> int:
         """Return the rows by which a form is chosen where each has that many entries."""

@@ -100,10 +100,11 @@ class Encoding(Described):
     """Encode the columns of a table as numbers, by what a sample of its rows contains: words,
     dates, text, missing values, far outliers; auto: if there are any, and with curves and pairs as
     `additive` has them where these are better on held-out rows by more than a standard error
-    (tables of 50 to 500,000 rows without text); linear: the same without curves; always: without curves, whatever they hold; none: accept numbers only,
-    and leave them as they are; additive: with a curve for every number and functions of some pairs
-    of columns, as far as held-out rows of the sample approve; splines: with the curves alone.
-    `--additive [splines]` is short for these."""
+    (tables of 50 to 500,000 rows without text); linear: the same without curves; always: without
+    curves, whatever they hold; none: accept numbers only, and leave them as they are; additive:
+    with a curve for every number and functions of some pairs of columns, as far as held-out rows of
+    the sample approve; splines: with the curves alone. `--additive [splines]` is short for
+    these."""
     pairs: Annotated[
         Annotated[int, Field(ge=0, le=1000)] | tuple[str, ...] | None, BeforeValidator(_asked_pairs)
     ] = None

@@ -8,9 +8,11 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training import lam_comparison
 from fewpass.pipeline.training.chosen_loss import loss_choice, with_chosen_loss
 from fewpass.pipeline.training.defaults import with_defaults
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.storage.table import DenseTable
 from testing.datasets import make, write
 
@@ -59,6 +61,21 @@ def test_what_goes_on_from_a_model_has_its_loss_unless_it_names_one(tmp_path):
     trained(asked(data, **most), f"{url}-most")
     of_most = asked(data, start_from=f"{url}-most")
     assert (of_most.loss, of_most.quantile) == ("quantile", 0.9)
+
+
+def test_what_both_losses_are_compared_by_is_not_trained_again(tmp_path, monkeypatch):
+    calls = []
+
+    def noted(problem, *rest, **more):
+        calls.append(problem)
+        return minimise(problem, *rest, **more)
+
+    monkeypatch.setattr(lam_comparison, "minimise", noted)
+    dataset = amounts(tmp_path / "d", np.exp)
+    origin = with_chosen_loss(asked(dataset), dataset)[1]
+    assert origin.loss is not None
+    tried = {(problem.loss, problem.lam) for problem in calls}
+    assert len(calls) == len(tried) * origin.folds * origin.times
 
 
 def test_the_unit_of_amounts_does_not_matter(tmp_path):

@@ -35,6 +35,20 @@ def test_one_reading_ends_at_the_optimum_and_proves_it(kind, intercept, n):
     assert found.certificate.objective - least <= found.certificate.gap + 1e-12 * true
 
 
+def test_one_sum_of_rows_serves_all_lam():
+    X, y, weight = rows_of(700, 6, "squared", seed=1)
+    rows, known = as_block(SparseRows, X, y, weight), stats(X, SparseRows, weight, y)
+    sums = moments_of(problem_of("squared", 1.0), 6, rows)
+    for lam in (1e-1, 1e-3):
+        problem = problem_of("squared", lam)
+        alone, found = (
+            minimise(problem, known, rows, 1e-4, 60, sums=given) for given in (None, sums)
+        )
+        assert found.passes == 0.0
+        assert found.weights.coef.tolist() == alone.weights.coef.tolist()
+        assert found.certificate == alone.certificate
+
+
 def test_what_rounding_hides_is_not_proven():
     # Of y = 1e6 all but some 1e-6 is explained: sums of squares do not tell what is left.
     rng = np.random.default_rng(0)

@@ -92,7 +92,7 @@ class Expansion:
             if not before.keys() >= {*own}:
                 read = read_cells(described.read, of)
                 before |= {code: code.of(read) for code in own}
-        return np.array([before[code] for code in self._codes])
+        return np.array([before[code] for code in self._codes], np.float64)
 
     def expand(
         self, codes: Floats, indptr: NDArray[np.int64], indices: NDArray[Any], data: NDArray[Any]

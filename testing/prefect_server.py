@@ -193,7 +193,8 @@ class Server:
     def run_of(self, place):
         """The newest training of a place, which a flow run's name tells by the last two parts."""
         short = "/".join(str(place).split("/")[-2:])
-        runs = self.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 50})
+        asked = {"sort": "START_TIME_DESC", "flow_runs": {"name": {"like_": short}}}
+        runs = self.ask("flow_runs/filter", asked)
         named = {r["name"].partition(",")[0]: r for r in reversed(runs)}  # the newest stays
         found = [name for name in named if name.startswith("train ") and name.endswith(short)]
         return named[found[-1]] if found else None

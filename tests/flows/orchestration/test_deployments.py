@@ -16,7 +16,6 @@ from unittest import mock
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pytest
 
 from fewpass.pipeline.lease import KEY, holder_of
@@ -47,7 +46,10 @@ LONG = {"passes": 96, "lam": "10/n", "memory": "97MB", "snapshot_every": 0.1}  #
 #: Seconds for which a training waits for each of the twelve objects that a pass reads: on any
 #: machine it lasts two minutes, in which it can be disturbed, and hardly computes.
 SLOW = 0.15
-SCHEDULED_EVERY, PER_RUN = 10, 4  # seconds; what a run takes of a core
+SCHEDULED_EVERY, PER_RUN = 5, 4  # seconds; what a run takes of a core
+#: Prefect's looks, every second instead of every five: of a worker for runs that are due, and of the
+#: server for what did not come about.
+LOOKS = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_SERVER_EVENTS_PROACTIVE_GRANULARITY": "PT1S"}
 FAR_EAST = "Pacific/Kiritimati"  # 14 hours before UTC
 pytestmark = pytest.mark.timeout(900)  # processes that take their time when the machine is loaded
 
@@ -168,14 +170,16 @@ class Place:
         return self.walking(run, newest_snapshot(self.folder / run) + 2)
 
     @contextlib.contextmanager
-    def retried_soon(self, which):
-        """Have runs that crashed, or were lost, be tried again after some seconds, not minutes."""
+    def retried_soon(self, which, within):
+        """Have runs that crashed, or were lost, be tried again after so many seconds, not minutes."""
         asked = {"automations": {"name": {"any_": [f"fewpass-retry-{which}-runs"]}}}
         (retry,) = self.server.ask("automations/filter", asked)
         trigger = {k: v for k, v in retry["trigger"].items() if k != "id"}
         wanted = {k: retry[k] for k in ("name", "description", "enabled", "actions")}
         address = f"automations/{retry['id']}"
-        self.server.ask(address, wanted | {"trigger": trigger | {"within": patience(15)}}, "PUT")
+        self.server.ask(
+            address, wanted | {"trigger": trigger | {"within": patience(within)}}, "PUT"
+        )
         yield
         self.server.ask(address, wanted | {"trigger": trigger}, "PUT")
 
@@ -203,10 +207,13 @@ class Place:
 def place(prefect_database, tmp_path_factory):
     """With a server of its own: it is killed, and has these deployments and automations alone."""
     folder = tmp_path_factory.mktemp("deployments")
-    server = Server(tmp_path_factory.mktemp("prefect-home"), prefect_database).start()
+    server = Server(tmp_path_factory.mktemp("prefect-home"), prefect_database)
+    server.environment |= LOOKS
+    server.start()
     with far_away(folder / "store/data") as rows:
         place = Place(server, folder, rows)
         place.deploy()
+        place.worker()  # there is one at any time, but where a test has killed it
         yield place
         for process in (*place.workers, server.process):
             stop(process)
@@ -227,22 +234,30 @@ def of_type(*types):
     return {"type": {"any_": types}}
 
 
-def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
-    """The worker comes late: the first run that is due does the work of the newest that is."""
-    runs = place.store / "nightly"
+@pytest.fixture(scope="module")
+def scheduled(place):
+    """Have train/nightly be due every some seconds in a paused pool; how many, and its address."""
     deployment = place.deployment("nightly")
     address = f"deployments/{deployment['id']}"
-    parameters = deployment["parameters"] | {"run": str(runs / "{date}T{time}")}
+    parameters = deployment["parameters"] | {"run": str(place.store / "nightly/{date}T{time}")}
     place.server.ask(address, {"parameters": parameters}, "PATCH")
-    place.pool(is_paused=True)  # whatever worker another test has left
+    place.pool(is_paused=True)
     every = max(SCHEDULED_EVERY, patience(PER_RUN))  # else a busy machine has ever more of them
     anchor = datetime.now(UTC).isoformat()
     interval = {"interval": every, "anchor_date": anchor, "timezone": FAR_EAST}
     place.server.ask(f"{address}/schedules", [{"active": True, "schedule": interval}])
+    return every, address
+
+
+def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, scheduled, silent):
+    """The pool goes on late: the first run that is due does the work of the newest that is.
+
+    They become late while the silent run is begun.
+    """
+    (every, address), runs = scheduled, place.store / "nightly"
     wait_for(lambda: len(place.due("nightly")) >= 2, 120 + 2 * every, "two late runs")
     oldest = place.due("nightly")[0]
     place.pool(is_paused=False)
-    place.worker()
     wait_for(lambda: place.runs("nightly", state=named("Completed")), 150, "a scheduled run's end")
     unchanged = wait_for(
         lambda: place.runs("nightly", state=named("Unchanged")), 150, "a night without new rows"
@@ -298,24 +313,11 @@ def test_a_deployment_refuses_what_its_form_does_not_take(place):
     with pytest.raises(urllib.error.HTTPError, match="409"):  # what the page's form asks for
         place.server.ask(address, wrong)
     assert len(place.runs("nightly")) == known
-    names = [d["name"] for d in place.server.ask("deployments/filter", {})]
-    assert len(set(names)) == len(names) == 12
-
-
-def test_files_that_came_since_are_scored(place):
-    """By the worker; what is scored once only is in test_prefect_flows.py."""
-    place.workers or place.worker()
-    deployment = place.server.ask("deployments/name/predict/predict-new-files")
-    (schedule,) = deployment["schedules"]
+    deployments = place.server.ask("deployments/filter", {})
+    assert len({one["name"] for one in deployments}) == len(deployments) == 12
+    (scores,) = (one for one in deployments if one["name"] == "predict-new-files")
+    (schedule,) = scores["schedules"]
     assert (schedule["active"], schedule["schedule"]["cron"]) == (True, "30 * * * *")
-    (place.store / "unscored").mkdir()
-    np.save(place.store / "unscored/1.npy", np.ones((20, 40), np.float32))
-    asked = {"parameters": {"run": place.quiet.run}}
-    run = place.server.ask(f"deployments/{deployment['id']}/create_flow_run", asked)
-    ends = {"Completed", "Refused", "Failed", "Crashed"}
-    wait_for(lambda: place.state(run) in ends, 150, "the end of a prediction")
-    assert place.known(run)["state"]["message"].startswith("20 rows scored")
-    assert (place.store / "scored/1.parquet").exists()
 
 
 def test_deploying_again_leaves_what_somebody_paused(place):
@@ -357,12 +359,13 @@ def test_the_automation_notices_a_silent_run(place, silent):
     assert "No sign of life" in place.server.ask(f"flow_runs/{silent['id']}")["state"]["message"]
 
 
-def test_kill_the_flow_then_the_worker_then_both(place):
-    """Three deaths of one run, which is tried again by itself, and the model of the quiet one."""
-    place.workers or place.worker()
-    flow = place.flow_begun("shaken")
+def test_one_run_that_is_cancelled_killed_stopped_and_suspended(place):
+    """It goes on from its snapshots each time, by itself, and comes to the quiet one's model."""
+    place.flow_begun("shaken")
+    cancel(place)
+    flow = place.flow_begun("shaken")  # in the folder of the one that was cancelled
     run = place.runs("train-model")[-1]
-    with place.retried_soon("crashed"):
+    with place.retried_soon("crashed", 8):
         os.kill(flow, signal.SIGKILL)
         wait_for(lambda: place.state(run) == "Crashed", 60, "the worker's word of the crash")
 
@@ -386,28 +389,29 @@ def test_kill_the_flow_then_the_worker_then_both(place):
         ]  # fmt: skip
         assert not (place.folder / "shaken" / KEY).exists()
 
-        place.worker()
+        outlasted = place.worker(sys.executable, "-m", "fewpass.flows.orchestration.outlasting")
         place.gone_on("shaken", run, 4)  # at all only if the dead one's slot is free
+    handed_back(place, run, outlasted)
+    place.worker()
+    suspended(place, run, place.gone_on("shaken", run, 5))
+    place.server.ask(f"flow_runs/{run['id']}/resume", {})
     assert place.trained("shaken")["weights_sha256"] == place.quiet.weights_sha256
     wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
+    assert place.known(run)["run_count"] == 5  # going on after a suspension is no new start
     assert place.runs("train-model")[-1]["id"] == run["id"]
     assert check(place, [])[0].status == 0
+    place.deploy_again()
 
 
-def test_a_worker_that_is_stopped_hands_its_run_back(place):
-    """Behind `outlasting`; the same run goes on with the next worker, and no second one beside it."""
-    for worker in place.workers:
-        stop(worker)
-    stopped = place.worker(sys.executable, "-m", "fewpass.flows.orchestration.outlasting")
-    place.flow_begun("handed")
-    run = place.runs("train-model")[-1]
-    stopped.send_signal(signal.SIGTERM)
-    assert status_of(stopped, 60, "the end of the worker") == 0
+def handed_back(place, run, worker):
+    """Stop a worker behind `outlasting`: its run waits for the next one, with its own parameters."""
+    worker.send_signal(signal.SIGTERM)
+    assert status_of(worker, 60, "the end of the worker") == 0
     known = place.known(run)
     assert (known["state"]["type"], known["state"]["name"]) == ("SCHEDULED", "Interrupted")
     assert known["infrastructure_pid"] is None  # or who cancels it would wait for ever
-    *_, last = RunFolder(str(place.folder / "handed")).events()
-    goes_on = f"fewpass resume {place.folder}/handed goes on from snapshot {last['snapshot']}"
+    *_, last = RunFolder(str(place.folder / "shaken")).events()
+    goes_on = f"fewpass resume {place.folder}/shaken goes on from snapshot {last['snapshot']}"
     assert goes_on in known["state"]["message"]
     entry = "  entrypoint: flows/orchestration/train.py:train\n"
     other = entry + "  parameters:\n    require_tol: true\n"  # which the run would be refused for
@@ -417,18 +421,11 @@ def test_a_worker_that_is_stopped_hands_its_run_back(place):
         known["state"]["id"],
         known["parameters"],
     )
-    place.worker()
-    assert place.trained("handed")["weights_sha256"] == place.quiet.weights_sha256
-    wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
-    assert place.known(run)["run_count"] == 2
-    assert place.runs("train-model")[-1]["id"] == run["id"]
-    place.deploy_again()
 
 
 def test_a_run_that_lost_its_worker_before_it_began_is_taken_by_another(place):
-    place.workers or place.worker()
     models = place.server.ask("deployments/name/models/list-models")["id"]
-    with place.retried_soon("lost"):
+    with place.retried_soon("lost", 15):
         asked = {"state": {"type": "PENDING"}}
         run = place.server.ask(f"deployments/{models}/create_flow_run", asked)
         wait_for(lambda: place.known(run)["run_count"], 120, "the start of a lost run")
@@ -447,18 +444,6 @@ def test_a_run_without_a_worker_that_is_stopped_says_how_to_go_on(place):
     assert "Traceback" not in said
 
 
-def test_cancelled_and_suspended_on_the_page_it_leaves_snapshots_and_goes_on(place):
-    """One run, stopped twice by what the page asks of the server, comes to the quiet one's model."""
-    place.workers or place.worker()
-    place.flow_begun("stopped")
-    cancel(place)
-    flow = place.flow_begun("stopped")
-    run = suspended(place, flow)
-    place.server.ask(f"flow_runs/{run['id']}/resume", {})
-    assert place.trained("stopped")["weights_sha256"] == place.quiet.weights_sha256
-    wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
-
-
 def cancel(place):
     """What a click on "cancel" asks for; the worker passes it on as a SIGTERM."""
     run = place.runs("train-model")[-1]
@@ -471,24 +456,22 @@ def cancel(place):
     assert state["name"] == "Cancelled"
     assert state["message"].startswith("Rita: wrong rows")
     # The worker calls it cancelled when it has asked for that, and the end may come after it.
-    events = RunFolder(str(place.folder / "stopped")).events
+    events = RunFolder(str(place.folder / "shaken")).events
     last = wait_for(lambda: [e for e in events() if e["event"] == "stop"], 60, "the end")[-1]
     assert last["snapshot"] is not None
     assert "CancelledRun" not in (place.folder / "worker.log").read_text()
 
 
-def suspended(place, flow):
-    """What the page's "Pause" asks for; the run, whose process has ended."""
-    run = place.runs("train-model")[-1]
+def suspended(place, run, flow):
+    """What the page's "Pause" asks for; the run's process ends with a snapshot."""
     details = {"pause_reschedule": True, "pause_timeout": "2100-01-01T00:00:00Z"}
     asked = {"state": {"type": "PAUSED", "name": "Suspended", "state_details": details}}
     place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
     wait_for(lambda: has_ended(flow), 60, "the end of a suspended run")
     assert place.state(run) == "Suspended"
-    *_, last = RunFolder(str(place.folder / "stopped")).events()
+    *_, last = RunFolder(str(place.folder / "shaken")).events()
     assert last["event"] == "stop", last
     assert last["snapshot"] is not None
-    return run
 
 
 def check(place, *looks):

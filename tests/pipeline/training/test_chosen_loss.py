@@ -8,7 +8,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training import lam_comparison
+from fewpass.pipeline.training import models_by_lam
 from fewpass.pipeline.training.chosen_loss import loss_choice, with_chosen_loss
 from fewpass.pipeline.training.defaults import with_defaults
 from fewpass.pipeline.training.training_run import TrainingRun
@@ -70,7 +70,7 @@ def test_what_both_losses_are_compared_by_is_not_trained_again(tmp_path, monkeyp
         calls.append(problem)
         return minimise(problem, *rest, **more)
 
-    monkeypatch.setattr(lam_comparison, "minimise", noted)
+    monkeypatch.setattr(models_by_lam, "minimise", noted)
     dataset = amounts(tmp_path / "d", np.exp)
     origin = with_chosen_loss(asked(dataset), dataset)[1]
     assert origin.loss is not None

@@ -196,7 +196,7 @@ def test_prefects_parameters_are_refused_whole():
     with pytest.raises(BadInput, match="generation is"):
         validated(REQUESTS["publish"], {"store": "s", "generation": 10**30})
     found = validated(REQUESTS["train"], {"plan": {"dataset": "d"}, "run": "r"})
-    assert (found["require_tol"], found["where"]) == (False, Execution())
+    assert (found["require_tol"], found["execution"]) == (False, Execution())
 
 
 @pytest.mark.parametrize(

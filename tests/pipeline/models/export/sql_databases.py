@@ -29,7 +29,7 @@ class SqlDatabases:
         with duckdb.connect() as database:
             database.execute("SET TimeZone = 'Europe/Oslo'")
             database.register(name, rows)
-            return database.execute(select).to_arrow_table()
+            return database.sql(select).to_arrow_table()
 
     def _in_postgres(self, select, rows, name):
         with self.postgres().cursor() as cursor:

@@ -320,7 +320,9 @@ def requests_of_an_append(bucket, name, n_rows, tmp_path):
         write_table(tmp_path / "old.csv", n_rows),
         write_table(tmp_path / "new.csv", 40, 9000),
     )
-    fewpass.ingest(old, url, chunk_bytes=1024, label="label", keep="id", threads=1, **how)
+    fewpass.ingest(
+        old, url, chunk_bytes=1024, label="label", keep="id", encode="linear", threads=1, **how
+    )
     made = Dataset.open(url, bucket.options).manifest
     asked = []
     events = Folder(url, bucket.options)._files._fs.s3.meta.events

@@ -12,7 +12,6 @@ power cut takes is found.
 from __future__ import annotations
 
 import errno
-import itertools
 import math
 import os
 import stat
@@ -38,7 +37,7 @@ _HEADER = np.dtype(
 )
 _NUMBERS = ("row", "value")
 _BUCKET = np.dtype([*((name, "<i8") for name in _NUMBERS), ("crc32c", "<u4")])
-_CRC_BYTES = 4
+_CRC_BYTES = _BUCKET["crc32c"].itemsize
 
 
 class DamagedPart(Damaged):
@@ -356,7 +355,7 @@ def _require_whole(
 ) -> None:
     """Refuse buckets whose checksum is another."""
     actual, expected = _checksums(own, index, place, first), index["crc32c"][:-1].tolist()
-    for number, crc, wanted in zip(itertools.count(first), actual, expected, strict=False):
+    for number, (crc, wanted) in enumerate(zip(actual, expected, strict=True), first):
         if crc != wanted:
             raise ValueError(
                 f"the checksum of bucket {number} is {crc:08x}, where {wanted:08x} was expected"

@@ -223,8 +223,8 @@ class _Features:
     def _of_cells(self, table: PairTable, values: Vector) -> Vector:
         """Return the weights of a pair's features for values of its cells."""
         each = np.broadcast_to(values, table.shape)
-        own: Vector = (each.ravel() if self._all else each[table.places >= 0]) / table.scale
-        return own
+        own: Vector = each.ravel() if self._all else each[table.places >= 0]
+        return own / (table.scale * table.factor)
 
     def _joined(self, coef: Vector, of_pair: Callable[[PairTable, Vector], Vector]) -> Vector:
         """Return weights of all features: those of pairs are made of their own."""

@@ -86,7 +86,7 @@ def _per_unit(recipe: Recipe, weights: NDArray[np.float64]) -> NDArray[np.float6
     per_unit, start = np.full(len(weights), np.nan), 0
     for column in recipe.parts:
         if isinstance(column, Number):
-            per_unit[start] = weights[start] / column.deviation
+            per_unit[start] = weights[start] * column.factor / column.deviation
         if isinstance(column, Map):
             names = slice(start, start + len(column.names))
             per_unit[names] = weights[names] * np.array(column.scale)

@@ -91,11 +91,10 @@ def form_in_words(own: Additive) -> str:
     """Say in a sentence or two how a form was chosen, and what the certificate does not say."""
     chosen = own.chosen
     said = (
-        "The certificate is of the weights, given these knots, pairs and lam; of how well these "
-        "were chosen it says nothing."
+        "The certificate is of the weights, given these knots, pairs, strengths and lam; of how "
+        "well these were chosen it says nothing."
     )
     if chosen is None:
         return said
-    return (
-        f"By the {chosen.figure}; {len(own.pairs)} of {chosen.looked_at:,} pairs were taken. {said}"
-    )
+    taken = f"By the {chosen.figure}; {len(own.pairs)} of {chosen.looked_at:,} pairs were taken."
+    return " ".join(one for one in (taken, chosen.strengths, said) if one)

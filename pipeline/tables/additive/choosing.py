@@ -37,6 +37,7 @@ from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.row_groups import RowGroups, column_of_groups
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets, progressive_loss
+from fewpass.pipeline.tables.additive.smoothing import smoothed
 from fewpass.pipeline.tables.additive.time_folds import (
     RowsInTime,
     is_better_at_all_times,
@@ -90,6 +91,17 @@ class Formed(NamedTuple):
     refuted_by: str | None = None  # a column of dates by which the chosen form is not better
     why_linear: str = ""  # where no form was compared
     alike_by: str | None = None  # a column by whose groups the others differ
+    sample: FormSample | None = None  # that the chosen form was tried on
+
+    def smoothed(self) -> Formed:
+        """Return the same with strengths for each part, where held-out rows lose less by these."""
+        if self.sample is None or self.chosen is None or self.recipe.additive is None:
+            return self
+        found = smoothed(self.recipe, self.sample, self.chosen.best.lam)
+        if found is None:
+            return self
+        chosen = self.chosen.model_copy(update={"smoothing": found.share})
+        return self._replace(recipe=_recording(found.recipe, chosen), chosen=chosen)
 
     def agreed_by(self, date: str) -> Formed:
         """Return the same, with the column by whose every fifth it is better than linear."""
@@ -139,7 +151,8 @@ def with_form(
         return Formed(linear_recipe, None, why_linear="no column is a number that differs")
     if targets is None or asked.form == SPLINES:
         return _finished(whole, [], None)
-    return _compared(whole, targets, asked, seed, groups)
+    formed = _compared(whole, targets, asked, seed, groups)
+    return formed if asked.one_pass else formed.smoothed()
 
 
 def _compared(
@@ -174,10 +187,10 @@ def _compared(
         sample, given=targets.of(rows), held_out_by=later and later.by, parts=parts,
         groups_of=groups and groups.by,
     )  # fmt: skip
-    if in_time is None or not asked.unasked:
-        formed = _best_of_columns(sample, asked)
-        return formed._replace(alike_by=column_of_groups(sample)) if by_days else formed
-    return _best_at_all_times(sample, asked, in_time)
+    if in_time is not None and asked.unasked:
+        return _best_at_all_times(sample, asked, in_time)
+    formed = _best_of_columns(sample, asked)
+    return formed._replace(alike_by=column_of_groups(sample)) if by_days else formed
 
 
 def _best_at_all_times(sample: FormSample, asked: AskedForm, in_time: RowsInTime) -> Formed:
@@ -267,7 +280,7 @@ def _best_with_pairs(base: FormTrial, simple: list[FormTrial], asked: AskedForm)
     if best.form == LINEAR:
         return Formed(best.sample.linear_recipe, chosen, row_losses=best.row_losses)
     made = _finished(best.sample.whole or best.sample, pairs.get(best.form, []), chosen)
-    return made._replace(row_losses=best.row_losses)
+    return made._replace(row_losses=best.row_losses, sample=best.sample)
 
 
 def _least_loss(base: FormTrial, tried: Sequence[FormTrial], asked: AskedForm) -> FormTrial:

@@ -83,7 +83,8 @@ def of_numbers(numbers: Floats) -> SampleTargets | None:
     deviation = float(numbers.std()) if len(numbers) else 0.0
     if not 0.0 < deviation * deviation < np.inf:
         return None
-    return SampleTargets((numbers - numbers.mean()) / deviation, deviation=deviation)
+    mean = float(numbers.mean())
+    return SampleTargets((numbers - mean) / deviation, deviation=deviation, mean=mean)
 
 
 def _of_labels(labels: Any) -> SampleTargets | None:
@@ -113,6 +114,8 @@ def notes_on(formed: Formed, dates: Sequence[str], *, unasked: bool = False) -> 
             f"The form was chosen by the {chosen.figure}: {chosen.form} ({_losses(chosen)})."
             f"{without}"
         )
+    if chosen is not None and chosen.strengths:
+        yield chosen.strengths
     if chosen is not None and chosen.groups_of:
         of = shown_name(chosen.groups_of)
         yield f"Rows of one {of} stay together when form and lam are chosen."

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.rows.amounts import LEAST_ROWS, may_multiply
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.solvers.batch.newton_in_memory import minimise
@@ -32,6 +33,7 @@ from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Weights
 from fewpass.solvers.registry import (
     DUAL,
+    LOSS_OF_AMOUNTS,
     LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
     LOSS_OF_NUMBERS,
@@ -49,6 +51,8 @@ MOST_PASSES = 20.0
 #: Columns up to which sums of squares are solved, and Newton's steps taken: of more, passes of dual
 #: ascent are faster.
 MOST_SOLVED, MOST_STEPPED = 640, 160
+HIGHEST = 30.0  # score of an amount, in units of the mean
+ROUNDED = 1e-9  # of the mean: what standardising leaves of an amount of 0
 FREE = 0.01  # of lam, charged for the intercept's distance from the best constant
 
 
@@ -59,13 +63,33 @@ class SampleTargets(NamedTuple):
     classes: int = 0  # 0: numbers
     weight: Floats | None = None  # (n,) of rows; None: all count the same
     deviation: float = 1.0  # of numbers before they were standardised
+    mean: float = 0.0  # of these
     per_exposure: bool = False  # whether numbers are counts for a unit of it
+    multiply: bool = False  # whether numbers are amounts of mean 1, whose logarithm is the score
+
+    @property
+    def as_amounts(self) -> SampleTargets | None:
+        """The same numbers as amounts; None where they are none."""
+        if self.classes or self.per_exposure or len(self.y) < LEAST_ROWS:
+            return None
+        amounts = self.deviation * self.y + self.mean
+        least = float(amounts.min())
+        least = 0.0 if abs(least) <= ROUNDED * self.mean else least
+        if not may_multiply(least, self.mean, self.deviation * self.deviation):
+            return None
+        y = np.maximum(amounts, 0.0) / self.mean
+        return self._replace(y=y, multiply=True, deviation=self.mean, mean=0.0)
+
+    def predictions(self, scores: Floats) -> Floats:
+        """Return the numbers that scores predict, in the targets' own units."""
+        own = np.exp(np.minimum(scores, HIGHEST)) if self.multiply else scores
+        return self.deviation * own + self.mean
 
     @property
     def word(self) -> str:
         """The word of the loss that suits them."""
         if not self.classes:
-            return LOSS_OF_NUMBERS
+            return LOSS_OF_AMOUNTS if self.multiply else LOSS_OF_NUMBERS
         return LOSS_OF_LABELS if self.classes == 2 else LOSS_OF_CLASSES
 
     @property
@@ -101,7 +125,7 @@ class SampleTargets(NamedTuple):
 
     @property
     def level(self) -> Any:
-        """The best constant score, or scores; 0 of numbers, which are standardised."""
+        """The best constant score, or scores; 0 of numbers, which have the mean 0, or 1."""
         if not self.classes:
             return 0.0
         labels = range(self.classes) if self.classes > 2 else (-1.0, 1.0)
@@ -119,6 +143,9 @@ class SampleTargets(NamedTuple):
         return g * self.unit_weight, h * self.unit_weight
 
     def _slopes(self, scores: Floats) -> tuple[Floats, Floats]:
+        if self.multiply:
+            expected = np.exp(np.minimum(scores, HIGHEST))
+            return (self.y - expected)[None], expected[None]
         if not self.classes:
             return (self.y - scores)[None], np.ones((1, len(self.y)))
         if self.classes == 2:
@@ -174,7 +201,7 @@ def fitted_models(
     problems = [task.problem(problem) for task in tasks]
     if problem.loss.is_quadratic and d <= MOST_SOLVED:
         models = [*_solved(problems, d, block)]
-    elif targets.classes == 2 and d <= MOST_STEPPED:
+    elif (targets.classes == 2 and d <= MOST_STEPPED) or (targets.multiply and d <= MOST_SOLVED):
         models = [*_stepped(problems, d, targets, block)]
     else:
         models = _by_dual_ascent(tasks, problem, stats_of_sample(X, d, targets, block), block)

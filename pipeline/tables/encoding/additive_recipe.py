@@ -51,6 +51,9 @@ class ChosenForm(BaseModel):
     """A column of dates by which it was better than linear at all times; None: none was asked."""
     candidates: tuple[TriedForm, ...] = ()
     """None: it was asked for."""
+    smoothing: Annotated[float | None, Field(exclude_if=lambda share: share is None)] = None
+    """Loss of held-out rows where each part has a strength of the penalty of its own, as a share of
+    that by one strength for all; None: there is one."""
     looked_at: int = 0
     """Pairs whose interaction was measured."""
     measure: str
@@ -71,6 +74,16 @@ class ChosenForm(BaseModel):
         if self.agreed_by:
             rows += f", and of every fifth by {shown_name(self.agreed_by)}"
         return f"mean {self.measure} of {rows}"
+
+    @property
+    def strengths(self) -> str:
+        """Return in a sentence whether each part has a strength of the penalty; "": none has."""
+        if self.smoothing is None:
+            return ""
+        return (
+            "Each column, curve and pair has a strength of the penalty of its own, by which "
+            f"held-out rows lose {self.smoothing:.3g} times what they do by one for all."
+        )
 
     @property
     def loss(self) -> float:

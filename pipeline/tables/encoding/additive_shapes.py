@@ -164,7 +164,7 @@ def shapes_of(recipe: Recipe, coef: Floats, intercept: float) -> Shapes:
     rest: list[tuple[str, slice]] = []
     start = 0
     for part in recipe.parts:
-        own = coef[start : start + part.width]
+        own = part.factor * coef[start : start + part.width]
         if isinstance(part, Number | Category | Date | Spline):
             _add_part(part, own, functions)
         elif isinstance(part, PairTable):

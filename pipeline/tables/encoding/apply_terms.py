@@ -87,6 +87,14 @@ def _zero_where(missing: Mask, values: Floats) -> Floats:
 
 def entries_of(one: terms.ColumnTerms, read: Sequence[ReadCells]) -> Entries:
     """Return the entries of rows by the terms of one column, or of two."""
+    entries = _unscaled(one, read)
+    if one.factor == 1.0:
+        return entries
+    slots = tuple(slot._replace(value=one.factor * slot.value) for slot in entries.slots)
+    return entries._replace(slots=slots)
+
+
+def _unscaled(one: terms.ColumnTerms, read: Sequence[ReadCells]) -> Entries:
     if isinstance(one.read, terms.TwoCells):
         (table,) = one.terms
         assert isinstance(table, terms.TableTerm), "two cells have one function"

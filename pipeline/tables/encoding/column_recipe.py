@@ -22,6 +22,8 @@ OF_RECIPES = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 Deviation = Annotated[float, Field(gt=0.0)]
 #: Omitted from JSON when None, so that stored recipes keep their bytes.
 MissingAs = Annotated[float | None, Field(exclude_if=lambda number: number is None)]
+#: What features are multiplied by; omitted when 1.
+Factor = Annotated[float, Field(gt=0.0, exclude_if=lambda factor: factor == 1.0)]
 LARGEST = float(np.finfo(np.float32).max)  # the largest feature
 
 
@@ -56,6 +58,8 @@ class ColumnRecipe(BaseModel):
     name: str
     missing_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     """Of the sample's cells."""
+    factor: Factor = 1.0
+    """What its features are multiplied by: the l2 penalty charges those of a larger one less."""
 
     @property
     def outputs(self) -> list[str]:

@@ -39,11 +39,11 @@ class ExpansionSteps(NamedTuple):
     axis_missing_as: Vector  # (a,) what a missing code counts as; NaN: it is missing
     kind: WholeNumbers  # (s,)
     code: WholeNumbers  # (s,) which code; of a pair its first axis
-    other: WholeNumbers  # (s,) levels of hats; how many levels; of a pair its second axis
+    other: WholeNumbers  # (s,) levels; of numbers whether missing ones have a column; second axis
     first: WholeNumbers  # (s,) first column
     at: WholeNumbers  # (s,) where numbers of the step begin; of a pair its places
     width: WholeNumbers  # (s,) knots; of a pair levels of the second axis
-    scale: Vector  # (s,) of a pair's products; of numbers 1 where missing ones have a column
+    scale: Vector  # (s,) what all values are multiplied by
     missing_as: Vector  # (s,) what a missing code counts as; NaN: it is missing
     numbers: Vector  # low, high, mean, deviation; knots, their values, slopes, heights of hats
     places: WholeNumbers  # columns of the cells of pairs, levels of codes
@@ -146,24 +146,25 @@ def put_number(steps: ExpansionSteps, s: int, rows: BlockOfRows, slot: int) -> i
     at, first = steps.at[s], np.int32(steps.first[s])
     low, high = steps.numbers[at], steps.numbers[at + 1]
     mean, deviation = steps.numbers[at + 2], steps.numbers[at + 3]
+    scale, of_missing = steps.scale[s], steps.scale[s] if steps.other[s] else 0.0
     for r in range(BLOCK):
         x = rows.x[r]
         missing = np.isnan(x)
-        rows.value[slot, r] = (min(max(x, low), high) - mean) / deviation
+        rows.value[slot, r] = scale * ((min(max(x, low), high) - mean) / deviation)
         rows.column[slot, r] = first
         if missing:
-            rows.value[slot, r] = steps.scale[s]
+            rows.value[slot, r] = of_missing
             rows.column[slot, r] = first + np.int32(1)
     return slot + 1
 
 
 @part_of_kernels
 def put_level(steps: ExpansionSteps, s: int, rows: BlockOfRows, slot: int) -> int:
-    """Put a one in the column of a level; return the next slot."""
-    first, n = np.int32(steps.first[s]), steps.other[s]
+    """Put the scale in the column of a level; return the next slot."""
+    first, n, scale = np.int32(steps.first[s]), steps.other[s], steps.scale[s]
     for r in range(BLOCK):
         has = 0.0 <= rows.x[r] < n
-        rows.value[slot, r] = 1.0 if has else 0.0
+        rows.value[slot, r] = scale if has else 0.0
         rows.column[slot, r] = first + np.int32(rows.x[r] if has else 0.0)
     return slot + 1
 
@@ -189,11 +190,12 @@ def interpolate(numbers: Vector, at: int, n: int, rows: BlockOfRows) -> None:
 def put_curve(steps: ExpansionSteps, s: int, rows: BlockOfRows, slot: int) -> int:
     """Put the position of a number, and one hat of every level; return the next slot."""
     n, at, first = steps.width[s], steps.at[s], np.int32(steps.first[s])
+    scale = steps.scale[s]
     interpolate(steps.numbers, at, n, rows)
     for r in range(BLOCK):
         missing = np.isnan(rows.x[r])
         rows.place[r] = 0.0 if missing else rows.place[r]
-        rows.value[slot, r] = 0.0 if missing else rows.place[r] - 0.5
+        rows.value[slot, r] = 0.0 if missing else scale * (rows.place[r] - 0.5)
         rows.column[slot, r] = first
     count = 1.0
     for level in range(1, steps.other[s] + 1):
@@ -203,7 +205,7 @@ def put_curve(steps: ExpansionSteps, s: int, rows: BlockOfRows, slot: int) -> in
             u = rows.place[r]
             i = min(max(np.floor(u * count), 0.0), count - 1.0)
             hat = max(0.0, 1.0 - abs(2.0 * count * u - (2.0 * i + 1.0)))
-            rows.value[slot, r] = height * hat
+            rows.value[slot, r] = scale * (height * hat)
             rows.column[slot, r] = first + np.int32(count + i)
         count *= 2.0
     return slot + 1

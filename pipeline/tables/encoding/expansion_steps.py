@@ -129,42 +129,44 @@ class StepsInMaking:
 
     def _add(self, kind: int, first: int, **what: Any) -> None:
         """Add a step; it makes one feature of a row that is not 0, or more where it says so."""
-        step = {"kind": kind, "first": first, "other": 0, "at": 0, "width": 0, "scale": 1.0}
+        step = {"kind": kind, "first": first, "other": 0, "at": 0, "width": 0}
         step["missing_as"] = np.nan
         self.most += what.pop("most", 1)
         self._steps.append(step | what)
 
     def _add_term(self, one: terms.ColumnTerms, term: Any) -> None:
         if isinstance(term, terms.TableTerm):
-            self._add_pair(one.columns, term)
+            self._add_pair(one, term)
         elif isinstance(term, terms.HatsTerm):
-            self._add_curve(one.columns[0], term)
+            self._add_curve(one, term)
         elif isinstance(term, terms.ValueTerm):
             steps, numbers = _value_steps(term)
             code, at = self.codes[Code(one.columns[0], steps)], self._put(*numbers)
             has_missing = _has_missing(one, term.at + 1)
-            self._add(NUMBER, term.at, code=code, at=at, scale=float(has_missing))
+            self._add(NUMBER, term.at, code=code, at=at, other=has_missing, scale=one.factor)
         elif isinstance(term, terms.WordTerm | terms.CodeTerm):
             (own,) = _codes_of(one.columns, term)
-            self._add(LEVEL, term.at, code=self.codes[own], other=_n_levels(one, term))
+            levels = _n_levels(one, term)
+            self._add(LEVEL, term.at, code=self.codes[own], other=levels, scale=one.factor)
 
-    def _add_curve(self, column: str, term: terms.HatsTerm) -> None:
+    def _add_curve(self, one: terms.ColumnTerms, term: terms.HatsTerm) -> None:
         at = self._put_knots(term.knots, np.linspace(0.0, 1.0, len(term.knots)))
         self._put(*(2.0 ** (-term.alpha * np.arange(term.levels + 1.0))))
         self._add(
-            HATS, term.at, code=self.codes[Code(column, term.steps)], other=term.levels, at=at,
-            width=len(term.knots), most=1 + term.levels, missing_as=_or_nan(term.missing_as),
+            HATS, term.at, code=self.codes[Code(one.columns[0], term.steps)], other=term.levels,
+            at=at, width=len(term.knots), most=1 + term.levels, scale=one.factor,
+            missing_as=_or_nan(term.missing_as),
         )  # fmt: skip
 
-    def _add_pair(self, columns: Sequence[str], term: terms.TableTerm) -> None:
+    def _add_pair(self, one: terms.ColumnTerms, term: terms.TableTerm) -> None:
         at = len(self._places)
         self._places += [place for row in term.places for place in row]
-        axes = list(zip(columns, (term.a, term.b), strict=True))
-        a, b = (self._axis(*one) for one in axes)
+        axes = list(zip(one.columns, (term.a, term.b), strict=True))
+        a, b = (self._axis(*axis) for axis in axes)
         most = int(np.prod([2 if isinstance(axis, terms.KnotAxis) else 1 for _, axis in axes]))
         self._add(
-            PAIR, term.at, code=a, other=b, at=at, width=len(term.places[0]), scale=term.scale,
-            most=most,
+            PAIR, term.at, code=a, other=b, at=at, width=len(term.places[0]), most=most,
+            scale=one.factor * term.scale,
         )  # fmt: skip
 
     def _axis(self, column: str, axis: terms.Axis) -> int:

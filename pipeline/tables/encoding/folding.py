@@ -140,9 +140,9 @@ def folded(
         missing = [term for term in one.terms if isinstance(term, terms.MissingTerm)]
         for term in one.terms:
             if term not in missing:
-                _add(functions, _FOLDS[type(term)](term, weights[term.at :]))
+                _add(functions, _FOLDS[type(term)](term, one.factor * weights[term.at :]))
         for term in missing:
-            _add_missing(functions, weights[term.at])
+            _add_missing(functions, one.factor * weights[term.at])
     return tuple(
         ColumnFunctions(columns=columns, read=read, functions=tuple(functions))
         for (columns, read), functions in every.items()

@@ -98,16 +98,16 @@ class Recipe(BaseModel):
         """Return the terms of a row, as plain data, in the order of `parts`."""
         first, all_of = 0, []
         for part in self.columns:
-            all_of.append(part.described().behind(first))
+            all_of.append(part.described().behind(first, part.factor))
             first += part.width
         for cross in self.crosses:
-            all_of.append(cross.described().behind(first))
+            all_of.append(cross.described().behind(first, cross.pairs.factor))
             first += cross.pairs.width
         if self.additive is not None:
             columns = {column.name: column for column in self.columns}
             described = described_additive(self.additive, columns)
             for more, terms in zip(self.additive.parts, described, strict=True):
-                all_of.append(terms.behind(first))
+                all_of.append(terms.behind(first, more.factor))
                 first += more.width
         return tuple(one.where_missing(self.missing) for one in all_of)
 

@@ -18,7 +18,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     Written,
     are_flags,
 )
-from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, MissingAs
+from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, Factor, MissingAs
 from fewpass.pipeline.tables.encoding.moments import no_date_in
 from fewpass.pipeline.tables.encoding.text import Grams
 
@@ -362,11 +362,13 @@ class ColumnTerms(_Plain):
     """Their names."""
     read: Cell
     terms: tuple[Term, ...]
+    factor: Factor = 1.0
+    """What all their values are multiplied by."""
 
-    def behind(self, first: int) -> ColumnTerms:
-        """Return a copy whose output columns begin at `first`."""
+    def behind(self, first: int, factor: float) -> ColumnTerms:
+        """Return a copy whose output columns begin at `first`, and whose values have a factor."""
         moved = tuple(t.model_copy(update={"at": t.at + first}) for t in self.terms)
-        return self.model_copy(update={"terms": moved})
+        return self.model_copy(update={"terms": moved, "factor": factor})
 
     def where_missing(self, words: tuple[str, ...]) -> ColumnTerms:
         """Return a copy that takes words for missing ones, where it reads any."""

@@ -9,6 +9,7 @@ import pytest
 
 from fewpass.pipeline.tables.additive.choosing import with_form
 from fewpass.pipeline.tables.additive.rules import AskedForm
+from fewpass.pipeline.tables.additive.smoothing import with_factors
 from fewpass.pipeline.tables.encoding.applying import by_terms, encode, encoded
 from fewpass.pipeline.tables.encoding.expansion import has_codes
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
@@ -39,7 +40,8 @@ def recipe():
     rows = table(3000)
     today = fitted(rows, RecipeRules(kinds={"w": "bins:4", "z": "number"}))
     asked = AskedForm(pairs=PAIRS)
-    return with_form(today, rows.columns, None, asked, 0).recipe
+    made = with_form(today, rows.columns, None, asked, 0).recipe
+    return with_factors(made, [2.0 ** (k / 4 - 2) for k in range(len(made.parts))])
 
 
 @pytest.fixture(scope="module")

@@ -97,11 +97,11 @@ class Formed(NamedTuple):
         """Return the same with strengths for each part, where held-out rows lose less by these."""
         if self.sample is None or self.chosen is None or self.recipe.additive is None:
             return self
-        found = smoothed(self.recipe, self.sample, self.chosen.best.lam)
-        if found is None:
+        own = smoothed(self.recipe, self.sample, self.chosen.best.lam)
+        if own is None:
             return self
-        chosen = self.chosen.model_copy(update={"smoothing": found.share})
-        return self._replace(recipe=_recording(found.recipe, chosen), chosen=chosen)
+        chosen = self.chosen.model_copy(update={"smoothing": own.share})
+        return self._replace(recipe=_recording(own.recipe, chosen), chosen=chosen)
 
     def agreed_by(self, date: str) -> Formed:
         """Return the same, with the column by whose every fifth it is better than linear."""

@@ -44,7 +44,7 @@ from fewpass.storage.table import SparseTable
 
 #: Times that strengths are estimated, each with models at those before; more gain little, and
 #: lose where the rows are unlike what is predicted.
-STEPS = 4
+STEPS = 3
 LEAST, MOST = 2.0**-7, 2.0**5  # factors
 PER_OCTAVE = 4  # factors are powers of 2 to a quarter: no digits of chance
 #: Rows for each part, of which a strength is estimated.
@@ -56,14 +56,14 @@ LEAST_LEFT = 0.05  # of the rows, at least, are left for the dispersion
 WHOLE = 64  # columns whose triangle is inverted at once
 
 
-class Smoothing(NamedTuple):
+class OwnStrengths(NamedTuple):
     """A recipe whose parts have strengths of their own."""
 
     recipe: Recipe
     share: float  # what held-out rows lose, of what they do by one strength for all
 
 
-def smoothed(recipe: Recipe, sample: FormSample, lam: float) -> Smoothing | None:
+def smoothed(recipe: Recipe, sample: FormSample, lam: float) -> OwnStrengths | None:
     """Return a recipe with strengths for its parts; None where held-out rows surely lose more.
 
     None also where there are few rows, or many features.  Where numbers are predicted better as
@@ -97,7 +97,7 @@ def smoothed(recipe: Recipe, sample: FormSample, lam: float) -> Smoothing | None
     if len(parts) > 1:
         factors = strengths(encoded.table, widths, tried.targets, tried.lam)
     one, own = tried.losses.sum(axis=1).tolist()
-    return Smoothing(with_factors(recipe, factors.tolist()), own / one)
+    return OwnStrengths(with_factors(recipe, factors.tolist()), own / one)
 
 
 def _ends_of(recipe: Recipe) -> Iterator[tuple[int, int]]:
@@ -201,12 +201,12 @@ def strengths(
     factors = np.ones(len(widths))
     for _ in range(STEPS if d <= MOST_SOLVED or not targets.multiply else 0):
         each = _of_features(factors, widths, d)
-        found = _model(X, each, targets, lam)
-        g, h = targets.slopes(found.scores(0, rows))
+        at = _model(X, each, targets, lam)
+        g, h = targets.slopes(at.scores(0, rows))
         free = np.sum([_diagonal(X, each, one, lam) for one in h], axis=0)
         edf = [len(h) * (own.stop - own.start) - lam * free[own].sum() for own in widths]
         used = np.maximum(edf, LEAST_FREEDOM)
-        squares = np.square(np.atleast_2d(found.models[0].coef) / each).sum(axis=0)
+        squares = np.square(np.atleast_2d(at.models[0].coef) / each).sum(axis=0)
         sums = np.array([squares[own].sum() for own in widths])
         phi = 1.0 if targets.classes else _dispersion(g[0], h[0], float(used.sum()))
         factors = factors * np.sqrt(lam * np.maximum(sums, TINY) / (phi * used))

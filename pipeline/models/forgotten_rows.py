@@ -7,12 +7,13 @@ there.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from fewpass.pipeline.errors import BadInput, NoRowLeft
+from fewpass.pipeline.errors import BadInput, NoRowLeft, NoRowMeant
 from fewpass.pipeline.models.refresh.old_generations import remove_rows, remove_views
 from fewpass.pipeline.models.refresh.store_events import (
     Begun,
@@ -32,7 +33,7 @@ from fewpass.pipeline.models.refresh.store_state import (
 )
 from fewpass.pipeline.models.refresh.window_models import n_rows, rows_of, trained
 from fewpass.pipeline.models.retraining import Retrained, Retraining
-from fewpass.pipeline.runs.learnt_from import Forgotten, LearntRun, chosen_by, learnt_from
+from fewpass.pipeline.runs.learnt_from import Forgotten, LearntRun, chosen_by, learnt_beyond, learnt_from
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.change_plans import ForgetPlan, require_retraining
 from fewpass.pipeline.settings.execution import Execution
@@ -141,8 +142,11 @@ def _is_published(run: str) -> bool:
 
 def _with_retrained(result: ForgetResult, made: Retrained) -> ForgetResult:
     runs = tuple(one.run for one in made.results.values())
-    notes = (*result.notes, *made.notes)
-    return result.model_copy(update={"retrained": runs, "notes": notes})
+    return _with_notes(result, made.notes).model_copy(update={"retrained": runs})
+
+
+def _with_notes(result: ForgetResult, notes: Sequence[str]) -> ForgetResult:
+    return result.model_copy(update={"notes": (*result.notes, *notes)})
 
 
 def _in_store(
@@ -157,7 +161,10 @@ def _in_store(
                 "it by another refresh, or abandon it."
             )
         asked = plan if anew is None else plan.model_copy(update={"allow_none": True})
-        results = _forgotten_in(store, asked, progress)
+        try:
+            results = _forgotten_in(store, asked, progress)
+        except NoRowMeant as error:
+            raise NoRowMeant(" ".join([str(error), *_of_rows_gone(store)])) from error
         sets = [own for one in results for own in _sets_of(one)]
         sets += [Forgotten(had, "") for had in _removed_before(store)]
         if not plan.dry_run:
@@ -165,6 +172,7 @@ def _in_store(
         learnt = [*learnt_from(plan.dataset, sets), *(learnt_from(runs, sets) if runs else ())]
         result = _of_all(plan.dataset, len(store.generations), results)
         result = _with_models(result, learnt, runs or plan.dataset, plan.storage_options)
+        result = _with_notes(result, _of_rows_gone(store, result.models))
         rows = result.forgotten + result.test_forgotten
         if not plan.dry_run and rows:
             write_event(store.folder, RowsForgotten(rows=rows))
@@ -187,7 +195,8 @@ def _forgotten_in(store: Store, plan: ForgetPlan, progress: ShowShare) -> list[F
             results = forget_in([*there], plan, progress=progress)
         except NoRowLeft as error:
             whole.append(there.pop(error.dataset))
-            if {one.night for one in whole if one.has_rows} >= {*store.past.used}:
+            used = {*store.past.used}
+            if not there or (used and used <= {one.night for one in whole if one.has_rows}):
                 raise
             plan = plan.model_copy(update={"allow_none": True})
         else:
@@ -197,12 +206,11 @@ def _forgotten_in(store: Store, plan: ForgetPlan, progress: ShowShare) -> list[F
 def _removed_whole(store: Store, one: Generation, plan: ForgetPlan) -> ForgetResult:
     """Remove the rows of a generation that are all forgotten."""
     data = Dataset.open(one.data)
-    before = data.manifest
-    had = (*(made.parent for made in before.changes), before.fingerprint)
+    had = _all_of(data)
     if not plan.dry_run:
         remove_rows(store, one, "all of its rows were forgotten", had)
     return ForgetResult(
-        dataset=one.data, generation=before.generation, rows=data.n_rows * plan.dry_run,
+        dataset=one.data, generation=data.manifest.generation, rows=data.n_rows * plan.dry_run,
         forgotten=data.n_rows, dry_run=plan.dry_run, fingerprint="", learnt_from=had,
     )  # fmt: skip
 
@@ -211,6 +219,30 @@ def _removed_before(store: Store) -> list[tuple[str, ...]]:
     """Return the fingerprints of the generations that an earlier call removed whole."""
     removed = (event for event in store.events if isinstance(event, GenerationRemoved))
     return [event.had for event in removed if event.had]
+
+
+def _of_rows_gone(store: Store, named: Collection[str] = ()) -> list[str]:
+    """Return a note on models, other than those named, that have learnt from rows that are gone.
+
+    Those of old nights, or of files that changed: nobody can look for rows there any more.
+    """
+    there = (Dataset.open(one.data) for one in store.generations if Folder(one.data).exists(KEY))
+    sets = [_all_of(data) for data in there] + _removed_before(store)
+    known = frozenset(itertools.chain.from_iterable(sets))
+    runs = [run for run in learnt_beyond(store.folder.url, known) if run not in named]
+    if not runs:
+        return []
+    told = (f"{run}{', which is published' * _is_published(run)}" for run in runs)
+    return [
+        "These models have also learnt from rows that the store has no more, and whether such rows "
+        f"were among these cannot be known: {'; '.join(told)}."
+    ]
+
+
+def _all_of(data: Dataset) -> tuple[str, ...]:
+    """Return the fingerprints of all generations of a data set."""
+    manifest = data.manifest
+    return (*(made.parent for made in manifest.changes), manifest.fingerprint)
 
 
 def _of_all(store: str, newest: int, results: Sequence[ForgetResult]) -> ForgetResult:
@@ -239,14 +271,17 @@ def _published_anew(url: str, result: ForgetResult, retraining: Retraining) -> F
     current = store.published
     if current is None or run_of(url, current) not in result.models:
         return result
+    nights = tuple(night for night in current.nights if night in store.nights) or store.past.used
+    if not nights:
+        reason = "no night is left that is learnt from. Publish another generation"
+        return _with_notes(result, [f"{run_of(url, current)} was not trained anew: {reason}."])
     if store.open is None:
-        night = store.past.used[-1]
+        night = (store.past.used or nights)[-1]
         begun = Begun(generation=store.next_number, files=(), night=night, why=FORGOTTEN)
         write_event(store.folder, begun)
         store = existing_store(url)
     generation = store.open
     assert generation is not None, "it has just begun"
-    nights = tuple(night for night in current.nights if night in store.nights) or store.past.used
     rows = rows_of(store, generation, current.window, nights)
     plan = RunFolder(run_of(url, current)).record().plan
     run = f"{generation.folder.url}/{current.run}"

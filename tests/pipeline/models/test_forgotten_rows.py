@@ -10,6 +10,7 @@ import fewpass
 from fewpass.pipeline.errors import BadInput, NoRowMeant
 from fewpass.pipeline.models import forgotten_rows
 from fewpass.pipeline.models.refresh.listing import models
+from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.publishing import publish
 from fewpass.pipeline.models.refresh.publishing import take_night as take
 from fewpass.pipeline.models.refresh.store_state import published, run_of, store_at
@@ -292,6 +293,32 @@ def test_a_generation_all_of_whose_rows_are_forgotten_goes_whole(store, tmp_path
     assert refresh(store).state == "unchanged"  # the file is still there, and was taken
     with pytest.raises(BadInput, match="No row of"):
         fewpass.forget(at, "id > 0")
+
+
+def test_a_published_model_none_of_whose_nights_is_left_is_not_trained_anew(store):
+    at = store.store
+    fewpass.forget(at, "id < 1300")  # all rows of the first night
+    publish(at, 1)
+    done = fewpass.forget(at, "id == 1301", retrain=True)
+    assert (done.forgotten, done.retrained, len(done.published)) == (1, (), 1)
+    assert "000001/run-all was not trained anew: no night is left" in done.notes[0]
+    assert fewpass.forget(at, "id >= 1600").forgotten == 270  # a night that is set apart goes whole
+    with pytest.raises(BadInput, match="No row of"):
+        fewpass.forget(at, "id > 0")
+
+
+def test_models_of_nights_that_were_cleaned_may_have_learnt_the_rows(store):
+    at = store.store
+    clean_store(at, 1)
+    looked = fewpass.forget(at, "id == 7", dry_run=True)
+    assert looked.models == looked.published == (f"{at}/generations/000003/run-all",)
+    assert looked.notes[0].endswith("cannot be known: " + f"{at}/generations/000002/run-all.")
+    publish(at, 2)  # the model stays, and its rows are gone
+    with pytest.raises(NoRowMeant, match="cannot be known: .*000002/run-all, which is published"):
+        fewpass.forget(at, "id == 1001")
+    done = fewpass.forget(at, "id == 7")
+    assert (done.models, done.published) == (looked.models, ())
+    assert "000002/run-all, which is published" in done.notes[0]
 
 
 def test_a_store_is_meant_by_a_link_to_it_as_well(store, tmp_path):

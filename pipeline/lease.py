@@ -32,7 +32,8 @@ from fewpass.storage.seal import seal, unseal
 KEY = "lease.json"
 LASTS_S = 60.0  # without a sign of life, until a holder on another machine counts as dead
 RENEW_S = 15.0
-SAME_START_S = 30.0  # a process id is used again later than this, clock corrections included
+_START_TICKS = 19  # its place in Linux's /proc/PID/stat, behind the name
+SAME_START_S = 1.0  # a process id is used again later than this
 
 
 class InUse(BusyPlace):
@@ -50,7 +51,7 @@ class Holder(NamedTuple):
     host: str
     machine: str  # boot and process-id space: process ids compare only within
     pid: Annotated[int, Field(ge=1, lt=1 << 31)]
-    started: float  # of the process; seconds since 1970
+    started: float  # of the process; seconds since the machine's start, where it tells them
     since: float
     renewed: float
 
@@ -58,8 +59,8 @@ class Holder(NamedTuple):
     def myself(cls) -> Holder:
         """Return this process as a new holder."""
         now = time.time()
-        started = psutil.Process().create_time()
-        return cls(uuid4().hex, socket.gethostname(), _machine(), os.getpid(), started, now, now)
+        host, pid = socket.gethostname(), os.getpid()
+        return cls(uuid4().hex, host, _machine(), pid, _start_of(pid), now, now)
 
     def is_dead(self) -> bool:
         """Whether the holder is known, or after a minute's silence believed, to be dead."""
@@ -91,9 +92,20 @@ def process_lives(pid: int, started: float) -> bool:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        return bool(abs(process.create_time() - started) < SAME_START_S)
+        return abs(_start_of(pid) - started) < SAME_START_S
     except psutil.NoSuchProcess:
         return False
+
+
+def _start_of(pid: int) -> float:
+    """Return when a process started, by a clock that nobody sets where there is one.
+
+    The time of day at which Linux began moves with every correction of the clock.
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        told = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return int(told[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
+    return float(psutil.Process(pid).create_time())
 
 
 def holder_of(folder: Folder, key: str = KEY) -> Holder | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fewpass.flows.orchestration import requests
-from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_table
+from fewpass.flows.orchestration.artifacts import show_table, shown_progress
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.outcomes import cross_validation_facts
 from fewpass.pipeline.planning.engines import engine_for_training
@@ -33,10 +33,10 @@ def cross_validate(plan: CrossValidationPlan, execution: Execution) -> dict[str,
 @durable_task("cross-validate")
 def judge_folds(plan: CrossValidationPlan, execution: Execution) -> list[CrossValidated]:
     """Cross-validate, and show how far it is."""
-    bar = ProgressArtifact(plan.dataset, "cross-validating on")
-    with engine_for_training(execution, plan.of_one_lam) as executor:
-        results = cross_validated(
-            plan, executor, lambda event: bar.show(0.0, format_passes(event.cursor.passes, ".3g"))
-        )
-    bar.show(1.0, counted(sum(len(one.folds) for one in results), "model"))
+    with shown_progress(plan.dataset, "cross-validating on") as show:
+        with engine_for_training(execution, plan.of_one_lam) as executor:
+            results = cross_validated(
+                plan, executor, lambda event: show(0.0, format_passes(event.cursor.passes, ".3g"))
+            )
+        show(1.0, counted(sum(len(one.folds) for one in results), "model"))
     return results

@@ -9,7 +9,7 @@ from typing import Any
 from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
-from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
+from fewpass.flows.orchestration.artifacts import show_text, shown_progress
 from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow
 from fewpass.flows.orchestration.scheduled_dates import dated
 from fewpass.pipeline.drawing.safe_text import as_markdown
@@ -77,13 +77,13 @@ def score(
     execution: Execution = requests.HERE,
 ) -> PredictionResult:
     """Predict into a file or a table, where all rows are or none, or into files of a folder."""
-    bar = ProgressArtifact(out, "predicting into")
     require_parts(out, execution)
-    return predicted(
-        load_model(run_at(run)),
-        inputs,
-        out,
-        plan,
-        on_progress=lambda now: bar.show(now.fraction, counted(now.rows, "row")),
-        cluster=partial(open_cluster, execution),
-    )
+    with shown_progress(out, "predicting into") as show:
+        return predicted(
+            load_model(run_at(run)),
+            inputs,
+            out,
+            plan,
+            on_progress=lambda now: show(now.fraction, counted(now.rows, "row")),
+            cluster=partial(open_cluster, execution),
+        )

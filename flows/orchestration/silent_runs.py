@@ -31,7 +31,8 @@ from fewpass.pipeline.models.refresh.store_state import runs_in
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
 
-SLACK_S = 5.0  # a process that began later than its run (by more than this) is another one
+#: A process that began later than its run by more than this is another one, clocks corrected.
+SLACK_S = 60.0
 PAGE = 200
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import psutil
 import pytest
 
 from fewpass.pipeline.lease import (
@@ -60,12 +61,16 @@ def test_one_at_a_time(folder):
     assert folder.list() == []
 
 
-def test_a_killed_holder_is_known_to_be_dead_at_once(folder):
+def test_a_killed_holder_is_known_to_be_dead_at_once_whatever_clocks_say(folder, monkeypatch):
     child = subprocess.Popen([sys.executable, "-c", HOLD, folder.url], stdout=subprocess.PIPE)
     assert child.stdout.readline() == b"held\n"
     with pytest.raises(InUse, match=f"process {child.pid}"), Lease(folder):
         pass
     assert release_stale(folder) is None
+    with monkeypatch.context() as stepped:  # by which Linux's start in the time of day moves
+        told = psutil.Process.create_time
+        stepped.setattr(psutil.Process, "create_time", lambda self: told(self) + 3600.0)
+        assert release_stale(folder) is None
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()

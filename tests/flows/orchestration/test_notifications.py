@@ -8,10 +8,15 @@ import sys
 import time
 import urllib.error
 from fnmatch import fnmatchcase
+from unittest import mock
 
 import pytest
 import yaml
 
+import fewpass
+from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from testing.datasets import make
 from testing.prefect_server import PROJECT, wait_for
 from testing.receiver import receiver
@@ -204,3 +209,20 @@ def test_progress_while_a_silence_is_told_of_begins_another(monkeypatch):
             now[0] = moment
             wait_for(lambda moment=moment: len(told) == moment, 60, "a silence")
     assert all(silence.is_stalled for silence in told) and len(told) == 2
+
+
+def test_scored_rows_and_passes_of_folds_are_progress(tmp_path, monkeypatch):
+    from fewpass.flows.orchestration import artifacts  # which imports Prefect
+    from fewpass.flows.orchestration.cross_validate import judge_folds
+    from fewpass.flows.orchestration.predict import score
+
+    rows, run, seen = make(tmp_path / "set", n=400).folder.url, str(tmp_path / "run"), []
+    fewpass.train(rows, run, passes=1)
+    monkeypatch.setattr(artifacts.StallWatch, "progressed", lambda _: seen.append(1))
+    monkeypatch.setattr(artifacts, "TELLER", mock.Mock())
+    scored = score.fn(run, (rows,), str(tmp_path / "scores.csv"), PredictionPlan())
+    assert (scored.rows, bool(seen)) == (400, True)
+    seen.clear()
+    plan = CrossValidationPlan(dataset=rows, folds=2, lam="1/n", passes=1)
+    assert len(judge_folds.fn(plan, Execution(scheduler="none"))) == 1
+    assert len(seen) > 1

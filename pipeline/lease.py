@@ -103,8 +103,8 @@ def _start_of(pid: int) -> float:
     The time of day at which Linux began moves with every correction of the clock.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
-        told = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return int(told[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return int(fields[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
     return float(psutil.Process(pid).create_time())
 
 

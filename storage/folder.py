@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import local_path, require_no_secrets
-from fewpass.storage.local_files import LinkInPath, LocalFiles, NoFile, ReadObject
+from fewpass.storage.local_files import LinkInPath, LocalFiles, NoFile, ReadAt, ReadObject
 from fewpass.storage.os_errors import described
 from fewpass.storage.redaction import without_secrets
 from fewpass.storage.remote_files import RemoteFiles
@@ -146,6 +146,12 @@ class Folder:
         """Copy bytes from `start` on into buffers, one after the other; return how many came."""
         with self.naming_errors(key):
             return self._files.read_range_into(_checked(key), start, *buffers)
+
+    @contextmanager
+    def opened(self, key: str) -> Iterator[ReadAt]:
+        """Yield what copies bytes of an object into buffers, by their place; a file stays open."""
+        with self.naming_errors(key), self._files.opened(_checked(key)) as read_at:
+            yield read_at
 
     def prefetch(self, key: str) -> None:
         """Announce that an object will be read, so that a slow disk can begin."""

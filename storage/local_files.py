@@ -12,7 +12,7 @@ import itertools
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +26,8 @@ from fewpass.storage.new_file import PARTIAL, NewFile, sync_folder
 
 #: For reading an object: without following links or waiting for the writer of a pipe.
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+#: Copies bytes from one on into a buffer; returns how many came.
+ReadAt = Callable[[int, memoryview], int]
 _MOST_BUFFERS = 1 << 10  # that the system fills at once
 _MOST_REMEMBERED = 1 << 16  # directories, some megabytes of names
 
@@ -96,6 +98,13 @@ class LocalFiles:
         with self._opened(key) as file:
             self._status(key, file)
             return _fill(file, start, buffers)
+
+    @contextlib.contextmanager
+    def opened(self, key: str) -> Iterator[ReadAt]:
+        """Yield what reads of a file, which is opened once."""
+        with self._opened(key) as file:
+            self._status(key, file)
+            yield lambda start, out: _fill(file, start, [out])
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Return a part of a file; fewer bytes where it ends before."""

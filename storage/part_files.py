@@ -11,12 +11,8 @@ power cut takes is found.
 
 from __future__ import annotations
 
-import errno
 import math
-import os
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +20,7 @@ from numpy.typing import NDArray
 
 from fewpass.storage.codec import checksum
 from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.local_files import NoFile, ReadAt
 from fewpass.storage.table import DenseTable, SparseTable, Table, cut
 
 Keys = NDArray[np.float64]
@@ -38,6 +35,8 @@ _HEADER = np.dtype(
 _NUMBERS = ("row", "value")
 _BUCKET = np.dtype([*((name, "<i8") for name in _NUMBERS), ("crc32c", "<u4")])
 _CRC_BYTES = _BUCKET["crc32c"].itemsize
+#: What lies in a file's place, by the error of opening it.
+_IN_PLACE: dict[type[Exception], str] = {Damaged: "it is a link", NoFile: "it is no file"}
 
 
 class DamagedPart(Damaged):
@@ -149,15 +148,15 @@ class RowSpace:
             The file is missing or has been changed.
         """
         try:
-            with _opened(folder, place.name) as file:
+            with folder.opened(place.name) as file:
                 header, index = _read_index(file, first, stop)
                 own = self._next(*(int(index[-1][name] - index[0][name]) for name in _NUMBERS))
                 stored = _of_width(own, int(header["index_bytes"]))
                 _read_arrays(file, header, index[0], stored)
             _require_whole(stored, index, place, first)
-        except (FileNotFoundError, ValueError, OverflowError) as error:
-            here = folder.address(place.name)
-            damage = DamagedPart(f"{here} is not as it was written ({error}). {READ_AGAIN}")
+        except (FileNotFoundError, Damaged, ValueError, OverflowError) as error:
+            here, why = folder.address(place.name), _IN_PLACE.get(type(error), error)
+            damage = DamagedPart(f"{here} is not as it was written ({why}). {READ_AGAIN}")
             damage.part = place.name
             raise damage from error
         if stored is not own:
@@ -259,45 +258,6 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-class _OfStore(NamedTuple):
-    """A part's file in a store."""
-
-    folder: Folder
-    key: str
-
-    def read(self, rest: memoryview, at: int) -> int:
-        return self.folder.read_range_into(self.key, at, rest)
-
-
-class _OfDisk(NamedTuple):
-    """A part's file on this machine, open."""
-
-    file: int
-
-    def read(self, rest: memoryview, at: int) -> int:
-        return os.preadv(self.file, [rest], at)
-
-
-@contextmanager
-def _opened(folder: Folder, key: str) -> Iterator[_OfStore | _OfDisk]:
-    """Open a part's file for reading, without waiting for a pipe in its place."""
-    if not folder.is_local:
-        yield _OfStore(folder, key)
-        return
-    try:
-        file = os.open(f"{folder.url}/{key}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise ValueError("it is a link") from error
-        raise
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise ValueError("it is no file")
-        yield _OfDisk(file)
-    finally:
-        os.close(file)
-
-
 def _of_width(own: dict[str, NDArray[Any]], index_bytes: int) -> dict[str, NDArray[Any]]:
     """Return arrays as a file has them: columns that all rows have as wide ones may be narrow."""
     if "indices" not in own or own["indices"].itemsize == index_bytes:
@@ -312,7 +272,7 @@ def _stored(index: NDArray[Any]) -> memoryview:
     return _bytes_of(index)[:-_CRC_BYTES]
 
 
-def _read_index(file: _OfStore | _OfDisk, first: int, stop: int) -> tuple[Any, NDArray[Any]]:
+def _read_index(file: ReadAt, first: int, stop: int) -> tuple[Any, NDArray[Any]]:
     """Return the header, and the index of buckets first <= b < stop and the next one."""
     header = np.empty(1, _HEADER)
     _fill(file, 0, _bytes_of(header))
@@ -329,9 +289,7 @@ def _read_index(file: _OfStore | _OfDisk, first: int, stop: int) -> tuple[Any, N
     return header[0], index
 
 
-def _read_arrays(
-    file: _OfStore | _OfDisk, header: Any, begin: Any, own: dict[str, NDArray[Any]]
-) -> None:
+def _read_arrays(file: ReadAt, header: Any, begin: Any, own: dict[str, NDArray[Any]]) -> None:
     """Fill arrays with what a run of buckets has of each in the file."""
     at = _HEADER.itemsize + (int(header["buckets"]) + 1) * _BUCKET.itemsize - _CRC_BYTES
     for name, array in own.items():
@@ -342,12 +300,9 @@ def _read_arrays(
         at += n * item
 
 
-def _fill(file: _OfStore | _OfDisk, at: int, rest: memoryview) -> None:
-    while rest:
-        got = file.read(rest, at)
-        if not got:
-            raise ValueError(f"it ends {len(rest)} bytes early")
-        rest, at = rest[got:], at + got
+def _fill(file: ReadAt, at: int, rest: memoryview) -> None:
+    if got := len(rest) - file(at, rest):
+        raise ValueError(f"it ends {got} bytes early")
 
 
 def _require_whole(

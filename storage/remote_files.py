@@ -10,7 +10,7 @@ from threading import Lock
 from typing import IO, TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import open_store, protocol_of, require_writable
-from fewpass.storage.local_files import ReadObject
+from fewpass.storage.local_files import ReadAt, ReadObject
 from fewpass.storage.source_file import is_page
 
 if TYPE_CHECKING:
@@ -108,6 +108,11 @@ class RemoteFiles:
         data = self.read_range(key, start, sum(map(len, buffers)))
         _copy(data, buffers)
         return len(data)
+
+    @contextlib.contextmanager
+    def opened(self, key: str) -> Iterator[ReadAt]:
+        """Yield what reads of an object, each part by a request."""
+        yield lambda start, out: self.read_range_into(key, start, out)
 
     def prefetch(self, key: str) -> None:
         """Do nothing: fetching twice would cost more than waiting."""

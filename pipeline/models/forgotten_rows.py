@@ -33,7 +33,13 @@ from fewpass.pipeline.models.refresh.store_state import (
 )
 from fewpass.pipeline.models.refresh.window_models import n_rows, rows_of, trained
 from fewpass.pipeline.models.retraining import Retrained, Retraining
-from fewpass.pipeline.runs.learnt_from import Forgotten, LearntRun, chosen_by, learnt_beyond, learnt_from
+from fewpass.pipeline.runs.learnt_from import (
+    Forgotten,
+    LearntRun,
+    chosen_by,
+    learnt_beyond,
+    learnt_from,
+)
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.change_plans import ForgetPlan, require_retraining
 from fewpass.pipeline.settings.execution import Execution
@@ -228,15 +234,16 @@ def _of_rows_gone(store: Store, named: Collection[str] = ()) -> list[str]:
     """
     there = (Dataset.open(one.data) for one in store.generations if Folder(one.data).exists(KEY))
     sets = [_all_of(data) for data in there] + _removed_before(store)
-    known = frozenset(itertools.chain.from_iterable(sets))
-    runs = [run for run in learnt_beyond(store.folder.url, known) if run not in named]
+    own = frozenset(itertools.chain.from_iterable(sets))
+    runs = [run for run in learnt_beyond(store.folder.url, own) if run not in named]
     if not runs:
         return []
-    told = (f"{run}{', which is published' * _is_published(run)}" for run in runs)
-    return [
+    which = "; ".join(f"{run}{', which is published' * _is_published(run)}" for run in runs)
+    note = (
         "These models have also learnt from rows that the store has no more, and whether such rows "
-        f"were among these cannot be known: {'; '.join(told)}."
-    ]
+        f"were among these cannot be known: {which}."
+    )
+    return [note]
 
 
 def _all_of(data: Dataset) -> tuple[str, ...]:

@@ -68,10 +68,10 @@ def chosen_by(
     return sorted(url for url, one in records if one and one.held_out_fingerprint in had)
 
 
-def learnt_beyond(runs: str, known: Collection[str]) -> list[str]:
+def learnt_beyond(runs: str, fingerprints: Collection[str]) -> list[str]:
     """Return the runs in a folder, as above, that have learnt from other data sets than these."""
     records = ((url, _record_of(url, None)) for url in _runs_in(runs, None))
-    return sorted(url for url, one in records if one and not set(one.learnt).issubset(known))
+    return sorted(url for url, one in records if one and not set(one.learnt).issubset(fingerprints))
 
 
 def _record_of(url: str, storage_options: dict[str, Any] | None) -> RunRecord | None:

@@ -314,7 +314,7 @@ def test_models_of_nights_that_were_cleaned_may_have_learnt_the_rows(store):
     assert looked.models == looked.published == (f"{at}/generations/000003/run-all",)
     assert looked.notes[0].endswith("cannot be known: " + f"{at}/generations/000002/run-all.")
     publish(at, 2)  # the model stays, and its rows are gone
-    with pytest.raises(NoRowMeant, match="cannot be known: .*000002/run-all, which is published"):
+    with pytest.raises(NoRowMeant, match=r"cannot be known: .*000002/run-all, which is published"):
         fewpass.forget(at, "id == 1001")
     done = fewpass.forget(at, "id == 7")
     assert (done.models, done.published) == (looked.models, ())

@@ -18,11 +18,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.errors import BadInput, NoRowLeft, NoRowMeant
-from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.memory import peak_memory_bytes, return_freed_memory
 from fewpass.pipeline.settings.change_plans import ForgetPlan
 from fewpass.pipeline.tables.changing.condition import Condition
 from fewpass.pipeline.tables.changing.one_change import changing
-from fewpass.pipeline.tables.changing.rows_left import Rows, ShowShare, rewrite_without
+from fewpass.pipeline.tables.changing.rows_left import (
+    ChunksAtOnce,
+    Rows,
+    ShowShare,
+    rewrite_without,
+)
 from fewpass.pipeline.tables.ingest.retained_columns import Retained
 from fewpass.pipeline.tables.ingest.set_pair import test_rows_of
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
@@ -109,6 +114,7 @@ def forget_in(
         As for `ingest`.
     """
     began = time.perf_counter()
+    return_freed_memory(plan.budget.rows)
     threads = plan.threads or len(os.sched_getaffinity(0))
     with ExitStack() as changes:
         pairs = [_pair(one, plan, changes) for one in datasets]
@@ -121,7 +127,8 @@ def forget_in(
         if not plan.dry_run:
             owned = (pair.work_dirs for pair in pairs for _ in pair.sets)
             changed = [*zip(looked, owned, strict=True)]
-            looked = [_forgotten(*one, threads, progress) for one in reversed(changed)][::-1]
+            several = (_forgotten(*one, plan, threads, progress) for one in reversed(changed))
+            looked = [*several][::-1]
     took, every = time.perf_counter() - began, iter(looked)
     results = [_result(plan, [next(every) for _ in pair.sets], pair.notes) for pair in pairs]
     same = {"unmatched": condition.unmatched, "seconds": took}
@@ -251,11 +258,13 @@ def _require_some(looked: Sequence[RowsMeant], *, allow_none: bool) -> None:
 
 
 def _forgotten(
-    meant: RowsMeant, work_dirs: Sequence[WorkDir], threads: int, progress: ShowShare
-) -> RowsMeant:
+    meant: RowsMeant, work_dirs: Sequence[WorkDir], plan: ForgetPlan, threads: int,
+    progress: ShowShare,
+) -> RowsMeant:  # fmt: skip
     """Return the data set without the rows that are meant; leaves nothing of them."""
     before, gone = meant.dataset, meant.n_rows
     if gone:
         progress(0.0, f"deleting {gone:,} of {before.n_rows:,} rows of {before.folder.name}")
-        rewrite_without(before, meant.places, work_dirs, threads, progress)
+        at_once = ChunksAtOnce.of(before, plan.budget, threads)
+        rewrite_without(before, meant.places, work_dirs, at_once, progress)
     return meant._replace(dataset=Dataset.open(before.folder))

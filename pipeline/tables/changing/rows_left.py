@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.row_summary import RowSummary
+from fewpass.pipeline.rows.windows import chunk_bytes
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.one_change import NextGeneration, PlacedChunk, StoredRows
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import ChangeRecord
+from fewpass.storage.manifest import RETAINED_BYTES, ChangeRecord
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import Table, concatenate, cut
 
@@ -26,8 +29,24 @@ ShowShare = Callable[[float, str], None]
 Rows = NDArray[np.int64]
 
 
+class ChunksAtOnce(NamedTuple):
+    """How many chunks are read, and how many written, at a time: as memory allows."""
+
+    threads: int
+    in_flight: int  # chunks that are read, or written, at a time
+
+    @classmethod
+    def of(cls, dataset: Dataset, budget: Budget, threads: int) -> ChunksAtOnce:
+        """Return them for a data set; one at least."""
+        one = dataset.manifest
+        chunk = chunk_bytes(one) + one.chunk_rows * RETAINED_BYTES * len(one.retained)
+        left = budget.rows - Budget.written_chunk * chunk  # those between reading and writing
+        in_flight = int(np.clip(left // ((1 + Budget.written_chunk) * chunk), 1, threads + 1))
+        return cls(min(threads, in_flight), in_flight)
+
+
 def rewrite_without(
-    before: Dataset, gone: list[Rows], work_dirs: Sequence[WorkDir], threads: int,
+    before: Dataset, gone: list[Rows], work_dirs: Sequence[WorkDir], at_once: ChunksAtOnce,
     progress: ShowShare,
 ) -> None:  # fmt: skip
     """Make a generation without some rows the present one, and remove all others."""
@@ -36,14 +55,14 @@ def rewrite_without(
     chunk_rows = before.manifest.chunk_rows
     n_written = before.n_rows - n_gone - first * chunk_rows
     made = NextGeneration(before, n_written, work_dirs)
-    left = RowsLeft(before, gone, first, threads, progress)
-    with ThreadPoolExecutor(threads, "forget") as pool:
+    left = RowsLeft(before, gone, first, at_once, progress)
+    with ThreadPoolExecutor(at_once.threads, "forget") as pool:
 
         def write(numbered: tuple[int, Table]) -> PlacedChunk:
             return made.fresh(numbered[0], left.form.write(made.writer, *numbered))
 
         chunks = enumerate(_in_chunks(left.tables(), chunk_rows))
-        fresh = [*ordered_map(pool, write, chunks, threads + 1)]
+        fresh = [*ordered_map(pool, write, chunks, at_once.in_flight)]
     change = ChangeRecord(change="forget", parent=before.manifest.fingerprint, rows=n_gone)
     assert left.rows is not None, "rows are left"
     made.commit(
@@ -94,10 +113,15 @@ class RowsLeft:
     """
 
     def __init__(
-        self, before: Dataset, gone: list[Rows], first: int, threads: int, progress: ShowShare
+        self,
+        before: Dataset,
+        gone: list[Rows],
+        first: int,
+        at_once: ChunksAtOnce,
+        progress: ShowShare,
     ) -> None:
         self.before, self.gone, self.first = before, gone, first
-        self.threads, self.progress = threads, progress
+        self.at_once, self.progress = at_once, progress
         self.form = StoredRows(before)
         self.rows: RowSummary | None = None
         self.columns = ColumnStatistics(before.manifest.layout, before.n_features)
@@ -105,8 +129,8 @@ class RowsLeft:
     def tables(self) -> Iterator[Table]:
         """Yield what stays from the first row that goes on; count all that stays."""
         n_chunks = self.before.n_chunks
-        with ThreadPoolExecutor(self.threads, "forget-read") as pool:
-            tables = ordered_map(pool, self.form.read, range(n_chunks), self.threads + 1)
+        with ThreadPoolExecutor(self.at_once.threads, "forget-read") as pool:
+            tables = ordered_map(pool, self.form.read, range(n_chunks), self.at_once.in_flight)
             for number, table in enumerate(tables):
                 stay = np.delete(np.arange(table.n_rows), self.gone[number])
                 left = Selection(table, stay).rows()

@@ -2,9 +2,11 @@
 
 import json
 import pickle
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fewpass
@@ -235,6 +237,21 @@ def test_a_model_is_chosen_and_calibrated_by_the_held_out_rows_that_it_began_wit
 
 
 # -- forget ------------------------------------------------------------------------------------------
+
+
+def test_rows_are_forgotten_within_the_memory_whatever_the_threads(tmp_path):
+    X = np.random.default_rng(0).standard_normal((48_000, 250), np.float32)
+    data = pd.DataFrame(X).add_prefix("f").assign(y=X[:, 0] > 0, id=np.arange(len(X)))
+    data.to_parquet(tmp_path / "rows.parquet")
+    of = {"label": "y", "keep": "id", "drop": "id", "encode": "none", "chunk_bytes": "4MB"}
+    fewpass.ingest(tmp_path / "rows.parquet", tmp_path / "D", **of)
+    tracemalloc.start()
+    gone = fewpass.forget(tmp_path / "D", "id == 7", memory="128MB", threads=16)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (gone.forgotten, gone.rows) == (1, 47_999)
+    assert peak < 32_000_000  # with a chunk for every thread 77 MB
+    whole(tmp_path / "D")
 
 
 def test_forgotten_rows_are_gone_and_all_others_are_there(table):

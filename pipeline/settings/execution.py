@@ -47,8 +47,8 @@ class Execution(Described):
     workers: Workers | None = None
     """Worker processes to start [default: threads of this process]."""
     threads: Workers | None = None
-    """Threads that run tasks, in each worker process if there are any [default: the machine's
-    cores, divided among the processes]."""
+    """Threads that run tasks, in each worker process that is started here if there are any; those
+    of a scheduler have their own [default: the machine's cores, divided among the processes]."""
     wait_workers: Seconds = 300.0
     """How long to wait where there is no worker, on a scheduler or of those started here, such as
     30s or 5m; 0: not at all."""
@@ -57,13 +57,14 @@ class Execution(Described):
 
     @model_validator(mode="after")
     def _of_own_processes(self) -> Execution:
-        """Refuse what is of worker processes that are started here, where none are."""
-        counted = None if self.workers is None else f"workers={self.workers}"
-        asked = counted or ("encrypt=true" if self.encrypt else None)
+        """Refuse what is of workers that are started here, where none are."""
+        threads = self.is_elsewhere and self.threads
+        own = {"workers": self.workers, "threads": threads, "encrypt": self.encrypt and "true"}
+        given = [f"{name}={value}" for name, value in own.items() if value]
         tls = " A scheduler with TLS has an address that begins with tls://." * self.encrypt
-        if asked and self.scheduler not in (None, LOCAL):
+        if given and self.scheduler not in (None, LOCAL):
             raise BadInput(
-                f"`{asked}` is of worker processes that are started here, and none are with "
+                f"`{given[0]}` is of workers that are started here, and none are with "
                 f"`scheduler={self.scheduler}`. Leave one of them out.{tls}"
             )
         return self

@@ -346,8 +346,11 @@ def test_the_engine_is_told_on_the_screen_in_the_log_and_by_plan(fewpass, tmp_pa
         assert (planned["engine"], planned["why"]) == (engine, first["why"])
 
 
-@pytest.mark.parametrize("asked", [{"workers": 2}, {"encrypt": True}])
+@pytest.mark.parametrize("asked", [{"workers": 2}, {"encrypt": True}, {"threads": 2}])
 @pytest.mark.parametrize("scheduler", ["none", "tcp://10.0.0.5:8786"])
-def test_what_is_of_processes_started_here_is_refused_where_none_are(scheduler, asked):
-    with pytest.raises(BadInput, match="Leave one of them out"):
+def test_what_is_of_workers_started_here_is_refused_where_none_are(scheduler, asked):
+    if scheduler == "none" and "threads" in asked:
+        assert Execution(scheduler=scheduler, **asked).threads == 2
+        return
+    with pytest.raises(BadInput, match=rf"`{[*asked][0]}=.* Leave one of them out"):
         Execution(scheduler=scheduler, **asked)

@@ -31,7 +31,7 @@ from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS
+from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS, loss_class
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
@@ -126,8 +126,11 @@ def _held_out(
 def target_bounds(begins: Prepared) -> Bounds | None:
     """Return the range of targets that predictions are clipped to; None where none are.
 
-    With offsets none are: a longer exposure has more than any row that was seen.
+    With offsets none are: a longer exposure has more than any row that was seen.  Of a run that is
+    there they are as they were when it began: the model that it started from may be gone.
     """
+    if begins.run.exists():
+        return begins.run.record().seen
     plan, data = begins.plan, begins.dataset.manifest
     clips = plan.clip and not data.has_offset
     own = range_of(data, problem_of(plan, data).loss, plan.positive) if clips else None
@@ -259,7 +262,8 @@ def as_in_run(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
         given.discard("lam")
     if plan.loss == AUTO:
         given.discard("loss")
-    open_ones = ("loss", "lam", "memory", "classes", "streams")
+    of_loss = loss_class(before.loss).parameters() if before.loss and "loss" not in given else ()
+    open_ones = ("loss", *of_loss, "lam", "memory", "classes", "streams")
     chosen = {name: getattr(before, name) for name in open_ones if name not in given}
     return plan.model_copy(update=chosen)
 

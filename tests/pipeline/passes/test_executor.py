@@ -352,5 +352,5 @@ def test_what_is_of_workers_started_here_is_refused_where_none_are(scheduler, as
     if scheduler == "none" and "threads" in asked:
         assert Execution(scheduler=scheduler, **asked).threads == 2
         return
-    with pytest.raises(BadInput, match=rf"`{[*asked][0]}=.* Leave one of them out"):
+    with pytest.raises(BadInput, match=rf"`{next(iter(asked))}=.* Leave one of them out"):
         Execution(scheduler=scheduler, **asked)

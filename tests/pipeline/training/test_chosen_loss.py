@@ -1,5 +1,7 @@
 """The loss of numbers where nobody gave one: squared, or poisson's where effects multiply."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,17 @@ def test_what_goes_on_from_a_model_has_its_loss_unless_it_names_one(tmp_path):
     trained(asked(data, **most), f"{url}-most")
     of_most = asked(data, start_from=f"{url}-most")
     assert (of_most.loss, of_most.quantile) == ("quantile", 0.9)
+
+
+def test_a_run_that_has_begun_does_without_the_model_that_it_started_from(tmp_path):
+    data, url = amounts(tmp_path / "data", np.exp), str(tmp_path / "run")
+    few = {"lam": "1/n", "passes": 1}
+    trained(asked(data, loss="quantile", quantile=0.9, **few), url)
+    on, kinds = trained(asked(data, start_from=url, **few), f"{url}-on")
+    assert (on.loss, kinds[-1]) == ("quantile", "finish")
+    shutil.rmtree(url)
+    again, kinds = trained(asked(data, start_from=url, **few), f"{url}-on")
+    assert (again.weights_sha256, kinds) == (on.weights_sha256, ["resume", "finish"])
 
 
 def test_what_both_losses_are_compared_by_is_not_trained_again(tmp_path, monkeypatch):

@@ -54,9 +54,9 @@ class ListedTargets(NamedTuple):
         return self._replace(values=self.values[rows])
 
 
-def listed_labels(labels: Sequence[object]) -> str:
+def listed_labels(labels: Sequence[float | str]) -> str:
     """Return the first labels as a message shows them, and how many there are."""
-    shown = ", ".join(str(label) for label in labels[:_LISTED])
+    shown = ", ".join(map(label_text, labels[:_LISTED]))
     return shown + (f", ... ({len(labels)} in all)" if len(labels) > _LISTED else "")
 
 

@@ -75,9 +75,9 @@ class TargetMap:
         if unknown or self._counts.labels is None:
             slip = similar_label(str(unknown[0]), [*map(str, self.labels)]) if unknown else ""
             raise BadInput(
-                f"Labels {listed_labels(unknown)} are unknown to the data set given as `like`, "
-                f"which has {listed_labels(self.labels)}. {slip}Mend the sources, or ingest "
-                "without `like`."
+                f"Labels {listed_labels(unknown)} are unknown to the data set that rows are to be "
+                f"like, which has {listed_labels(self.labels)}. {slip}Mend the sources, or ingest "
+                "all files anew."
             )
 
     def apply(self, target: Vector, labels: Sequence[Label] | None) -> Vector:

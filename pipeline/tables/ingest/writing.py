@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.memory import return_freed_memory
-from fewpass.pipeline.passes.ordered_tasks import ordered_results
+from fewpass.pipeline.passes.ordered_tasks import ordered_results, tasks_of_a_process
 from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.row_summary import RowSummary
@@ -167,7 +168,15 @@ class GroupWriter:
     ) -> None:
         self.maker, self.parts, self.group, self.budget = maker, parts, group, budget
         self.writer, self.chunk_bytes = maker.writer, max(chunk_bytes, 1)
-        self._chunks_of_run = 1
+        self._share_out(1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the turns here: each process has its own memory."""
+        return {name: own for name, own in vars(self).items() if name != "turns"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.turns = BoundedSemaphore(self._at_once)
 
     def write(self, threads: int, tell: Tell) -> Generator[IngestProgress, None, WrittenRows]:
         """Store all rows, and reduce the statistics on the way.
@@ -179,10 +188,10 @@ class GroupWriter:
         tell
             Makes reports of the rows and the stored bytes of each leaf.
         """
-        at_once = self._share_out(threads)
+        self._share_out(threads)
         leaves = self.leaves
-        with ThreadPoolExecutor(at_once, "ingest-write") as pool:
-            written = ordered_map(pool, self.written, leaves, at_once)
+        with ThreadPoolExecutor(self._at_once, "ingest-write") as pool:
+            written = ordered_map(pool, self.written, leaves, self._at_once)
             return (yield from self._taken_in(written, tell))
 
     def write_on(
@@ -192,7 +201,7 @@ class GroupWriter:
 
         `mend` makes a damaged part anew, by its name, and says whether it could.
         """
-        self._share_out(executor.threads)
+        self._share_out(tasks_of_a_process(executor))
         leaves = ((leaf,) for leaf in self.leaves)
         results = ordered_results(executor, "write", leaf_or_damage, self, leaves)
         return (yield from self._taken_in(self._mended(executor, results, mend), tell))
@@ -234,8 +243,8 @@ class GroupWriter:
         assert whole is not None, "a data set has rows"
         return whole
 
-    def _share_out(self, threads: int) -> int:
-        """Return how many leaves are stored at once; decide how many chunks a run of rows has."""
+    def _share_out(self, threads: int) -> None:
+        """Decide how many leaves a process stores at once, and how many chunks a run has."""
         of_columns = self.writer.n_features * (Budget.measured_column // 2)
         scaled = self.maker.scaler.kind != "none"
         copies = Budget.scaled_chunk if scaled else Budget.written_chunk
@@ -244,10 +253,10 @@ class GroupWriter:
         left = budget.rows - self.parts.memory_bytes - of_columns
         each = of_columns + copies * self.chunk_bytes
         run = Budget.run_copies * max(raw, budget.least_run)
-        at_once = int(np.clip(left // (each + run), 1, threads))
-        most = min((left / at_once - each) / Budget.run_copies, budget.run)
+        self._at_once = int(np.clip(left // (each + run), 1, threads))
+        self.turns = BoundedSemaphore(self._at_once)
+        most = min((left / self._at_once - each) / Budget.run_copies, budget.run)
         self._chunks_of_run = max(1, int(most // max(raw, 1)))
-        return at_once
 
     def written(self, leaf: range) -> WrittenRows:
         """Store the chunks of a leaf."""
@@ -285,7 +294,8 @@ def leaf_or_damage(group: GroupWriter, leaf: range) -> WrittenRows | DamagedPart
     """Store a leaf, in any process; return what is damaged of the parts that it is read from."""
     return_freed_memory(group.budget.rows)
     try:
-        return group.written(leaf)
+        with group.turns:  # a worker may have more threads than memory for leaves
+            return group.written(leaf)
     except DamagedPart as error:
         error.__cause__ = error.__context__ = None  # they would keep the rows read so far
         return error.with_traceback(None)

@@ -3,6 +3,7 @@
 import gzip
 import os
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -19,6 +20,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest import mapping
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.span_map import SpanMap
+from fewpass.pipeline.tables.ingest.writing import GroupWriter
 from fewpass.pipeline.tables.readers import arrow_rows, lines
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
@@ -236,6 +238,31 @@ def test_a_source_of_one_span_is_read_here_and_written_there(tmp_path, here):
         for k, executor in enumerate((None, here))
     ]
     assert made[0].fingerprint == made[1].fingerprint
+
+
+def test_a_process_writes_as_many_leaves_at_a_time_as_its_memory_allows(
+    tmp_path, here, monkeypatch
+):
+    X = np.random.default_rng(0).standard_normal((40_000, 125), np.float32)
+    names = [f"f{k}" for k in range(125)]
+    rows = pa.table(dict(zip(names, X.T, strict=True)) | {"y": X[:, 0] > 0})
+    parquet.write_table(rows, tmp_path / "rows.parquet", row_group_size=10_000)
+    written, running, most = GroupWriter.written, [], []
+
+    def noted(group, leaf):
+        running.append(leaf)
+        most.append(len(running))
+        time.sleep(0.2)
+        try:
+            return written(group, leaf)
+        finally:
+            running.remove(leaf)
+
+    monkeypatch.setattr(GroupWriter, "written", noted)
+    how = {"options": {"label": "y", "encode": "none"}, "chunk_bytes": "4MB", "memory": "128MB"}
+    plan = plan_of([tmp_path / "rows.parquet"], tmp_path / "set", **how, test_fraction=0.0)
+    made = ingest(plan, executor=here)
+    assert (made.rows, len(most) > 3, {*most}) == (40_000, True, {1})
 
 
 def test_workers_of_which_one_is_killed_make_the_same_set(tmp_path):

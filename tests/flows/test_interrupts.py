@@ -213,7 +213,10 @@ cli.run, cli.sentence = command, told
 sys.exit(cli.main(["train"]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code.format(again=again)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code.format(again=again)],
+        capture_output=True,
+        text=True,
+        timeout=patience(60),
     )
     said = "fewpass: Interrupted.\n" if again else "fewpass: Interrupted, once.\n"
     assert (done.returncode, done.stderr) == (130, said)
@@ -231,7 +234,9 @@ signal.pause()
 
 
 def test_a_ctrl_c_after_a_command_s_end_leaves_no_traceback():
-    done = subprocess.run([sys.executable, "-c", AFTER_ITS_END], capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_ITS_END], capture_output=True, timeout=patience(60)
+    )
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, b"")
 
 
@@ -254,7 +259,7 @@ sys.exit(cli.main(["methods"]))
 
 def test_a_ctrl_c_in_a_finalizer_is_not_lost():
     done = subprocess.run(
-        [sys.executable, "-c", STRUCK], capture_output=True, text=True, timeout=50
+        [sys.executable, "-c", STRUCK], capture_output=True, text=True, timeout=patience(60)
     )
     assert done.returncode == 130
     assert done.stderr == "fewpass: Interrupted.\n"

@@ -8,6 +8,7 @@ import pytest
 
 import fewpass
 from fewpass.pipeline.errors import BadInput
+from testing.prefect_server import patience
 
 
 def test_from_files_to_predictions(tmp_path, rng):
@@ -76,6 +77,10 @@ HEAVY = {"numba", "pandas", "scipy", "sklearn", "pyarrow", "dask", "distributed"
 def test_an_import_brings_nothing_that_it_does_not_need(code, absent):
     code += "; import sys; print(*{name.partition('.')[0] for name in sys.modules})"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=patience(60),
     )
     assert not absent & set(done.stdout.split())

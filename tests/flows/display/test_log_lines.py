@@ -27,6 +27,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
+from testing.prefect_server import patience
 
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 NO_DASK = ["--scheduler", "none"]
@@ -100,7 +101,7 @@ def test_output_that_nobody_reads_ends_a_command_quietly(words):
     os.close(reading)
     with os.fdopen(writing, "wb") as unread:
         done = subprocess.run(
-            [FEWPASS, *words.split()], stdout=unread, stderr=subprocess.PIPE, timeout=60
+            [FEWPASS, *words.split()], stdout=unread, stderr=subprocess.PIPE, timeout=patience(60)
         )
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 

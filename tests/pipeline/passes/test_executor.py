@@ -241,6 +241,7 @@ def test_a_signal_that_outlasts_a_wait_for_news_does_not_make_it_endless():
             assert together.hear(0.2) == ("name", "news")
     finally:
         rescue.cancel()
+        strike.join()  # later the signal would end this process
         signal.signal(signal.SIGUSR1, before)
 
 

@@ -1,5 +1,6 @@
 """Reductions as one graph: the same bits for any number of leaves a task has, and any workers."""
 
+import threading
 import time
 from functools import partial
 
@@ -23,7 +24,7 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Weights
 from testing.datasets import make
-from testing.interruptions import trained
+from testing.interruptions import resumed, trained
 from testing.jobs import job_of
 
 CHUNKS = 67
@@ -169,10 +170,8 @@ def test_a_snapshot_inside_a_walk_is_written_where_the_states_are(
     assert len(newest.attributes["streams"]) == streams
     halfway = load_model(folder).weights
     assert np.isfinite(halfway.coef).all()
-    resumed = TrainingRun.resume(str(tmp_path / "cut"), executor)
-    for _ in resumed:
-        pass
-    assert resumed.result.weights_sha256 == expected.weights_sha256
+    again = resumed(tmp_path / "cut", executor).result
+    assert again.weights_sha256 == expected.weights_sha256
 
 
 def test_each_process_has_memory_for_its_own_streams(executor, tmp_path):
@@ -209,15 +208,18 @@ def test_a_worker_that_dies_costs_its_own_spans(cluster, executor, job, monkeypa
     monkeypatch.setattr(reductions, "LEAST_SPANS", CHUNKS)
     monkeypatch.setattr("fewpass.pipeline.passes.reduce_span.READ_TOGETHER", 1)
     expected = added(InProcess(1), job)
-    died, visits = [], []
+    died, visits, closing = [], [], threading.Event()
 
     def check():
         if not died and len(visits) > CHUNKS // 2:
             died.append(cluster.workers[0])
             cluster.loop.add_callback(partial(died[0].close, executor_wait=False))
+            closing.set()
 
     def count(problem, at, block, part):
         visits.append(1)
+        if len(visits) > CHUNKS // 2:
+            closing.wait(60)  # however late it is looked
         time.sleep(0.02)
         return GRADIENT.add(problem, at, block, part)
 

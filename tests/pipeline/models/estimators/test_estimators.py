@@ -23,6 +23,7 @@ from sklearn.svm import LinearSVC
 
 from fewpass import LinearClassifier, LinearRegressor
 from fewpass.solvers.kernels.compiling import Compiling
+from testing.prefect_server import patience
 
 N, D = 400, 6
 
@@ -280,7 +281,7 @@ def test_a_ctrl_c_ends_a_fit():
         assert process.stdout.readline() == "fitting\n"
         time.sleep(1.0)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=patience(60))
     finally:  # else it would go on for ever
         process.kill()
         process.communicate()

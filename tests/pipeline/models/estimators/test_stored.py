@@ -27,6 +27,7 @@ from fewpass.pipeline.models.estimators.kinds_of_rows import is_stored
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.ingest.phases import ingest
+from testing.prefect_server import patience
 
 N, D = 1500, 5
 MEMORY = "130MB"
@@ -227,7 +228,7 @@ def test_a_killed_fit_goes_on_when_it_is_called_again(tmp_path):
     while not started.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
-    process.wait(60)
+    process.wait(patience(60))
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=200)
     assert done.stdout.strip() == quiet.coef_.tobytes().hex()
     assert [quiet.dataset_, quiet.run_] == [f"{tmp_path}/quiet/{name}" for name in ("data", "run")]

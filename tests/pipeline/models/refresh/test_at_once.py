@@ -16,6 +16,7 @@ from fewpass.pipeline.models.refresh.store_log import events_of, write_event
 from fewpass.pipeline.models.refresh.store_state import publications, store_at
 from fewpass.storage.folder import Folder
 from testing.object_store import object_store
+from testing.prefect_server import patience
 from testing.refreshing import plan_of, refresh, write_rows
 
 AT_ONCE, ROUNDS = 3, 2
@@ -70,7 +71,7 @@ def test_of_processes_that_begin_at_once_one_wins(tmp_path):
             ), told
     finally:
         for child in children:
-            child.communicate(timeout=60)
+            child.communicate(timeout=patience(60))
     assert set(taken_by(plan.store).values()) == {1}
     assert len(taken_by(plan.store)) == 2 * ROUNDS
     assert published_by(plan.store) == list(range(1, ROUNDS + 1))

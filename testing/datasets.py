@@ -4,13 +4,14 @@ import json
 
 import numpy as np
 from numcodecs import blosc
+from scipy.sparse import csr_matrix
 
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.storage.column_file import makers_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Labels, Shuffle, Values, WeightStats
-from fewpass.storage.table import DenseTable, SparseTable, cut
+from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut
 from fewpass.storage.writer import DatasetWriter
 
 
@@ -83,6 +84,25 @@ def make(url, n=4000, d=30, chunk_rows=60, *, shuffled=True, **kind):
     return write(
         url, table, d, chunk_rows, targets=kind.get("targets", "labels"), shuffled=shuffled
     )
+
+
+def table_of(dataset):
+    """Return all rows of a data set as one table."""
+    return concatenate([dataset.read_chunk(k) for k in range(dataset.n_chunks)])
+
+
+def dense(table, d):
+    """Return the rows of a table as an array (n, d)."""
+    if isinstance(table, DenseTable):
+        return table.X
+    return csr_matrix((table.data, table.indices, table.indptr), (table.n_rows, d)).toarray()
+
+
+def every_row(dataset):
+    """Return all rows of a data set as an array (n, d) of float64, their targets and weights."""
+    table = table_of(dataset)
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    return dense(table, dataset.n_features).astype(float), table.target, weight
 
 
 def column_by_page(folder, name):

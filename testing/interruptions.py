@@ -22,6 +22,23 @@ def trained(
     return run
 
 
+def resumed(url: Path | str, executor: Executor | None = None) -> TrainingRun:
+    """Go on to the end from what is stored."""
+    run = TrainingRun.resume(str(url), executor or InProcess())
+    for _ in run:
+        pass
+    return run
+
+
+def stopped_often(plan: TrainingPlan, url: Path, stop_after: int) -> TrainingRun:
+    """Train to the end in sessions, more than two, each asked to stop after so many events."""
+    run, sessions = trained(plan, url, stop_after=stop_after), 1
+    while not run.finished:
+        run, sessions = trained(plan, url, stop_after=stop_after), sessions + 1
+    assert sessions > 2
+    return run
+
+
 def trained_model(
     plan: TrainingPlan, url: Path, executor: Executor | None = None
 ) -> tuple[Model, TrainingResult]:

@@ -12,24 +12,21 @@ from types import SimpleNamespace
 import pytest
 
 from fewpass.pipeline.lease import KEY, Holder, Lease
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.timeline_points import FLOOR_S, TIMES, silence
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.seal import seal
 from testing.aged_log import age
 from testing.datasets import make
+from testing.interruptions import trained
 
 
 @pytest.fixture
 def run(tmp_path):
     dataset = make(tmp_path / "set", n=400).folder.url
     plan = TrainingPlan(dataset=dataset, solver={"kind": "sdca"}, passes=3, memory="97MB")
-    for _ in TrainingRun.start(plan, str(tmp_path / "runs/night/one"), InProcess()):
-        pass
-    return RunFolder(str(tmp_path / "runs/night/one"))
+    return trained(plan, tmp_path / "runs/night/one").run
 
 
 def test_runs_below_a_folder_are_found_and_counted_once(

@@ -12,11 +12,10 @@ import pytest
 
 from fewpass.pipeline.dashboard.hosts import names_this_machine
 from fewpass.pipeline.passes.executor import open_executor
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
+from testing.interruptions import trained
 from testing.listening import LOOPBACK, listening
 from testing.prefect_server import (
     clean_environment,
@@ -37,8 +36,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ports")
     make(folder / "data", n=400, d=4)
     plan = TrainingPlan(dataset=str(folder / "data"), memory="97MB")
-    for _ in TrainingRun.start(plan, str(folder / "run"), InProcess()):
-        pass
+    trained(plan, folder / "run")
     return str(folder / "data"), str(folder / "run")
 
 

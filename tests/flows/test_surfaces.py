@@ -15,7 +15,6 @@ from fewpass.flows.listed_commands import function_of
 from fewpass.flows.options import FIXED
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.pipeline.models import forgotten_rows
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.execution import Execution
@@ -32,6 +31,7 @@ from fewpass.pipeline.tables.changing import appending
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
+from testing.interruptions import trained
 
 #: What the keywords of a function are fields of.
 KEYWORDS = {
@@ -232,9 +232,7 @@ def test_all_three_train_the_same_model(tmp_path, capsys):
         "plan": {"dataset": dataset, "lam": 0.01, "tol": 1e-4},
     }
     plan = REQUESTS["train"].model_validate(request).plan
-    run = TrainingRun.start(plan, request["run"], InProcess())
-    for _ in run:
-        pass
+    run = trained(plan, request["run"])
     models = [
         fewpass.load_model(tmp_path / name).weights.coef for name in ("python", "command", "flow")
     ]

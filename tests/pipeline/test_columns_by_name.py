@@ -10,8 +10,6 @@ import pytest
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
@@ -21,11 +19,11 @@ from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.column_schema import Schema, SourceColumn
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
 from testing.datasets import make
+from testing.interruptions import trained_model
 
 ROWS, NAMES = 300, ("a", "b", "c", "d")
 SIGNS = np.where(np.arange(ROWS) % 2, 1, -1)
@@ -64,9 +62,7 @@ def ingested(source, place, options=None, **settings):
 
 def trained(place, run, **settings):
     plan = TrainingPlan(dataset=str(place), memory="128MB", loss="logistic", **settings)
-    for _ in TrainingRun.start(plan, str(run), InProcess()):
-        pass
-    return load_model(RunFolder(str(run)))
+    return trained_model(plan, run)[0]
 
 
 @pytest.fixture(scope="module")

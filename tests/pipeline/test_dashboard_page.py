@@ -16,13 +16,12 @@ from websockets.sync.client import connect
 
 from fewpass.pipeline.dashboard.routes import _serve
 from fewpass.pipeline.lease import Lease
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.run_folder import KEY, RunFolder
 from fewpass.pipeline.runs.run_log import LOG
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from testing.aged_log import age
 from testing.datasets import make
+from testing.interruptions import trained
 from testing.prefect_server import patience, wait_for
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -105,8 +104,7 @@ def runs(tmp_path_factory):
         plan = TrainingPlan(
             dataset=dataset, lam="1/n", solver={"kind": solver}, tol=1e-6, memory="97MB"
         )
-        for _ in TrainingRun.start(plan, str(folder / f"run-{solver}"), InProcess()):
-            pass
+        trained(plan, folder / f"run-{solver}")
         made.append(str(folder / f"run-{solver}"))
     return made
 

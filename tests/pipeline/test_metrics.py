@@ -21,15 +21,14 @@ from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.models.refresh.past_nights import Past
 from fewpass.pipeline.models.refresh.store_events import Begun, Judged, Published
 from fewpass.pipeline.models.refresh.store_log import write_event
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_log import LOG
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.timeline_points import speeds
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.folder import Folder
 from testing.datasets import make
+from testing.interruptions import trained
 from testing.prefect_server import wait_for
 
 PROJECT = Path(__file__).parents[2]
@@ -50,8 +49,7 @@ def store(tmp_path_factory):
         dataset=dataset, lam="1/n", solver={"kind": "sdca"}, passes=4, memory="97MB"
     )
     run = folder / "generations/000001/run-all"
-    for _ in TrainingRun.start(plan, str(run), InProcess()):
-        pass
+    trained(plan, run)
     for event in (
         Begun(generation=1, files=(), night=1),
         Judged(generation=1, verdict="first", past=Past(used=(1,))),

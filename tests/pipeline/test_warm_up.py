@@ -30,6 +30,7 @@ from fewpass.solvers.kernels import dispatch, kernel_files
 from fewpass.solvers.kernels.compiling import Compiling, working_seconds
 from fewpass.solvers.kernels.levels import compiled_for, levels_here
 from testing.datasets import make
+from testing.interruptions import trained
 
 
 def new_kernels():
@@ -79,8 +80,7 @@ def test_the_clock_of_work_stands_still_while_kernels_are_compiled():
 def test_a_run_tells_what_it_compiled_on_the_way(tmp_path, caplog):
     caplog.set_level("INFO", "fewpass.pipeline.training.training_run")
     plan = TrainingPlan(dataset=make(tmp_path / "rows").folder.url, lam="1/n", memory="128MB")
-    for _ in TrainingRun.start(plan, str(tmp_path / "warm"), InProcess()):
-        pass  # whatever is missing is compiled here
+    trained(plan, tmp_path / "warm")  # whatever is missing is compiled here
     caplog.clear()
     run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
     for event in run:

@@ -32,7 +32,7 @@ from fewpass.solvers.protocol import Block, copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.solvers.tasks import Task
 from testing import oracles
-from testing.datasets import make
+from testing.datasets import every_row, make
 from testing.interruptions import assert_cuts_change_nothing, trained_model
 from testing.jobs import job_of
 from tests.conftest import CONVERGED, ROUNDING
@@ -248,15 +248,6 @@ def test_rows_to_choose_by_that_do_not_fit_are_refused_before_anything_is_writte
     assert not (tmp_path / "run").exists()
 
 
-def rows_of(dataset):
-    tables = [dataset.read_chunk(k) for k in range(dataset.n_chunks)]
-    return (
-        np.concatenate([t.X for t in tables]).astype(float),
-        np.concatenate([t.target for t in tables]),
-        np.concatenate([t.weight for t in tables]),
-    )
-
-
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classes")
@@ -270,7 +261,7 @@ def certified(tmp_path_factory):
 
 def test_class_and_row_weights_give_scikit_learns_model(certified):
     dataset, model, result = certified
-    X, y, weight = rows_of(dataset)
+    X, y, weight = every_row(dataset)
     n, factor = len(y), np.array([3.0, 1.0, 0.5, 1.0])
     factor *= n / factor[y.astype(int)].sum()
     unit = weight * n / weight.sum() * factor[y.astype(int)]
@@ -287,7 +278,7 @@ def test_class_and_row_weights_give_scikit_learns_model(certified):
 
 def test_evaluation_and_predictions_agree_with_scikit_learn(tmp_path, certified):
     dataset, model, _ = certified
-    X, y, weight = rows_of(dataset)
+    X, y, weight = every_row(dataset)
     scores = X @ model.weights.coef.T + model.weights.intercept
     best = scores.argmax(axis=1)
     found = evaluate(model, dataset, InProcess())
@@ -311,7 +302,7 @@ def test_evaluation_and_predictions_agree_with_scikit_learn(tmp_path, certified)
 def test_balanced_weights_are_scikit_learns(tmp_path):
     table = make(tmp_path / "set", n=900, classes=3, seed=3)
     rule = target_rule(table.manifest, Logistic(), None, "balanced")
-    y = np.concatenate([table.read_chunk(k).target for k in range(table.n_chunks)])
+    y = every_row(table)[1]
     np.testing.assert_allclose(rule.weigh(y), compute_sample_weight("balanced", y), rtol=1e-12)
     one_side = target_rule(table.manifest, Logistic(), "1", "balanced")
     np.testing.assert_allclose(

@@ -20,14 +20,11 @@ from fewpass.storage.column_copy import (
 from fewpass.storage.column_copy_writer import ranges, write_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
-from fewpass.storage.table import SparseTable, concatenate
+from fewpass.storage.table import SparseTable
 from testing import datasets
+from testing.datasets import table_of
 
 SMALL = 64 * 500  # bytes: 500 values are sorted at a time
-
-
-def whole(dataset):
-    return concatenate([dataset.read_chunk(k) for k in range(dataset.n_chunks)])
 
 
 def skewed(n, d, seed=0):
@@ -44,7 +41,7 @@ def skewed(n, d, seed=0):
 def test_sparse_copy_is_scipys(tmp_path, memory):
     dataset = datasets.write(tmp_path / "set", skewed(700, 90), 90, 64)
     size = write_columns(dataset, memory)
-    found, table = map_columns(dataset), whole(dataset)
+    found, table = map_columns(dataset), table_of(dataset)
     csr = sparse.csr_matrix((table.data, table.indices, table.indptr), (700, 90))
     for name, expected in (("rows", csr), ("columns", csr.tocsc())):
         for part in ("data", "indices", "indptr"):
@@ -58,7 +55,7 @@ def test_sparse_copy_is_scipys(tmp_path, memory):
 def test_dense_copy_is_the_transpose(tmp_path, memory):
     dataset = datasets.make(tmp_path / "set", 500, 30, 64)
     write_columns(dataset, memory)
-    found, table = map_columns(dataset), whole(dataset)
+    found, table = map_columns(dataset), table_of(dataset)
     assert np.array_equal(found["rows"], table.X)
     assert np.array_equal(found["columns"], table.X.T)
     assert found["columns"].flags.c_contiguous
@@ -115,7 +112,7 @@ def test_a_copy_of_other_data_is_none(tmp_path):
     with pytest.raises(FileNotFoundError, match="fewpass columns"):
         map_columns(new)
     write_columns(new, 1 << 30)
-    assert np.array_equal(map_columns(new)["rows"], whole(new).X)
+    assert np.array_equal(map_columns(new)["rows"], table_of(new).X)
 
 
 def test_far_away_nothing_is_mapped(tmp_path):

@@ -31,10 +31,10 @@ from fewpass.storage.manifest import Labels, SourceRecord, WeightStats
 from fewpass.storage.memory_dataset import manifest_of
 from fewpass.storage.objects import fault, get_chunk, put
 from fewpass.storage.seal import seal
-from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut, n_bytes, take
+from fewpass.storage.table import DenseTable, SparseTable, cut, n_bytes, take
 from fewpass.storage.table_buffer import TableBuffer
 from fewpass.storage.writer import DatasetWriter
-from testing.datasets import column_by_page
+from testing.datasets import column_by_page, dense, table_of
 from testing.forged import forge
 
 
@@ -94,12 +94,6 @@ def same(a, b):
             np.testing.assert_array_equal(x, y)
 
 
-def dense_of(table):
-    if isinstance(table, DenseTable):
-        return table.X
-    return sp.csr_matrix((table.data, table.indices, table.indptr), (table.n_rows, 5)).toarray()
-
-
 @settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 1 << 32),
@@ -120,7 +114,7 @@ def test_rows_come_back_to_us_and_to_plain_zarr(
     assert dataset.manifest == manifest
     assert (dataset.n_rows, dataset.n_features) == (n_rows, 5)
 
-    same(concatenate([dataset.read_chunk(k) for k in range(dataset.n_chunks)]), table)
+    same(table_of(dataset), table)
     buffer = TableBuffer(manifest, n_rows, manifest.nnz)
     order = rng.permutation(dataset.n_chunks)
     rows = np.arange(n_rows)
@@ -152,9 +146,9 @@ def test_rows_come_back_to_us_and_to_plain_zarr(
             sp.csr_matrix((b["data"][:], b["indices"][:], b["indptr"][:]), b.attrs["shape"])
             for b in blocks
         ]
-        np.testing.assert_array_equal(sp.vstack(matrices).toarray(), dense_of(table))
+        np.testing.assert_array_equal(sp.vstack(matrices).toarray(), dense(table, 5))
 
-    squares = (dense_of(table).astype(float) ** 2).sum(axis=1)
+    squares = (dense(table, 5).astype(float) ** 2).sum(axis=1)
     moments = (squares.mean(), squares.max(), (squares**2).mean())
     np.testing.assert_allclose(tuple(manifest.norms.model_dump().values()), moments, rtol=1e-12)
     for k, chunk in enumerate(np.split(squares, range(chunk_rows, n_rows, chunk_rows))):

@@ -24,6 +24,7 @@ from fewpass.storage.row_state_store import (
     StoredRowState,
 )
 from testing.datasets import make
+from testing.interruptions import resumed, trained
 
 N, CHUNK_ROWS = 1200, 80
 METHODS = {
@@ -50,12 +51,6 @@ def dataset(tmp_path_factory):
 def plan_for(dataset, **changes):
     common = {"dataset": dataset.folder.url, "memory": "96.1MB", "passes": 8, "lam": "10/n"}
     return TrainingPlan(**common | {"snapshot_every": 1e-9} | changes)
-
-
-def finish(run):
-    for _ in run:
-        pass
-    return run.result
 
 
 def cut(plan, place, passes, midway=True):
@@ -256,7 +251,7 @@ def test_numbers_that_are_not_the_snapshots_are_named_and_not_trained_on(
     if method == "s2gd+":
         return  # an inner loop need not come by these chunks
     with pytest.raises(Damaged, match=f"rows/{whole:06d}"):
-        finish(TrainingRun.resume(run.url, InProcess()))
+        resumed(run.url)
 
 
 def exchanged_in_earnest(run):
@@ -287,7 +282,7 @@ def test_no_pairing_of_numbers_and_weights_makes_a_false_certificate(
     exchanged_in_earnest(run)
     assert list(run_faults(run)) == []  # every byte is as it was written
     with pytest.raises(Mispaired, match="certificate would be wrong by"):
-        finish(TrainingRun.resume(run.url, InProcess()))
+        resumed(run.url)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -295,7 +290,7 @@ def test_a_damaged_newest_snapshot_is_passed_over_to_the_same_bits(
     tmp_path, dataset, cut_once, method
 ):
     plan = plan_for(dataset, **METHODS[method], snapshot_every=1e3)
-    quiet = finish(TrainingRun.start(plan, str(tmp_path / "quiet"), InProcess()))
+    quiet = trained(plan, tmp_path / "quiet").result
     run = cut_once(method, tmp_path / "run")
     newest = run.snapshots.names()[-1]
     file = tmp_path / f"run/snapshots/{newest}.safetensors"
@@ -316,9 +311,9 @@ def test_a_damaged_newest_snapshot_is_passed_over_to_the_same_bits(
 )
 def test_records_reach_the_spans_wherever_they_run(tmp_path, dataset, execution):
     plan = plan_for(dataset, **METHODS["sdca"], streams=2)
-    quiet = finish(TrainingRun.start(plan, str(tmp_path / "quiet"), InProcess()))
+    quiet = trained(plan, tmp_path / "quiet").result
     run = cut(plan, tmp_path / "run", passes=3.0)
     with open_executor(execution) as executor:
-        resumed = finish(TrainingRun.resume(run.url, executor))
-    assert resumed.weights_sha256 == quiet.weights_sha256
-    assert resumed.certificate == quiet.certificate
+        again = resumed(run.url, executor).result
+    assert again.weights_sha256 == quiet.weights_sha256
+    assert again.certificate == quiet.certificate

@@ -19,13 +19,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from fewpass.pipeline.lease import KEY, holder_of
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.folder import Folder
 from testing.datasets import make
 from testing.far_away import far_away
+from testing.interruptions import trained
 from testing.one_process import run_all
 from testing.prefect_server import (
     PREFECT,
@@ -67,10 +66,7 @@ class Place:
         self.store = folder / "store"
         near = make(self.store / "data", n=9000, d=40, chunk_rows=1500).folder.url
         plan = TrainingPlan(dataset=near, **LONG)
-        training = TrainingRun.start(plan, str(folder / "quiet"), InProcess())
-        for _ in training:
-            pass
-        self.quiet = training.result
+        self.quiet = trained(plan, folder / "quiet").result
         self.workers = []
 
     def deploy(self):

@@ -19,12 +19,11 @@ from pathlib import Path
 import pytest
 
 from fewpass.pipeline.clicks import write_clicks
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import weights_digest
-from fewpass.pipeline.training.training_run import TrainingRun
 from testing.flow_words import SHIM, flows_of_scripts
+from testing.interruptions import trained
 from testing.listening import LOOPBACK as ADDRESSES
 from testing.listening import listening
 from testing.prefect_server import PROJECT, START_S, free_port
@@ -146,11 +145,9 @@ def test_every_command_runs(flow_runner, tmp_path):
     assert hosts <= LOOPBACK | {socket.gethostname()}, hosts
     plan = RunFolder(str(store / "first")).record().plan
     assert (plan.solver.kind, plan.lam.written, plan.passes) == ("sgd", "10/n", 2)
-    quiet = TrainingRun.start(plan, str(tmp_path / "quiet"), InProcess())
-    for _ in quiet:
-        pass
-    trained = load_model(RunFolder(str(store / "first"))).weights
-    assert weights_digest(trained) == quiet.result.weights_sha256
+    quiet = trained(plan, tmp_path / "quiet")
+    there = load_model(RunFolder(str(store / "first"))).weights
+    assert weights_digest(there) == quiet.result.weights_sha256
 
 
 def test_what_the_page_names_is_there():

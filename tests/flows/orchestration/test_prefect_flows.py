@@ -29,7 +29,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_events import Begun, Published
 from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import published, run_of
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.reporting.learning import loss_chart
 from fewpass.pipeline.reporting.model_card import CARD
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -37,9 +36,9 @@ from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.folder import Folder
 from testing.datasets import make
+from testing.interruptions import trained
 from testing.object_store import object_store
 from testing.prefect_server import (
     PREFECT,
@@ -204,8 +203,7 @@ def test_a_night_that_is_tried_again_has_its_schedule_still(prefect_server, tmp_
 
     plan = {"dataset": make(tmp_path / "set", n=600).folder.url, "passes": 1, "lam": "1/n"}
     for night in ("2026-01-01", "2026-01-02"):
-        training = TrainingRun.start(TrainingPlan(**plan), f"{tmp_path}/runs/{night}", InProcess())
-        assert [*training][-1].kind == "finish"
+        trained(TrainingPlan(**plan), tmp_path / "runs" / night)
     asked = {"plan": plan | {"passes": 2}, "run": f"{tmp_path}/runs/{{date}}",
              "skip_unchanged": True, "keep_runs": 2}  # fmt: skip
     chosen = set()
@@ -434,8 +432,7 @@ def test_an_evaluation_is_of_one_model_where_another_is_published_meanwhile(tmp_
     runs = [RunFolder(f"{store.url}/generations/{k:06d}/run-all") for k in (1, 2)]
 
     def publish(number):
-        plan = TrainingPlan(dataset=rows, lam="1/n")
-        assert [*TrainingRun.start(plan, runs[number - 1].url, InProcess())]
+        trained(TrainingPlan(dataset=rows, lam="1/n"), runs[number - 1].url)
         write_event(store, Begun(generation=number, files=(), night=number))
         write_event(store, Published(generation=number, run="run-all", nights=(number,)))
 

@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_matrix
 from sklearn.inspection import permutation_importance
 
 import fewpass
@@ -19,6 +18,7 @@ from fewpass.pipeline.explaining.term_shapes import term_shapes
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.storage.dataset import Dataset
+from testing.datasets import every_row
 
 OPTIONS = SourceOptions()
 
@@ -154,14 +154,7 @@ def test_importance_is_that_of_scikit_learn_and_shares_add_up(runs):
     figures = importance(model, data, InProcess())
     assert sum(one.share for one in figures.terms) == pytest.approx(1.0)
     terms = terms_of(model)
-    tables = [data.read_chunk(k) for k in range(data.n_chunks)]
-    X = np.vstack(
-        [
-            csr_matrix((t.data, t.indices, t.indptr), (t.n_rows, data.n_features)).toarray()
-            for t in tables
-        ]
-    )
-    y = np.concatenate([table.target for table in tables])
+    X, y, _ = every_row(data)
     parts = X * model.weights.coef
     C = np.stack([parts[:, terms.of == t].sum(axis=1) for t in range(len(terms.names))], axis=1)
     score = C.sum(axis=1)

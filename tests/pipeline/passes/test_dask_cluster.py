@@ -17,13 +17,12 @@ from distributed.security import Security
 
 from fewpass.pipeline.dashboard.shown_run import shown_run
 from fewpass.pipeline.passes.executor import LOST, open_executor
-from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 from testing.far_away import far_away
+from testing.interruptions import trained
 from testing.prefect_server import PROJECT, free_port, kill, start, status_of, stop, wait_for
 
 DASK = str(Path(sys.executable).with_name("dask"))
@@ -136,11 +135,7 @@ def rows(tmp_path):
 
 
 def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, rows, tmp_path):
-    quiet = TrainingRun.start(
-        TrainingPlan(dataset=str(tmp_path / "set"), **PLAN), str(tmp_path / "quiet"), InProcess()
-    )
-    for _ in quiet:
-        pass
+    quiet = trained(TrainingPlan(dataset=str(tmp_path / "set"), **PLAN), tmp_path / "quiet")
     (tmp_path / "plan.toml").write_text(
         "".join(f"{name} = {json.dumps(value)}\n" for name, value in PLAN.items())
     )
@@ -228,9 +223,7 @@ def test_who_has_no_certificate_is_refused(cluster, fewpass, tmp_path):
 def test_processes_started_here_talk_over_tls_when_asked(tmp_path):
     plan = TrainingPlan(dataset=make(tmp_path / "set", n=500).folder.url, lam="1/n")
     with open_executor(Execution(workers=1, threads=1, encrypt=True)) as executor:
-        training = TrainingRun.start(plan, str(tmp_path / "run"), executor)
-        for _ in training:
-            pass
+        trained(plan, tmp_path / "run", executor)
         assert executor._client.scheduler.address.startswith("tls://127.0.0.1:")
         assert parse_timedelta(dask.config.get(LOST)) >= 60.0  # a process that died may come back
         with urllib.request.urlopen(executor.dashboard, timeout=30) as page:

@@ -15,6 +15,7 @@ from fewpass.pipeline.training import prepared
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.manifest import Manifest
 from testing.datasets import make
+from testing.interruptions import trained
 from testing.jobs import job_of
 
 DEFAULT = TrainingPlan.model_fields["memory"].default
@@ -86,8 +87,7 @@ def test_the_same_command_on_another_machine_is_the_same_plan(wide, tmp_path, mo
     plan, url = plan_for(wide), str(tmp_path / "run")
     resized = lambda p: p.plan.model_copy(update={"memory": 3 * DEFAULT})  # noqa: E731
     monkeypatch.setattr(prepared, "with_memory", resized)
-    for _ in TrainingRun.start(plan, url, InProcess()):
-        pass
+    trained(plan, url)
     assert RunFolder(url).record().plan.memory == 3 * DEFAULT
     monkeypatch.undo()
     again = TrainingRun.start(plan, url, InProcess())

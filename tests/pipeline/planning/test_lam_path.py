@@ -7,6 +7,7 @@ from fewpass.pipeline.planning.lam_path import PATH, with_lam_path
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
+from testing.interruptions import trained
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +45,7 @@ def test_a_path_is_taken_where_it_costs_no_other_method(sets, classes, fields, p
 
 def test_the_best_of_the_path_is_kept_and_the_same_command_goes_on(sets, tmp_path):
     plan, url = plan_for(sets[2], held_out=sets[2].folder.url), str(tmp_path / "run")
-    first = TrainingRun.start(plan, url, InProcess())
-    for _ in first:
-        pass
-    result = first.result
+    result = trained(plan, url).result
     losses = {found["lam"]: found["loss"] for found in result.candidates}
     assert sorted(losses) == sorted(PATH.values(400))
     assert result.lam == min(losses, key=losses.get)

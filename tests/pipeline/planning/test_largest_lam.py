@@ -16,6 +16,7 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.losses import slope, value
 from fewpass.solvers.protocol import as_sides
 from testing.datasets import make
+from testing.interruptions import trained
 
 
 def largest_by_scipy(dataset, plan):
@@ -68,9 +69,7 @@ def test_a_run_has_its_number_tells_its_zeros_and_the_same_command_goes_on(tmp_p
     plan = TrainingPlan(
         dataset=dataset.folder.url, penalty="l1", lam=".5max", solver="psdca", tol=1e-6
     )
-    first = TrainingRun.start(plan, url, InProcess())
-    for _ in first:
-        pass
+    first = trained(plan, url)
     result = first.result
     lam = with_largest_lam(plan, dataset).lam
     assert (result.penalty, result.lam) == ("l1", lam.values(400)[0])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 from scipy.sparse import random as random_sparse
 from sklearn.datasets import dump_svmlight_file
 
@@ -21,16 +20,13 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable, concatenate
-from testing.datasets import make
+from testing.datasets import dense, make
 
 
 def stored_matrix(dataset):
     """All rows as they lie, dense."""
     rows = concatenate([dataset.read_stored(k) for k in range(dataset.n_chunks)])
-    if isinstance(rows, DenseTable):
-        return rows.X.astype(float)
-    shape = dataset.n_rows, dataset.n_features
-    return csr_matrix((rows.data, rows.indices, rows.indptr), shape).toarray().astype(float)
+    return dense(rows, dataset.n_features).astype(float)
 
 
 def assert_moments(dataset):

@@ -23,7 +23,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.seal import seal, unseal
 from testing.datasets import make
-from testing.interruptions import trained
+from testing.interruptions import resumed, trained
 
 NO_DASK = ["--scheduler", "none", "-q"]
 ELSEWHERE = "was not written by this run"
@@ -165,8 +165,7 @@ def test_a_state_that_does_not_fit_is_refused_before_it_reaches_a_kernel(tmp_pat
     run.folder.delete(LEASE)
     name = forge(run, change)
     with pytest.raises(BadInput, match=said) as refused:
-        for _ in TrainingRun.resume(run.url, InProcess()):
-            pass
+        resumed(run.url)
     assert name in str(refused.value)
 
 
@@ -180,8 +179,7 @@ def test_an_output_that_onepass_does_not_have_is_refused(tmp_path, field):
     run.folder.delete(LEASE)
     forge(run, put("streams", 0, field, len(NAMES)))
     with pytest.raises(BadInput, match=f"{field} is {len(NAMES)}, where 0 to {len(NAMES) - 1}"):
-        for _ in TrainingRun.resume(run.url, InProcess()):
-            pass
+        resumed(run.url)
 
 
 @pytest.mark.parametrize(
@@ -236,8 +234,7 @@ def test_several_models_whose_arrays_are_cut_short_are_refused(tmp_path):
     ):
         name = forge(run, lambda a, b, change=change: (put("finished", False)(a, b), change(a, b)))
         with pytest.raises(BadInput, match=f"{name}|with a different SdcaState"):
-            for _ in TrainingRun.resume(solver.run.url, InProcess()):
-                pass
+            resumed(solver.run.url)
         run.snapshots.folder.delete_tree(name)
 
 
@@ -335,8 +332,7 @@ def test_another_runs_record_in_its_place_is_found(tmp_path):
         TrainingPlan(dataset=dataset.folder.url, lam="1/n", passes=2, seed=seed) for seed in (0, 1)
     ]
     for plan in plans:
-        for _ in TrainingRun.start(plan, str(tmp_path / f"run{plan.seed}"), InProcess()):
-            pass
+        trained(plan, tmp_path / f"run{plan.seed}")
     (tmp_path / "run0/run.json").write_bytes((tmp_path / "run1/run.json").read_bytes())
     run = RunFolder(str(tmp_path / "run0"))
     said = r"run0/run\.json is not the record that .*run0/snapshots/0000\d\d\.safetensors was taken under"
@@ -344,5 +340,4 @@ def test_another_runs_record_in_its_place_is_found(tmp_path):
     with pytest.raises(Damaged, match=said):
         load_model(run)
     with pytest.raises(Damaged, match=said):
-        for _ in TrainingRun.resume(run.url, InProcess()):
-            pass
+        resumed(run.url)

@@ -32,7 +32,7 @@ from fewpass.pipeline.scoring.reliability import (
     reliability,
     wilson,
 )
-from testing.datasets import make
+from testing.datasets import every_row, make
 
 FAST = {"memory": "128MB", "tol": 1e-3}
 FORMS = {
@@ -67,10 +67,8 @@ def calibrated(tmp_path_factory):
 
 
 def rows_of(dataset):
-    tables = [dataset.read_chunk(k) for k in range(dataset.n_chunks)]
-    columns = zip(*((t.X.astype(float), t.target.astype(int), t.weight) for t in tables))
-    X, y, weight = map(np.concatenate, columns)
-    return X, y, weight * (len(y) / weight.sum())
+    X, y, weight = every_row(dataset)
+    return X, y.astype(int), weight * (len(y) / weight.sum())
 
 
 def scores_of(model, X):

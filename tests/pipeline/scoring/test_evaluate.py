@@ -13,25 +13,13 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluation import area, evaluate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
-from testing.datasets import make
+from testing.datasets import every_row, make
+from testing.interruptions import trained_model
 
 
 def trained(dataset, url, **settings):
     plan = TrainingPlan(dataset=dataset.folder.url, memory="128MB", **settings)
-    for _ in TrainingRun.start(plan, str(url), InProcess()):
-        pass
-    return load_model(RunFolder(str(url)))
-
-
-def rows_of(dataset):
-    tables = [dataset.read_chunk(k) for k in range(dataset.n_chunks)]
-    weights = [t.weight if t.weight is not None else np.ones(t.n_rows) for t in tables]
-    return (
-        np.concatenate([t.X for t in tables]).astype(float),
-        np.concatenate([t.target for t in tables]),
-        np.concatenate(weights),
-    )
+    return trained_model(plan, url)[0]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -39,7 +27,7 @@ def test_labels(tmp_path, weighted):
     model = trained(make(tmp_path / "set", weighted=weighted), tmp_path / "run", lam=1e-3)
     held_out = make(tmp_path / "new", n=1500, weighted=weighted, seed=0)
     found = evaluate(model, held_out, InProcess())
-    X, target, weight = rows_of(held_out)
+    X, target, weight = every_row(held_out)
     p, y = X @ model.weights.coef + model.weights.intercept, 2 * target - 1
     assert found.rows == 1500
     assert found.error == pytest.approx(
@@ -60,7 +48,7 @@ def test_numbers(tmp_path):
     dataset = make(tmp_path / "set", targets="values", weighted=True)
     found = evaluate(trained(dataset, tmp_path / "run", lam=1e-3), dataset, InProcess())
     model = load_model(RunFolder(str(tmp_path / "run")))
-    X, y, weight = rows_of(dataset)
+    X, y, weight = every_row(dataset)
     p = X @ model.weights.coef + model.weights.intercept
     assert found.mse == pytest.approx(np.average((p - y) ** 2, weights=weight), rel=1e-10)
     assert found.r2 == pytest.approx(metrics.r2_score(y, p, sample_weight=weight), rel=1e-10)

@@ -16,9 +16,6 @@ from hypothesis import strategies as st
 
 from fewpass.pipeline import budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring import scoring_budget
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 from fewpass.pipeline.scoring.prediction import predict
@@ -27,8 +24,8 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.prediction_plan import EvaluationPlan, PredictionPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.os_errors import described
+from testing.interruptions import trained_model
 
 MEMORY = 128 << 20
 
@@ -50,9 +47,7 @@ def spam(tmp_path_factory):
     source = as_csv(folder / "mail.csv", X, y)
     ingest(IngestPlan(sources=(source,), dataset=str(folder / "set"), scale="standard"))
     plan = TrainingPlan(dataset=str(folder / "set"), lam="1/n", memory=MEMORY, loss="logistic")
-    for _ in TrainingRun.start(plan, str(folder / "run"), InProcess()):
-        pass
-    return load_model(RunFolder(str(folder / "run"))), source, X, y
+    return trained_model(plan, folder / "run")[0], source, X, y
 
 
 @pytest.mark.parametrize(

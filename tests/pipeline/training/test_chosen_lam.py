@@ -25,7 +25,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable, SparseTable
-from testing.datasets import make
+from testing.datasets import every_row, make
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +45,11 @@ def plan_for(dataset, **fields):
     return TrainingPlan.model_validate({"dataset": dataset.folder.url, "lam": "auto"} | fields)
 
 
-def whole(dataset):
-    """All rows, dense."""
-    tables = [dataset.read_chunk(k) for k in range(dataset.n_chunks)]
-    return np.concatenate([t.X for t in tables]).astype(float), np.concatenate(
-        [t.target for t in tables]
-    )
-
-
 def test_the_losses_are_those_of_models_trained_by_hand(sets):
     """scikit-learn minimises the same problems; the intercept's charge hardly counts."""
     train, held_out = sets["dense"]
     origin = with_chosen_lam(plan_for(train, tol=1e-3), train, held_out)[1]
-    (X, y), (others, theirs) = whole(train), whole(held_out)
+    (X, y, _), (others, theirs, _) = every_row(train), every_row(held_out)
     assert origin.rows == len(y)
     assert origin.held_out_rows == len(theirs)
     sides = np.where(theirs > 0, 1.0, -1.0)

@@ -19,7 +19,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.registry import loss_class
 from testing.datasets import make
-from testing.interruptions import trained
+from testing.interruptions import stopped_often, trained
 from testing.jobs import job_of
 
 CLASSES, D = 7, 4_000
@@ -82,11 +82,7 @@ def test_stopped_anywhere_it_is_the_same_in_the_end(dataset, tmp_path, solver):
     plan = plan_for(dataset, solver)
     quiet = trained(plan, tmp_path / "quiet")
     events = sum(1 for _ in quiet.run.events())
-    stopped, sessions = None, 0
-    while stopped is None or not stopped.finished:
-        stopped = trained(plan, tmp_path / "stopped", InProcess(), stop_after=events // 5)
-        sessions += 1
-    assert sessions > 2
+    stopped = stopped_often(plan, tmp_path / "stopped", events // 5)
     assert stopped.result.weights_sha256 == quiet.result.weights_sha256
     assert stopped.newest.certificate == quiet.newest.certificate
     again = trained(plan, tmp_path / "stopped")

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 from sklearn.metrics import log_loss
 
 import fewpass
@@ -17,24 +16,18 @@ from fewpass.pipeline.rows.targets import folds_in
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.cross_validation import FoldPlanner, cross_validate
 from fewpass.storage.dataset import Dataset
-from testing.datasets import make
+from testing.datasets import every_row, make
 
 FOLDS, LAM = 4, 0.01
 
 
 def rows_of(dataset):
-    """Rows, targets and the fold of each, from the chunks."""
-    X, y, folds = [], [], []
-    for k in range(dataset.n_chunks):
-        table = dataset.read_chunk(k)
-        rows = table.X if hasattr(table, "X") else csr_matrix(
-            (table.data, table.indices, table.indptr), (table.n_rows, dataset.n_features)
-        ).toarray()  # fmt: skip
-        X.append(rows)
-        y.append(table.target)
-        few, before = dataset.n_chunks < FOLDS, len(folds)
-        folds += [(before + row if few else k) % FOLDS for row in range(table.n_rows)]
-    return np.vstack(X).astype(float), np.concatenate(y), np.array(folds)
+    """Rows, targets and the fold of each: its chunk's, or its own where there are few."""
+    X, y, _ = every_row(dataset)
+    chunks = np.repeat(
+        np.arange(dataset.n_chunks), [*map(dataset.manifest.rows_of, range(dataset.n_chunks))]
+    )
+    return X, y, (np.arange(len(y)) if dataset.n_chunks < FOLDS else chunks) % FOLDS
 
 
 def optimum(X, y, loss):

@@ -25,6 +25,7 @@ from fewpass.storage.column_copy_writer import write_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import NotADataset
 from testing import datasets
+from testing.interruptions import trained
 
 LAYOUTS = ["dense", "sparse"]
 
@@ -40,16 +41,14 @@ def make(url, layout, **kind):
     return datasets.make(url, 600, 30, 100, layout=layout, **kind)
 
 
-def finish(run):
-    for _ in run:
-        pass
-    return run.result
+def result_of(plan, run):
+    return trained(plan, run).result
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, layout):
     make(tmp_path / "set", layout)
-    whole = finish(TrainingRun.start(plan(tmp_path / "set"), str(tmp_path / "whole"), InProcess()))
+    whole = result_of(plan(tmp_path / "set"), tmp_path / "whole")
     cut = TrainingRun.start(plan(tmp_path / "set", every=1e-9), str(tmp_path / "cut"), InProcess())
     for event in cut:
         if event.kind == "snapshot":
@@ -67,12 +66,12 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_mapped_files_and_memory_give_the_same_bits(tmp_path, layout):
     dataset = make(tmp_path / "set", layout)
-    first = finish(TrainingRun.start(plan(tmp_path / "set"), str(tmp_path / "one"), InProcess()))
+    first = result_of(plan(tmp_path / "set"), tmp_path / "one")
     told = []
     write_columns(dataset, 1 << 30, told.append)
     assert told == sorted(told)
     assert told[-1] == 1.0
-    second = finish(TrainingRun.start(plan(tmp_path / "set"), str(tmp_path / "two"), InProcess()))
+    second = result_of(plan(tmp_path / "set"), tmp_path / "two")
     assert (first.features["mapped"], second.features["mapped"]) == (False, True)
     assert first.weights_sha256 == second.weights_sha256
 
@@ -82,27 +81,19 @@ def test_what_fits_no_memory_is_refused_with_the_bytes_unless_mapped_or_forced(t
     values = copy_bytes(dataset)
     assert values == 2 * 600 * 8 * (4 + 4) + 8 * (601 + 31) + 8 * 600
     tight = memory_for(dataset) - 1
-    finish(
-        TrainingRun.start(
-            plan(tmp_path / "set", memory=tight + 1), str(tmp_path / "fits"), InProcess()
-        )
-    )
+    result_of(plan(tmp_path / "set", memory=tight + 1), tmp_path / "fits")
     with pytest.raises(BadInput, match=f"{values / 1000:.3g} kB"):
         TrainingRun.start(plan(tmp_path / "set", memory=tight), str(tmp_path / "run"), InProcess())
     forced = plan(tmp_path / "set", memory=tight, beyond_memory=True)
-    finish(TrainingRun.start(forced, str(tmp_path / "forced"), InProcess()))
+    result_of(forced, tmp_path / "forced")
     write_columns(dataset, 1 << 30)
-    finish(
-        TrainingRun.start(
-            plan(tmp_path / "set", memory=tight), str(tmp_path / "mapped"), InProcess()
-        )
-    )
+    result_of(plan(tmp_path / "set", memory=tight), tmp_path / "mapped")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_a_run_says_of_its_model_is_what_evaluating_finds(tmp_path, layout):
     dataset = make(tmp_path / "set", layout)
-    result = finish(TrainingRun.start(plan(tmp_path / "set"), str(tmp_path / "run"), InProcess()))
+    result = result_of(plan(tmp_path / "set"), tmp_path / "run")
     run = RunFolder(str(tmp_path / "run"))
     with open_executor(Execution(scheduler="none")) as executor:
         found = evaluate(load_model(run), dataset, executor)
@@ -119,18 +110,15 @@ def test_nu_comes_from_a_pilot_whose_values_are_counted(tmp_path):
     training = plan(tmp_path / "set", pilot_passes=4)
     found = find_nu(feature_data(training, dataset), 4)
     assert found.accesses == 5 * 600 * 8
-    result = finish(TrainingRun.start(training, str(tmp_path / "run"), InProcess()))
+    result = result_of(training, tmp_path / "run")
     assert (result.features["nu"], result.features["pilot_accesses"]) == found
-    given = finish(
-        TrainingRun.start(plan(tmp_path / "set", nu=0.1), str(tmp_path / "given"), InProcess())
-    )
+    given = result_of(plan(tmp_path / "set", nu=0.1), tmp_path / "given")
     assert (given.features["nu"], given.features["pilot_accesses"]) == (0.1, 0)
 
 
 def test_bytes_are_those_of_the_values_read(tmp_path):
     dataset = make(tmp_path / "set", "dense")
-    run = TrainingRun.start(plan(tmp_path / "set", nu=0.1), str(tmp_path / "run"), InProcess())
-    result = finish(run)
+    result = result_of(plan(tmp_path / "set", nu=0.1), tmp_path / "run")
     accesses = result.features["accesses"]
     assert accesses == 3500 * (600 + 30)
     judging = 3 * 600 * 30
@@ -142,7 +130,7 @@ def test_bytes_are_those_of_the_values_read(tmp_path):
 
 def test_the_page_about_learning_and_the_model_card_know_it(tmp_path):
     make(tmp_path / "set", "sparse")
-    finish(TrainingRun.start(plan(tmp_path / "set"), str(tmp_path / "run"), InProcess()))
+    result_of(plan(tmp_path / "set"), tmp_path / "run")
     run = RunFolder(str(tmp_path / "run"))
     assert shown_run(run.url).record.method() == "simba"
     assert "simba" in model_card(run)

@@ -14,7 +14,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import wide_table, write
-from testing.interruptions import trained
+from testing.interruptions import stopped_often, trained
 from testing.jobs import job_of
 
 N, D, NNZ = 4_000, 300_000, 10
@@ -49,11 +49,7 @@ def test_it_is_the_same_model_as_with_copies(dataset, tmp_path, solver):
 def test_stopped_anywhere_it_is_the_same_in_the_end(dataset, tmp_path):
     plan = plan_for(dataset)
     quiet = trained(plan, tmp_path / "quiet", InProcess(threads=2))
-    stopped, sessions = None, 0
-    while stopped is None or not stopped.finished:
-        stopped = trained(plan, tmp_path / "stopped", stop_after=1)
-        sessions += 1
-    assert sessions > 2
+    stopped = stopped_often(plan, tmp_path / "stopped", 1)
     assert stopped.result.weights_sha256 == quiet.result.weights_sha256
     found = load_model(stopped.run).weights.coef
     assert (found == load_model(quiet.run).weights.coef).all() and found.any()

@@ -11,7 +11,7 @@ from fewpass.pipeline.planning.planner import Planner
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
-from testing.interruptions import trained
+from testing.interruptions import stopped_often, trained
 from testing.jobs import job_of
 
 D, TOL = 4_000, 1e-4
@@ -79,11 +79,7 @@ def test_stopped_anywhere_it_is_the_same_in_the_end(sets, tmp_path, kind):
     plan = plan_for(sets, kind)
     quiet = trained(plan, tmp_path / "quiet")
     events = sum(1 for _ in quiet.run.events())
-    stopped, sessions = None, 0
-    while stopped is None or not stopped.finished:
-        stopped = trained(plan, tmp_path / "stopped", InProcess(), stop_after=events // 6)
-        sessions += 1
-    assert sessions > 2
+    stopped = stopped_often(plan, tmp_path / "stopped", events // 6)
     assert stopped.result.weights_sha256 == quiet.result.weights_sha256
     assert stopped.result.candidates == quiet.result.candidates
 

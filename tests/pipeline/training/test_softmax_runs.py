@@ -16,7 +16,7 @@ from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.prepared import with_classes_that_fit
 from fewpass.storage.manifest import Labels
-from testing.datasets import make
+from testing.datasets import every_row, make
 from testing.interruptions import assert_cuts_change_nothing, trained_model
 
 CLASSES = 5
@@ -61,16 +61,8 @@ def fresh(tmp_path_factory):
 
 
 def rows_of(dataset):
-    tables = [dataset.read_chunk(k) for k in range(dataset.n_chunks)]
-    X = np.zeros((dataset.n_rows, dataset.n_features))
-    row = 0
-    for t in tables:
-        for k in range(t.n_rows):
-            own = slice(t.indptr[k], t.indptr[k + 1])
-            X[row, t.indices[own]] = t.data[own]
-            row += 1
-    weight = [np.ones(t.n_rows) if t.weight is None else t.weight for t in tables]
-    return X, np.concatenate([t.target for t in tables]).astype(int), np.concatenate(weight)
+    X, y, weight = every_row(dataset)
+    return X, y.astype(int), weight
 
 
 @pytest.mark.parametrize("solver", ["psdca", "newton"])

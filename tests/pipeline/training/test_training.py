@@ -15,7 +15,7 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.protocol import Diverged
 from fewpass.storage.table import DenseTable
 from testing.datasets import make, write
-from testing.interruptions import trained
+from testing.interruptions import resumed, trained
 
 MEMORY = "96.1MB"  # leaves windows of a few small chunks
 
@@ -145,10 +145,8 @@ def test_a_run_may_start_from_another_ones_model(tmp_path):
         if event.kind == "span":
             break
     (tmp_path / "before").rename(tmp_path / "gone")
-    resumed = TrainingRun.resume(str(tmp_path / "cut"), InProcess())
-    for _ in resumed:
-        pass
-    assert resumed.result.weights_sha256 == quiet.weights_sha256
+    again = resumed(tmp_path / "cut")
+    assert again.result.weights_sha256 == quiet.weights_sha256
     other = make(tmp_path / "narrow", d=7)
     with pytest.raises(BadInput, match="30 features"):
         train(plan_for(other, start_from=str(tmp_path / "gone")), tmp_path / "refused")

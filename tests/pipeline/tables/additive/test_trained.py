@@ -15,7 +15,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.table import concatenate
+from testing.datasets import table_of
 from testing.interruptions import trained
 
 LABELS = {"amount": "gamma", "visits": "poisson", "kind": "softmax"}
@@ -40,7 +40,7 @@ def rows(tmp_path_factory):
 
 def features_of(dataset):
     """All rows as a matrix, and their targets."""
-    rows = concatenate([dataset.read_chunk(k) for k in range(dataset.n_chunks)])
+    rows = table_of(dataset)
     shape = rows.n_rows, dataset.n_features
     return sparse.csr_matrix((rows.data, rows.indices, rows.indptr), shape), rows.target
 

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, random_array, vstack
 
 from fewpass.pipeline.passes.threads import InProcess
-from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -31,9 +29,9 @@ from fewpass.storage.column_file import KEY, write_columns
 from fewpass.storage.column_order import ColumnOrder, by_frequency
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.table import SparseTable, concatenate
+from fewpass.storage.table import SparseTable
 from fewpass.storage.writer import DatasetWriter
-from testing.datasets import column_by_page, random_table
+from testing.datasets import column_by_page, random_table, table_of
 from testing.interruptions import cut_and_resumed, trained_model
 from tests.conftest import ROUNDING
 
@@ -85,7 +83,7 @@ def made(source, place, order="frequency", **changes):
 
 def matrix(dataset):
     """All rows as they leave the data set, with their targets."""
-    table = concatenate([dataset.read_chunk(k) for k in range(dataset.n_chunks)])
+    table = table_of(dataset)
     shape = (table.n_rows, dataset.n_features)
     return csr_matrix((table.data, table.indices, table.indptr), shape), table
 
@@ -330,9 +328,7 @@ def test_simba_sees_the_source(tmp_path, pair):
     for name in ORDERS:
         solver = {"kind": "simba", "iterations": 2000}
         plan = TrainingPlan(dataset=pair[name].folder.url, lam="1/n", loss="hinge", solver=solver)
-        for _ in TrainingRun.start(plan, str(tmp_path / name), InProcess()):
-            pass
-        found.append(load_model(RunFolder(str(tmp_path / name))).weights.coef)
+        found.append(trained_model(plan, tmp_path / name)[0].weights.coef)
     assert found[0].any()
     assert np.array_equal(*found)
 

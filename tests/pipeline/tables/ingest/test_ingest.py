@@ -28,8 +28,8 @@ from fewpass.pipeline.tables.readers.source import FilesOfAFormat
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder, NotADataset
 from fewpass.storage.local_files import LocalFiles
-from fewpass.storage.table import concatenate
 from fewpass.storage.writer import DatasetWriter
+from testing.datasets import dense, table_of
 
 ROWS = Budget.of(1 << 30).rows  # bytes, of the default
 
@@ -74,12 +74,8 @@ def write_csv(path, X, y, weight=None):
 def stored(url):
     """The data set, its matrix as stored, and its targets as labels or numbers."""
     dataset = Dataset.open(url)
-    rows = concatenate([dataset.read_chunk(k) for k in range(dataset.n_chunks)])
-    if dataset.manifest.layout == "dense":
-        X = rows.X
-    else:
-        X = np.zeros((rows.n_rows, dataset.n_features), rows.data.dtype)
-        X[np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr)), rows.indices] = rows.data
+    rows = table_of(dataset)
+    X = dense(rows, dataset.n_features)
     targets = dataset.manifest.targets
     y = rows.target
     if targets.kind == "labels":

@@ -11,7 +11,7 @@ from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers.table_source import TableSource
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
-from fewpass.storage.table import concatenate
+from testing.datasets import table_of
 
 N = 4000
 
@@ -40,10 +40,6 @@ def plan(source, place, **more):
     return IngestPlan(sources=[str(source)], dataset=str(place), options=options, **rest)
 
 
-def rows_of(dataset):
-    return concatenate([dataset.read_chunk(k) for k in range(dataset.n_chunks)])
-
-
 @pytest.fixture(scope="module")
 def stored(source, tmp_path_factory):
     place = tmp_path_factory.mktemp("stored") / "data"
@@ -61,7 +57,7 @@ def test_rows_are_those_that_values_would_have_been(source, tmp_path, monkeypatc
     for mine, other in zip(every["codes"], every["values"], strict=True):
         assert mine.manifest.coded and not other.manifest.coded
         assert mine.manifest.nnz == other.manifest.nnz and mine.manifest.dtype == dtype
-        for a, b in zip(rows_of(mine), rows_of(other), strict=True):
+        for a, b in zip(table_of(mine), table_of(other), strict=True):
             assert a is b is None or np.array_equal(a, b)
         for name in mine.manifest.columns:
             np.testing.assert_allclose(mine.column(name), other.column(name), rtol=1e-12)
@@ -110,7 +106,7 @@ def test_any_zarr_reader_has_the_codes(stored):
     codes = zarr.open_group(str(stored), mode="r")["codes"]
     assert codes.shape == (dataset.manifest.codes, dataset.n_rows)
     made = dataset.expansion.csr(np.ascontiguousarray(codes[:, :]), "float32")
-    rows = rows_of(dataset)
+    rows = table_of(dataset)
     assert dataset.n_chunks > 2
     for mine, other in zip(made, rows[:3], strict=True):
         assert np.array_equal(mine, other)

@@ -30,7 +30,8 @@ from fewpass.pipeline.tables.ingest import mapping, phases
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.table import DenseTable, concatenate
+from fewpass.storage.table import concatenate
+from testing.datasets import dense, table_of
 
 N = 240
 BAD = (7, 20, 101)  # rows that are spoilt
@@ -217,13 +218,6 @@ def all_rows(source, cut=1 << 20):
         skipped,
         sum(p.n_skipped for p in parsed),
     )
-
-
-def dense(table, n_features):
-    if isinstance(table, DenseTable):
-        return table.X
-    shape = (table.n_rows, n_features)
-    return sparse.csr_matrix((table.data, table.indices, table.indptr), shape).toarray()
 
 
 TABLE = {"label": "y", "drop": ("w",), "encode": "linear"}
@@ -424,7 +418,7 @@ def little_memory(patch):
 def stored(url):
     """Return the rows of a data set as tuples: features, and the target as a number or a label."""
     dataset = Dataset.open(str(url))
-    table = concatenate([dataset.read_chunk(k) for k in range(dataset.n_chunks)])
+    table = table_of(dataset)
     labels = dataset.manifest.targets.labels or (0, 1)
     X = dense(table, dataset.n_features)
     return [(*row, str(labels[int(y)])) for row, y in zip(X.tolist(), table.target, strict=True)]

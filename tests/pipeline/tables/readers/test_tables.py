@@ -15,7 +15,6 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.utils import murmurhash3_32
 
 from fewpass.pipeline.errors import BadInput
@@ -23,7 +22,8 @@ from fewpass.pipeline.tables.encoding.cells import read_numbers, words_of
 from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
 from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
-from fewpass.storage.table import DenseTable, concatenate
+from fewpass.storage.table import concatenate
+from testing.datasets import dense
 
 
 def source_of(path, expected=None, **options):
@@ -39,12 +39,11 @@ def read(source, piece_bytes=1 << 20):
         for part in parsed
     ]
     table = concatenate([part.table for part in parsed])
-    if isinstance(table, DenseTable):
-        X = table.X
-    else:
-        shape = (table.n_rows, source.n_features)
-        X = sparse.csr_matrix((table.data, table.indices, table.indptr), shape).toarray()
-    return X, [*chain(*targets)], sum(part.n_skipped for part in parsed)
+    return (
+        dense(table, source.n_features),
+        [*chain(*targets)],
+        sum(part.n_skipped for part in parsed),
+    )
 
 
 def table(n=300, seed=0):

@@ -4,12 +4,13 @@
     python -m testing.alone --folders tests                       each folder, in one process
     python -m testing.alone --processor x86-64-v2 tests/solvers   with an older one's instructions
 
-A line tells how each ended, with the names of the tests that failed; the exit status is 1 where any
-did.  Kernels for another processor are compiled once, and kept beside those of this one.
+A line tells how each ended, with the names of the tests that failed, and what it took by the clock and
+of processors, those of what it started included; the exit status is 1 where any failed.  Kernels for another processor are compiled once, and kept beside those of this one.
 """
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -32,9 +33,15 @@ def parts(paths: list[Path], *, folders: bool) -> Iterator[list[Path]]:
         yield [file for file in files if file.parent == folder]
 
 
+def processor_seconds() -> float:
+    """Return what processes that ended have taken of processors."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run(files: list[Path], environment: dict[str, str]) -> bool:
     """Say how the tests of some files ended; whether they passed."""
-    began = time.monotonic()
+    began, worked = time.monotonic(), processor_seconds()
     done = subprocess.run(
         [*PYTEST, *map(str, files)], env=environment, check=False, capture_output=True, text=True
     )
@@ -43,7 +50,7 @@ def run(files: list[Path], environment: dict[str, str]) -> bool:
         files[0] if len(files) == 1 else files[0].parent,
     )
     last = (done.stdout.splitlines() or [""])[-1]
-    took = f"{time.monotonic() - began:.0f} s"
+    took = f"{time.monotonic() - began:.0f} s, {processor_seconds() - worked:.1f} CPU s"
     print(f"{'passed' if passed else 'FAILED'} {name} ({took}): {last}", flush=True)
     if not passed:
         print(done.stdout, done.stderr, sep="\n", flush=True)

@@ -180,9 +180,23 @@ def block(rows, y, weight=None, order=None):
     return Block(rows, np.asarray(y, float), weight, order, np.zeros(n))
 
 
+def stored(kind, X):
+    """The rows of the dense matrix X as that kind of rows."""
+    return dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+
+
 def as_block(kind, X, y, weight=None):
     """The rows of the dense matrix X as a block of that kind of rows."""
-    return block(dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X)), y, weight)
+    return block(stored(kind, X), y, weight)
+
+
+def visit(solver, problem, X, y, weight, kind=DenseRows, cuts=(), state=None, known=None):
+    """Run a method over all rows in stored order, cut into blocks where told."""
+    rows, known = stored(kind, X), known or stats(X, kind, weight, y)
+    state = solver.init(problem, known) if state is None else state
+    for order in np.split(np.arange(len(y)), cuts):
+        state = solver.step(problem, known, state, block(rows, y, weight, order))
+    return state
 
 
 def stats(X, rows_kind, weight=None, y=None):

@@ -36,6 +36,7 @@ from testing.datasets import every_row, make
 from testing.interruptions import assert_cuts_change_nothing, trained_model
 from testing.jobs import job_of
 from tests.conftest import CONVERGED, ROUNDING
+from tests.solvers.kernels.test_interleaved import assert_same
 
 CLASSES = 4
 SEVERAL_WINDOWS = "96.15MB"
@@ -224,11 +225,7 @@ def test_side_by_side_is_one_after_the_other(tmp_path, solver):
         state = enter(method.init(job.problem, job.stats))
         assert len(state.interleaved) == (CLASSES if enter is walk.enter else 0)
         ends.append((walk.leave(walk.step(job.problem, job.stats, state, block)), kept.copy()))
-    (together, numbers), (in_turn, same_numbers) = ends
-    assert np.array_equal(numbers, same_numbers)
-    for a, b in zip(together.models, in_turn.models, strict=True):
-        pairs = zip(named_fields(a), named_fields(b), strict=True)
-        assert all(np.array_equal(x, y) for (_, x), (_, y) in pairs)
+    assert_same(ends)
 
 
 def test_several_lam_need_rows_to_choose_by():

@@ -5,7 +5,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.batch import group_model, working_set
 from fewpass.solvers.batch.group_model import descended, worst_group
@@ -15,7 +14,7 @@ from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, slope, value
 from fewpass.solvers.penalties import ElasticNet, GroupLasso
 from testing import oracles
-from testing.oracles import block, dense_rows, rows_of, sparse_rows, stats
+from testing.oracles import block, rows_of, stats
 
 SIZES = (1, 3, 4, 2, 1, 6)
 
@@ -81,7 +80,7 @@ def least(problem, X, y, weight):
 
 def trained(problem, X, y, weight, kind=DenseRows, most=25, tol=1e-10):
     """Yield the state and the certificate of every pass."""
-    stored = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    stored = oracles.stored(kind, X)
     solver = WorkingSetNewton()
     known = stats(X, kind, weight, y)._replace(columns=lambda: oracles.moments(X))
     for moment in sweeps(solver, problem, known, block(stored, y, weight)):

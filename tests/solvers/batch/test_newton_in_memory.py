@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.batch.newton_in_memory import corrected, minimise
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.protocol import Weights
 from testing import oracles
-from testing.oracles import block, dense_rows, problem_of, rows_of, sparse_rows, stats
+from testing.oracles import block, dense_rows, problem_of, rows_of, stats, stored
 
 TOL = 1e-9
 
@@ -18,7 +17,7 @@ def least(kind, loss, intercept, n=700, d=6, scales=None, lam=1e-3, **known):
     X, y, weight = rows_of(n, d, loss, seed=1)
     X = oracles.single(X * (np.ones(d) if scales is None else scales))
     problem = problem_of(loss, lam, intercept)
-    held = block(dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X)), y, weight)
+    held = block(stored(kind, X), y, weight)
     found = minimise(problem, stats(X, kind, weight, y), held, TOL, 60, **known)
     return problem, (X, y, weight), found
 

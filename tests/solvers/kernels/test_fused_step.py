@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.lanes import One
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows, add, add_both, dot, paired_zeros
 from fewpass.solvers.kernels.simd.fused_step import at_hand, fetch, move_then_dot, put_back
-from testing.oracles import dense_rows, sparse_rows
+from testing.oracles import dense_rows, stored
 from tests.conftest import ROUNDING
 
 
@@ -56,7 +55,7 @@ def cases(draw):
 @given(cases())
 def test_one_sweep_is_two(kind, case):
     X, order, rng = case
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    rows = stored(kind, X)
     a, b = rng.standard_normal((2, len(order)))
     start, ends = rng.standard_normal((X.shape[1], 2)), []
     for way in (in_turn, one_by_one, in_turn.py_func):

@@ -15,7 +15,7 @@ from fewpass.solvers.onepass.onepass_state import NEWTON
 from fewpass.solvers.onepass.visit import ASGD, LEFT
 from fewpass.solvers.protocol import ENDLESS, copy_state
 from fewpass.solvers.tasks import Task
-from testing.oracles import block, dense_rows, problem_of, rows_of, sparse_rows, stats
+from testing.oracles import block, problem_of, rows_of, sparse_rows, stats, stored
 
 N = LOOKS * GRAIN + 333
 LAM = 2 * NEWTON_GRAIN  # rows until the best lam goes on alone
@@ -34,7 +34,7 @@ def uneven():
 def passed(rows, problem, solver=WITHOUT_NEWTON, kind=SparseRows, cuts=(), stop=N, **known):
     X, y, weight = rows
     own = stats(X, kind, weight, y)._replace(**known)
-    seen = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    seen = stored(kind, X)
     state = solver.init(problem, own)
     for order in np.split(np.arange(min(stop, len(y))), cuts):
         state = from_named_fields(type(state), dict(named_fields(copy_state(state))))
@@ -96,7 +96,7 @@ def models_of_lam(rows, kind, cuts, *, rivals=True):
     problem, known = problem_of("logistic", 1.0, "free"), stats(X, kind, weight, y)
     solver = MultiModel(WITHOUT_NEWTON, tasks, rivals=rivals)
     (walk,) = solver.program(0)
-    seen = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    seen = stored(kind, X)
     state = solver.init(problem, known)
     for order in np.split(np.arange(N), cuts):
         window = block(seen, y, weight, order)._replace(row_state=np.empty(0))

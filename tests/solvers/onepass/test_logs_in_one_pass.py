@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.drive import sweeps
@@ -15,7 +14,7 @@ from fewpass.solvers.onepass.onepass_state import late_losses
 from fewpass.solvers.onepass.visit import ASGD, visit_rows
 from fewpass.solvers.penalties import L2
 from testing import oracles
-from testing.oracles import block, dense_rows, sparse_rows, stats
+from testing.oracles import block, stats
 
 LAM = 1e-3
 
@@ -34,7 +33,7 @@ def problem_for(loss, y):
 
 
 def as_block(kind, X, y, weight, order=None):
-    stored = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    stored = oracles.stored(kind, X)
     return block(stored, y, weight, order)
 
 

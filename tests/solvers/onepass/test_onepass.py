@@ -29,11 +29,11 @@ from testing.oracles import (
     INTERCEPTS,
     block,
     close,
-    dense_rows,
     problem_of,
     rows_of,
     sparse_rows,
     stats,
+    stored,
 )
 from tests.conftest import ROUNDING
 
@@ -41,15 +41,8 @@ from tests.conftest import ROUNDING
 ROOT = 1e-6
 
 
-def visit(problem, X, y, weight, kind=DenseRows, cuts=(), state=None, known=None, solver=None):
-    """Run over all rows in stored order, cut into blocks where told."""
-    solver = solver or Onepass(newton_columns=0)
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
-    known = known or stats(X, kind, weight, y)
-    state = solver.init(problem, known) if state is None else state
-    for order in np.split(np.arange(len(y)), cuts):
-        state = solver.step(problem, known, state, block(rows, y, weight, order))
-    return state
+def visit(problem, *rows, solver=None, **how):
+    return oracles.visit(solver or Onepass(newton_columns=0), problem, *rows, **how)
 
 
 def with_constant(weights):
@@ -85,7 +78,7 @@ def test_the_learners_are_the_recursion(loss, kind, intercept):
 def test_averaged_sgd_is_among_them_as_it_is_alone(kind):
     X, y, weight = rows_of(1500, 9, "logistic", seed=2)
     problem, known = problem_of("logistic", 0.2, "free"), stats(X, kind, weight, y)
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    rows = stored(kind, X)
     alone = Asgd().init(problem, known)
     alone = Asgd().step(problem, known, alone, block(rows, y, weight))
     state = visit(problem, X, y, weight, kind)
@@ -121,7 +114,7 @@ def test_a_resumed_pass_has_the_same_bits_at_any_row(newton_columns):
             problem, X, y, weight, kind, [1200], solver=Onepass(newton_columns=newton_columns)
         )
         known, solver = stats(X, kind, weight, y), Onepass(newton_columns=newton_columns)
-        rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+        rows = stored(kind, X)
         state = solver.init(problem, known)
         for order in np.split(np.arange(len(y)), cuts):
             fields = dict(named_fields(copy_state(state)))

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import MOST_LOSS
@@ -26,14 +25,14 @@ from fewpass.solvers.onepass.streaming_newton import (
 )
 from fewpass.solvers.protocol import Weights, copy_state
 from testing import oracles
-from testing.oracles import block, close, dense_rows, problem_of, rows_of, sparse_rows, stats
+from testing.oracles import block, close, dense_rows, problem_of, rows_of, stats, stored
 
 
 def one_pass(problem, X, y, weight, kind=DenseRows, cuts=(), streams=1, at=None):
     """Visit all rows, cut into blocks where told, in streams of neighbours; return the state."""
     solver, known = Onepass(), stats(X, kind, weight, y)
     known = known._replace(streams=streams, stream_rows=len(y) // streams)
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    rows = stored(kind, X)
     ends = []
     for part in np.array_split(np.arange(len(y)), streams):
         state = solver.start_at(problem, known, *at) if at else solver.init(problem, known)

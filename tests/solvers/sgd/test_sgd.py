@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_matrix
 
 from fewpass.pipeline.runs.packing import from_named_fields, named_fields
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
@@ -22,24 +21,15 @@ from testing.oracles import (
     dense_rows,
     problem_of,
     rows_of,
-    sparse_rows,
     stats,
+    stored,
+    visit,
 )
 from tests.conftest import ROUNDING
 
 #: Read-outs subtract numbers up to FLUSH_ABOVE times larger than their result.
 FLUSHED = 1e-9
 NO_FACTS = None  # joining streams needs none
-
-
-def visit(solver, problem, X, y, weight, kind=DenseRows, cuts=(), state=None):
-    """Run over all rows in stored order, cut into blocks where told."""
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
-    known = stats(X, kind, weight, y)
-    state = solver.init(problem, known) if state is None else state
-    for order in np.split(np.arange(len(y)), cuts):
-        state = solver.step(problem, known, state, block(rows, y, weight, order))
-    return state
 
 
 def average_of(state):
@@ -134,7 +124,7 @@ def test_dense_sparse_and_python_agree(seed, density, t0, loss):
     if t0 == "auto":
         return
     for kind, mine in [(DenseRows, dense), (SparseRows, sparse)]:
-        rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+        rows = stored(kind, X)
         start = solver.init(problem, stats(X, kind, weight, y))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("fewpass.solvers.sgd.steps.step_rows", step_rows.py_func)
@@ -186,7 +176,7 @@ def test_any_cut_gives_the_same_bits(kind, average_from):
     t0 = whole.t0
     assert 100 <= t0 < 800
     known = stats(X, kind, weight, y)
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    rows = stored(kind, X)
     around = [[1], [50], [t0 - 1], [t0], [t0 + 1], [t0 + 2], [899], [t0, t0 + 1, t0 + 2]]
     for cuts in [*around, list(range(0, 900, 37)), [300, 300]]:
         state = solver.init(problem, known)
@@ -204,7 +194,7 @@ def test_whoever_is_told_of_losses_changes_no_bit(kind, average_from):
         problem_of("logistic", 0.2, "free"),
         Asgd(gamma0=2.0, average_from=average_from),
     )
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    rows = stored(kind, X)
     known, told = stats(X, kind, weight, y), []
     heard = solver.step(
         problem, known, solver.init(problem, known), block(rows, y, weight),

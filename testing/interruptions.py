@@ -11,6 +11,10 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 
 
+class Killed(BaseException):
+    """The process is gone: nothing catches it."""
+
+
 def trained(
     plan: TrainingPlan, url: Path, executor: Executor | None = None, stop_after: int | None = None
 ) -> TrainingRun:

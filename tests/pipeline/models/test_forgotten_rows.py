@@ -18,6 +18,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.tables.changing.viewing import make_view
+from testing.interruptions import Killed
 from testing.refreshing import refresh
 
 HOW = {"lam": 0.01, "passes": 2}
@@ -245,13 +246,10 @@ def test_a_night_that_somebody_took_is_learnt_also_where_rows_are_forgotten_firs
 
 @pytest.mark.parametrize("then", ["id == 7", "id == 1001"])
 def test_forgetting_that_was_cut_short_is_finished(store, monkeypatch, then):
-    class Crashed(BaseException):
-        """The process is gone."""
-
     def crash(*_):
-        raise Crashed
+        raise Killed
 
-    with monkeypatch.context() as patch, pytest.raises(Crashed):
+    with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(forgotten_rows, "n_rows", crash)
         fewpass.forget(store.store, "id == 7", retrain=True)
     done = fewpass.forget(store.store, then, retrain=True)  # the rows of 7 are gone by now

@@ -14,6 +14,7 @@ import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.scoring import predicted_parts
 from fewpass.pipeline.scoring.folder_record import KEY
+from testing.interruptions import Killed
 
 
 def rows_of(n, seed):
@@ -120,9 +121,6 @@ def test_a_folder_killed_anywhere_and_begun_again_is_the_same(shop, tmp_path, mo
     files = sorted(p.relative_to(quiet) for p in quiet.rglob("*.parquet"))
     assert [str(p) for p in files] == [f"day=0{k}/part.parquet" for k in (5, 6, 7)]
     real, calls = predicted_parts.written_rows, []
-
-    class Killed(BaseException):
-        pass
 
     for stop, late in itertools.product(range(3), (False, True)):
         out = tmp_path / f"{stop}{late}"

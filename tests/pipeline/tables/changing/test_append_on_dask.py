@@ -17,6 +17,7 @@ from fewpass.pipeline.tables.ingest.piece_map import TRAINING
 from fewpass.pipeline.tables.readers import lines
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.part_files import DamagedPart
+from testing.interruptions import Killed
 from testing.object_store import object_store
 from tests.pipeline.tables.changing.kinds_of_rows import KINDS, write_table
 
@@ -142,10 +143,6 @@ def test_an_append_by_workers_of_which_one_is_killed(tmp_path, small):
         assert not list(two.verify())
 
 
-class Cut(BaseException):
-    """The process is gone."""
-
-
 def test_rows_that_an_earlier_call_left_damaged_are_read_anew(tmp_path, small, here, monkeypatch):
     """Test rows that are in their set by then stay there, whole all the while."""
     how = {"label": "label", "test_fraction": 0.2}
@@ -153,7 +150,7 @@ def test_rows_that_an_earlier_call_left_damaged_are_read_anew(tmp_path, small, h
         (tmp_path / name).mkdir()
         new = made(tmp_path, write_table, tmp_path / name / "D", **how)
     expected = fewpass.append(tmp_path / "threads/D", new)
-    written, fails = job_steps.written, [DamagedPart("a part is not as it was written"), Cut()]
+    written, fails = job_steps.written, [DamagedPart("a part is not as it was written"), Killed()]
 
     def failing(job, mapped, number, *others):
         assert not list(Dataset.open(str(tmp_path / "workers/D-test")).verify())
@@ -162,7 +159,7 @@ def test_rows_that_an_earlier_call_left_damaged_are_read_anew(tmp_path, small, h
         return written(job, mapped, number, *others)
 
     monkeypatch.setattr(job_steps, "written", failing)
-    with pytest.raises(Cut):
+    with pytest.raises(Killed):
         append(plan_of(new, tmp_path / "workers/D"), executor=here)
     got = append(plan_of(new, tmp_path / "workers/D"), executor=here)
     assert not fails

@@ -14,6 +14,7 @@ from fewpass.flows import cli
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
+from testing.interruptions import Killed
 from tests.pipeline.tables.changing.kinds_of_rows import (
     KINDS,
     require_equal_statistics,
@@ -411,10 +412,6 @@ def test_a_data_set_in_a_store_changes_like_one_on_disk(tmp_path):
 # -- crashes -----------------------------------------------------------------------------------------
 
 
-class Crashed(BaseException):
-    """The process is gone."""
-
-
 def crash_at(monkeypatch, number):
     """Have the k-th call that changes a folder end the process, before or after it is done."""
     calls = [0]
@@ -425,10 +422,10 @@ def crash_at(monkeypatch, number):
         def call(self, *arguments, **words):
             calls[0] += 1
             if calls[0] == number and number % 2:
-                raise Crashed
+                raise Killed
             result = own(self, *arguments, **words)
             if calls[0] == number:
-                raise Crashed
+                raise Killed
             return result
 
         monkeypatch.setattr(Folder, name, call)
@@ -460,7 +457,7 @@ def test_a_crash_at_any_call_leaves_the_old_or_the_new_generation(tmp_path, chan
     assert calls[0] > 30
     for number in range(1, calls[0] + 1, 5 if change == "append" else 3):
         made()
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(Crashed):
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
             crash_at(patch, number)
             changed()
         assert whole(place).manifest.fingerprint in (before, after)

@@ -17,6 +17,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.manifest import KEY, Manifest, place_of_generation, read_manifest
 from fewpass.storage.set_generations import earlier_key, generation_of
+from testing.interruptions import Killed
 from testing.object_store import object_store
 from tests.pipeline.tables.changing.kinds_of_rows import KINDS, rows_of, write_table
 
@@ -159,10 +160,6 @@ def test_what_goes_is_what_no_chunk_has_any_more(tmp_path):
     assert inside == {"generations", KEY, "ingest.json"}
 
 
-class Cut(BaseException):
-    """The process is gone."""
-
-
 def cut_at(patch, number):
     """Have the process end before the `number`-th call that removes or replaces something."""
     calls = itertools.count(1)
@@ -171,7 +168,7 @@ def cut_at(patch, number):
 
         def call(self, *arguments, own=own, **words):
             if next(calls) == number:
-                raise Cut
+                raise Killed
             return own(self, *arguments, **words)
 
         patch.setattr(Folder, name, call)
@@ -204,7 +201,7 @@ def test_a_removal_that_is_cut_short_anywhere_is_finished_by_the_next(tmp_path, 
             patch.setattr(one_change, "prune_generations", prune)
             try:
                 fewpass.append(one.url, files[2], threads=1)
-            except Cut:
+            except Killed:
                 pass
             else:
                 assert number > 4

@@ -24,6 +24,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.manifest import KEY
 from fewpass.storage.writer import DatasetWriter
+from testing.interruptions import Killed
 
 SETS = ("D", "D-test")
 
@@ -413,10 +414,6 @@ def outcome(change):
 
 
 # -- killed, then another ----------------------------------------------------------------------------
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,9 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.part_files import DamagedPart
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.writer import DatasetWriter
+from testing.interruptions import Killed
 
 ROWS, COLUMNS = 400, 12
-
-
-class Killed(BaseException):
-    """In place of a signal, once all rows are partitioned."""
 
 
 @pytest.fixture

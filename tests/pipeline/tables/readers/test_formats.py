@@ -32,6 +32,7 @@ from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import concatenate
 from testing.datasets import dense, table_of
+from testing.interruptions import Killed
 
 N = 240
 BAD = (7, 20, 101)  # rows that are spoilt
@@ -472,9 +473,6 @@ def test_an_ingest_that_is_killed_and_done_again_makes_the_same_set(
 ):
     paths = form.written(tmp_path, n_files=2)
     quiet = ingest(plan_of(form, paths, tmp_path / "quiet"))
-
-    class Killed(BaseException):
-        pass
 
     def die(*_):
         raise Killed

@@ -69,8 +69,8 @@ _OFFERED = {
     "settings.training_plan": ("TrainingPlan",),
     "tables.showing.dataset_table": ("Dataset",),
 }
-_HOMES = {name: home for home, names in _OFFERED.items() for name in names}
-__all__ = sorted(_HOMES)  # noqa: PLE0605 - of text, and type checkers need it not
+HOMES = {name: home for home, names in _OFFERED.items() for name in names}
+__all__ = sorted(HOMES)  # noqa: PLE0605 - of text, and type checkers need it not
 LACKING = (
     "{} needs scikit-learn, which is not installed. Install it with "
     "pip install 'fewpass[scikit-learn]'."
@@ -88,10 +88,10 @@ expand_by(_expansion_in)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in HOMES:
         raise AttributeError(f"module 'fewpass' has no attribute {name!r}")
     try:
-        return getattr(import_module(f"fewpass.pipeline.{_HOMES[name]}"), name)
+        return getattr(import_module(f"fewpass.pipeline.{HOMES[name]}"), name)
     except ModuleNotFoundError as error:
         if error.name not in {"scipy", "sklearn"}:
             raise

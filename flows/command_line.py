@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from fewpass.flows import usage_errors
 from fewpass.flows.declared_options import Argument, Option, arguments_of, options_of
 from fewpass.flows.options import OptionForm
+from fewpass.flows.settings import require_fits
 from fewpass.solvers.bad_input import MOST_WHOLE
 
 STANDARD_INPUT = "stdin://"
@@ -64,7 +65,7 @@ def every_name(option: Option) -> list[str]:
 
 def usage_of(command: Callable[..., int]) -> str:
     """Return the arguments of a command, in its order, and options that it must be given."""
-    names = [a.name if a.required or a.many else f"[{a.name}]" for a in arguments_of(command)]
+    names = [a.name if a.required else f"[{a.name}]" for a in arguments_of(command)]
     options = (o for o in options_of(command) if o.default is Parameter.empty)
     return " ".join([*names, *(f"{option.names[0]} TEXT" for option in options)])
 
@@ -101,9 +102,11 @@ def _keywords(words: str, command: Callable[..., int], texts: Texts) -> dict[str
     """Return what a command is called with by name; classes of options are made of their fields."""
     grouped: dict[str, dict[str, Any]] = {}
     keywords: dict[str, Any] = {}
-    for option, given in texts:
+    values = [(option, _value(words, option, given)) for option, given in texts]
+    require_fits({o.setting.name: (o.setting, value) for o, value in values if o.setting})
+    for option, value in values:
         into = keywords if option.field is None else grouped.setdefault(option.argument, {})
-        into[option.field or option.argument] = _value(words, option, given)
+        into[option.field or option.argument] = value
     return keywords | {
         name: type(parameter.default)(**grouped[name])
         for name, parameter in signature(command).parameters.items()
@@ -124,13 +127,14 @@ def _value(words: str, option: Option, given: list[Any]) -> Any:
 def _placed(words: str, places: Sequence[Argument], texts: Sequence[str]) -> Iterator[Any]:
     """Yield the values of the arguments; UsageError where they are too few or too many."""
     usage, left = " ".join(place.name for place in places), [*texts]
-    for place in places:
+    for k, place in enumerate(places, 1):
         if place.required and not left:
             raise usage_errors.missing(place.name, words, usage)
-        taken, left = (left, []) if place.many else (left[:1], left[1:])
-        for text in taken:
-            meant = STANDARD_INPUT if text == "-" else text
-            yield _read(words, place.name, place.kind, place.form, meant)
+        count = max(1, len(left) - len(places[k:])) if place.many else 1
+        taken, left = left[:count], left[count:]
+        meant = [STANDARD_INPUT if text == "-" else text for text in taken]
+        values = [_read(words, place.name, place.kind, place.form, text) for text in meant]
+        yield from [tuple(values)] if place.many else values
     if left:
         raise usage_errors.too_much(left[0], words, usage)
 

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from fewpass.flows.flags import in_flags
 from fewpass.flows.options import (
     OWN,
     SETTING,
@@ -53,11 +54,13 @@ class Option(NamedTuple):
 def text_of(option: Option, texts: dict[str, str]) -> str:
     """Return all that is said of an option: by its setting, its class, or its command's `texts`."""
     if option.setting is not None:
-        return f"{option.setting.help.rstrip('.')}{_default_of(option.setting)}."
-    if option.holder is None:
-        return texts[option.argument]
-    below = texts_below_fields(option.holder.__module__)[option.holder.__qualname__]
-    return " ".join(below[option.field or ""].split())
+        text = f"{option.setting.help.rstrip('.')}{_default_of(option.setting)}."
+    elif option.holder is None:
+        text = texts[option.argument]
+    else:
+        below = texts_below_fields(option.holder.__module__)[option.holder.__qualname__]
+        text = " ".join(below[option.field or ""].split())
+    return in_flags(text).replace("`", "")
 
 
 def _default_of(setting: Setting) -> str:
@@ -85,16 +88,12 @@ class Argument(NamedTuple):
     parameter: inspect.Parameter
     kind: Any
     form: OptionForm
-
-    @property
-    def many(self) -> bool:
-        """Whether it takes all words that are left."""
-        return self.parameter.kind is inspect.Parameter.VAR_POSITIONAL
+    many: bool  # it takes all words but those of the arguments behind it
 
     @property
     def required(self) -> bool:
         """Whether it must be given."""
-        return not self.many and self.parameter.default is inspect.Parameter.empty
+        return self.parameter.default is inspect.Parameter.empty
 
 
 def options_of(command: Callable[..., int]) -> Iterator[Option]:
@@ -111,10 +110,11 @@ def arguments_of(command: Callable[..., int]) -> Iterator[Argument]:
     """Yield the arguments that a command takes without names, in their order."""
     hints = get_type_hints(command, include_extras=True)
     for name, parameter in inspect.signature(command).parameters.items():
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            kind, form, _ = _unpacked(hints[name])
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            kind, form, many = _unpacked(hints[name])
             shown = form.names[0] if form.names else name.upper()
-            yield Argument(shown, parameter, kind, form)
+            shown = f"{shown.removesuffix('S')}..." if many else shown
+            yield Argument(shown, parameter, kind, form, many)
 
 
 def _options_of_class(argument: str, holder: type) -> Iterator[Option]:

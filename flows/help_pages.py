@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from inspect import getdoc
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
@@ -19,7 +18,7 @@ from fewpass.flows.listed_commands import (
     HELP_FLAGS,
     command_named,
     function_of,
-    summary,
+    texts_about,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def commands_in(groups: dict[str, dict[str, str]]) -> str:
     """Return the list of the commands of groups, each with what it is for."""
     lines: list[str] = []
     for title, commands in groups.items():
-        rows = ((words, summary(words)) for words in commands)
+        rows = ((words, texts_about(words).paragraphs[0]) for words in commands)
         lines += [f"{title}:", *_listed(rows, NARROW), ""]
     return "\n".join([*lines, *_wrapped(ENDS), ""])
 
@@ -82,14 +81,13 @@ def page(words: str, asked: str) -> str:
     from fewpass.flows.command_line import every_name  # noqa: PLC0415 - it needs pydantic
     from fewpass.flows.declared_options import options_of  # noqa: PLC0415
 
-    command = function_of(words)
-    options, texts = [*options_of(command)], described(command)[1]
+    options, texts = [*options_of(function_of(words))], texts_about(words).parameters
     named = {name.lstrip("-"): option for option in options for name in every_name(option)}
     if asked in named:
         return "\n".join(_all_about(named[asked], texts))
     if asked not in ("", ALL):
         raise usage_errors.no_option(f"--{asked}", words, [f"--{name}" for name in named])
-    lines = [*_introduced(words, command)]
+    lines = [*introduced(words)]
     for title, members in titled(o for o in options if o.everyday or asked == ALL):
         rows = ((spelled(option), in_a_line(option, texts)) for option in members)
         lines += [f"{title}:", *_listed(rows), ""]
@@ -98,17 +96,33 @@ def page(words: str, asked: str) -> str:
     return "\n".join([*lines, *_wrapped(f"{more}--help NAME shows all about an option."), ""])
 
 
-def _introduced(words: str, command: Callable[..., int]) -> Iterator[str]:
+def introduced(words: str) -> Iterator[str]:
+    """Yield how a command is written, what it does, and its arguments."""
     from fewpass.flows.command_line import usage_of  # noqa: PLC0415 - it needs pydantic
-    from fewpass.flows.declared_options import arguments_of  # noqa: PLC0415
 
-    about, texts = described(command)
-    yield from (f"Usage: fewpass {words} {usage_of(command)}".rstrip() + " [OPTIONS]", "")
-    for part in about.split("\n\n"):
+    usage = usage_of(function_of(words))
+    yield from (f"Usage: fewpass {words} {usage}".rstrip() + " [OPTIONS]", "")
+    paragraphs, places = about(words)
+    for part in paragraphs:
         yield from (*_wrapped(part), "")
-    if places := [*arguments_of(command)]:
-        shown = ((place.name, texts[place.parameter.name]) for place in places)
-        yield from ("Arguments:", *_listed(shown, NARROW), "")
+    if places:
+        yield from ("Arguments:", *_listed(places, NARROW), "")
+
+
+def about(words: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return what a command does, and each argument with what it is, as a command line has them."""
+    from fewpass.flows.declared_options import arguments_of  # noqa: PLC0415 - it needs pydantic
+    from fewpass.flows.flags import in_flags  # noqa: PLC0415 - not for the overview
+
+    texts, places = texts_about(words), [*arguments_of(function_of(words))]
+    shown = {f"`{place.parameter.name}`": place.name.rstrip(".") for place in places}
+
+    def written(text: str) -> str:
+        named = re.sub("`[a-z_]+`", lambda found: shown.get(found[0], found[0]), text)
+        return in_flags(named).replace("`", "")
+
+    listed = [(place.name, written(texts.parameters[place.parameter.name])) for place in places]
+    return [written(text) for text in texts.paragraphs], listed
 
 
 def _all_about(option: Option, texts: dict[str, str]) -> Iterator[str]:
@@ -126,14 +140,6 @@ def titled(options: Iterable[Option]) -> Iterator[tuple[str, list[Option]]]:
     for option in sorted(options, key=lambda option: not option.everyday):
         groups.setdefault("Options" if option.everyday else option.title, []).append(option)
     yield from groups.items()
-
-
-def described(command: Callable[..., int]) -> tuple[str, dict[str, str]]:
-    """Return what a command does, and what its docstring says of each parameter."""
-    about, _, parameters = (getdoc(command) or "").partition("\n\nParameters\n----------\n")
-    parts = re.split(r"^(?=\S)", parameters, flags=re.MULTILINE)
-    split = (part.partition("\n") for part in parts if part)
-    return about, {name.strip(): " ".join(text.split()) for name, _, text in split}
 
 
 def in_a_line(option: Option, texts: dict[str, str]) -> str:

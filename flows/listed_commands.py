@@ -1,16 +1,15 @@
 """The commands in groups, those of a day's work first, and the modules of their functions.
 
-What a command is for is the first paragraph of its docstring, which is read from the text of the
-module: modules are imported when their commands run, and `--version` and `--help` wait for none.
+Modules are imported when their commands run: `--version` and `--help` wait for none.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
+
+from fewpass.flows.verb_docstrings import Texts, texts_of_command
 
 #: By the words of a command: module and function in `fewpass.flows.commands`.
 GROUPS = {
@@ -39,7 +38,7 @@ GROUPS = {
         "demo": "demo:demo",
     },
     "Stores of a refresh": {
-        "store list": "store:listed",
+        "store list": "store:models",
         "store publish": "store:publish",
         "store take": "store:take",
         "store abandon": "store:abandon",
@@ -76,9 +75,7 @@ def function_of(words: str) -> Any:
     return getattr(import_module(f"fewpass.flows.commands.{module}"), name)
 
 
-def summary(words: str) -> str:
-    """Return the first paragraph of a command's docstring; its module is not imported."""
+def texts_about(words: str) -> Texts:
+    """Return what is said of a command; its module is not imported."""
     module, _, name = COMMANDS[words].partition(":")
-    text = (Path(__file__).parent / "commands" / f"{module}.py").read_text(encoding="utf-8")
-    paragraph = re.search(rf'(?ms)^def {name}\(.*?^    """(.*?)(?:\n\n|""")', text)
-    return " ".join(paragraph[1].split()) if paragraph else ""
+    return texts_of_command(module, name)

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 from fewpass.flows.options import IngestOptions, PlanSource, Where, called, given
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
 from fewpass.pipeline.settings.flat_settings import (
     COLUMNS,
+    Setting,
     Words,
     column_position,
     flat,
@@ -26,6 +27,7 @@ from fewpass.pipeline.settings.flat_settings import (
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.described import Described
 from fewpass.solvers.registry import ONE_LEARNER
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -124,6 +126,17 @@ def checked(kind: type[Model], words: Words) -> Model:
     """Return a validated plan of flat words; BadInput names the option and the value otherwise."""
     typed = {n: column_position(v) if n in COLUMNS else v for n, v in words.items()}
     return plan_of(kind, typed, called, HELP)
+
+
+def require_fits(values: Mapping[str, tuple[Setting, Any]]) -> None:
+    """Refuse a value that its setting does not take, whatever the others are; BadInput.
+
+    That waits for nothing that a command imports.
+    """
+    kinds: Any = {name: (s.field.annotation, s.field) for name, (s, _) in values.items()}
+    checked(
+        create_model("Given", __base__=Described, **kinds), {n: v for n, (_, v) in values.items()}
+    )
 
 
 # -- the file -------------------------------------------------------------------------------------

@@ -94,19 +94,19 @@ def warm_up(
     processes: int | None = None,
     on_compiled: Callable[[WarmedCombination], None] = lambda _: None,
 ) -> WarmUp:
-    """Compile the kernels of the usual trainings, as `fewpass warm-up` does.
+    """Compile the usual kernels in advance, for container images and services.
 
-    Kernels are cached on the machine; cached ones are skipped.  The bytecode of the modules that
-    these trainings import is written, too, whatever PYTHONDONTWRITEBYTECODE says.
+    Compiled kernels lie in ~/.cache/fewpass (XDG_CACHE_HOME); what is there is not compiled again.
+    Modules become bytecode where they are installed, whatever PYTHONDONTWRITEBYTECODE says.
 
     Parameters
     ----------
     losses
-        Names of losses [default: logistic and squared].
+        Names of losses [default: logistic, squared].
     layouts
-        Layouts of rows: "dense", "sparse" [default: both].
+        Layouts of rows [default: dense, sparse].
     processes
-        Number of processes [default: one per core].
+        Processes that compile at a time [default: one per core].
     on_compiled
         Called with a `WarmedCombination` (combination, kernels, seconds) after each combination of
         loss and rows.

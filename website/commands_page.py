@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from fewpass.flows.command_line import usage_of
-from fewpass.flows.declared_options import Option, arguments_of, options_of, text_of
-from fewpass.flows.help_pages import choices, described, spelled
-from fewpass.flows.listed_commands import COMMANDS, GROUPS, function_of
+from fewpass.flows.declared_options import Option, options_of, text_of
+from fewpass.flows.help_pages import about, choices, spelled
+from fewpass.flows.listed_commands import COMMANDS, GROUPS, function_of, texts_about
 from fewpass.flows.options import OWN
 
 FIRST = """# Commands
@@ -41,13 +41,12 @@ def contents() -> str:
 def of(words: str) -> Iterator[str]:
     """Yield what there is to say of a command."""
     command = function_of(words)
-    about, texts = described(command)
+    paragraphs, places = about(words)
     usage = " ".join(f"fewpass {words} {usage_of(command)}".split())
-    yield f"## {words}\n\n`{usage}`\n\n{plain(about)}\n"
-    rows = [
-        f"| `{one.name}` | {cell(texts[one.parameter.name])} |" for one in arguments_of(command)
-    ]
-    options = [*options_of(command)]
+    yield f"## {words}\n\n`{usage}`\n"
+    yield from (f"{escaped(part)}\n" for part in paragraphs)
+    rows = [f"| `{name}` | {cell(text)} |" for name, text in places]
+    options, texts = [*options_of(command)], texts_about(words).parameters
     rows += [row(option, texts) for option in options if option.title == OWN]
     if rows:
         yield "\n".join(["| | |", "|---|---|", *rows]) + "\n"
@@ -83,11 +82,6 @@ def row(option: Option, texts: dict[str, str]) -> str:
     words = choices(option)
     taken = f" Choices: {', '.join(words)}." if len(words) > 3 else ""
     return f"| `{cell(spelled(option))}` | {cell(text_of(option, texts) + taken)} |"
-
-
-def plain(text: str) -> str:
-    """Return a text with a line for each paragraph."""
-    return "\n\n".join(escaped(" ".join(part.split())) for part in text.split("\n\n"))
 
 
 def cell(text: str) -> str:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fewpass.flows.options import FIXED, OUTPUT, WHERE, Output, Where, given, named, takes
+from fewpass.flows.options import FIXED, OUTPUT, WHERE, Output, Where, given, takes
 from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.sizes import format_seconds
@@ -30,29 +30,14 @@ APPEND, FORGET = AppendOptions(), ForgetOptions()
 
 def append(
     dataset: str,
+    sources: tuple[str, ...],
     /,
-    *sources: Annotated[str, named("SOURCE...")],
+    *,
     asked: AppendOptions = APPEND,
     execution: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """Append the rows of files to a data set: a new generation of it, by the same recipe.
-
-    New rows are shuffled among themselves and dealt among the others, by threads or by a Dask
-    cluster's workers, which read the files and write chunks. Files whose columns, types or
-    labels differ are refused. If it is killed, run the same command again to finish. No file is
-    taken twice, whatever it is called, be it of the ingest or of an append; one that has grown is
-    refused. Of a table of Delta Lake or Iceberg come the rows that are new.
-
-    Parameters
-    ----------
-    dataset
-        Data set made by ingest.
-    sources
-        Files, globs or addresses with the columns of the data set.
-    """
-    if not sources:
-        raise UsageError("append needs a data set and, behind it, the files to append.")
+    """Show what `fewpass.append` does."""
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
@@ -85,25 +70,7 @@ def forget(
     execution: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """Delete rows of a data set for good, and name the models that have learnt from them.
-
-    Rows are found by columns that the data set keeps: ingest with --keep COLUMN. Nothing of them is
-    left in the data set, nor in its test rows; sources and models are yours to delete. If it is
-    killed, run the same command again with --allow-none to finish. Of a store that refresh writes,
-    the rows of all generations are deleted.
-
-    Parameters
-    ----------
-    dataset
-        Data set made by ingest, or a store.
-    runs
-        Folder to look for models in, three deep [default: the one that the data set lies in].
-    retrain
-        Train these models anew, without the rows, each into a new run next to the old one. Of a
-        store, those that the published one comes of; the last becomes a generation, published.
-    warm
-        Begin at the old weights: faster, and free of the rows as far as the certificate says.
-    """
+    """Show what `fewpass.forget` does."""
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked

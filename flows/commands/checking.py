@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fewpass.flows.options import OUTPUT, Output, named
+from fewpass.flows.options import OUTPUT, Output
 from fewpass.pipeline.durations import parse_seconds
 
 if TYPE_CHECKING:
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def check(
-    *places: Annotated[str, named("PLACE...")],
+    places: tuple[str, ...] = (),
+    /,
+    *,
     quick: bool = False,
     free: bool = False,
     timeout: str = "5s",

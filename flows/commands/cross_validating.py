@@ -48,16 +48,7 @@ def cross_validate(
     plan_source: PlanSource = PLAN_SOURCE,
     output: Output = OUTPUT,
 ) -> int:
-    """Cross-validate a training: a model for each fold, all in the same passes, each certified.
-
-    Chunks of the shuffled data set are dealt to folds. It takes the options of train, tells how
-    good each fold's model is on the rows it has not learnt from, and stores nothing.
-
-    Parameters
-    ----------
-    dataset
-        Data set made by ingest.
-    """
+    """Show what `fewpass.cross_validate` finds."""
     from rich.console import Group
 
     from fewpass.flows.display.bars import work_display

@@ -33,6 +33,7 @@ def demo(
     seed
         Seed of all randomness [default: 0].
     """
+    n_bytes = parse_bytes(size)
     from fewpass.flows.commands.demo_steps import Demo, ending, plan_of_ingest
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.clicks import require_size
@@ -40,7 +41,7 @@ def demo(
 
     terminal = Terminal(output)
     began = time.perf_counter()
-    job = Demo(terminal, Path(folder), parse_bytes(size), memory, seed)
+    job = Demo(terminal, Path(folder), n_bytes, memory, seed)
     require_size(job.size)  # before it takes time, and before an earlier demo is removed
     plan_of_ingest(job.ingest_words(job.columns))
     job.clear()

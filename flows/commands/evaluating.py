@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fewpass.flows.options import (
     FIXED,
@@ -16,7 +16,6 @@ from fewpass.flows.options import (
     Where,
     called,
     given,
-    named,
     takes,
 )
 from fewpass.flows.refusals import UsageError
@@ -52,9 +51,10 @@ class Evaluated(NamedTuple):
 
 
 def evaluate(
-    run: Annotated[str, named("RUN...")],
+    run: tuple[str, ...],
+    dataset: str,
     /,
-    *more: Annotated[str, named("DATASET")],
+    *,
     reliability: bool = False,
     importance: bool = False,
     html: str | None = None,
@@ -63,31 +63,23 @@ def evaluate(
     where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """Evaluate the model of a run on labelled rows, or compare those of several runs.
+    """Show what `fewpass.evaluate` finds.
 
-    Of several runs come the differences from the first on the same rows, with 95 % intervals.
+    Several runs are compared on the same rows: differences from the first, with 95 % intervals.
 
     Parameters
     ----------
-    run
-        Folder or address of a run, or of a store that has published one; more may follow.
-    more
-        After the runs, a data set made by ingest (with --like, or split off by --test-fraction), or
-        a file, glob or address that ingest could read, with labels: its columns are made features
-        as those that each model was trained on.
     reliability
-        Say whether its probabilities come true, too: Brier score, log loss, calibration error, and
+        Show whether its probabilities come true. Adds Brier score, log loss, calibration error, and
         the reliability diagram in RUN/report/reliability.html.
     importance
-        Say how important each column is, too: its share of the scores' variance, and how much the
+        Show how important each column is. Adds its share of the scores' variance, and how much the
         loss grows where its values are exchanged among rows.
     html
-        File for a page about several runs, with pictures.
+        File for a page that compares several runs.
     overwrite
         Replace that file if it exists already.
     """
-    if not more:
-        raise UsageError("evaluate needs a run and, last, the rows to evaluate it on.")
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
     from fewpass.pipeline.models.refresh.named_run import run_at
@@ -96,7 +88,7 @@ def evaluate(
     from fewpass.pipeline.scoring.probabilities import probabilities_of
     from fewpass.pipeline.tables.stream.sources import is_source
 
-    terminal, words, (*others, dataset) = Terminal(output), given(asked), more
+    terminal, words, (first, *others) = Terminal(output), given(asked), run
     plan, place = checked(EvaluationPlan, words), checked(Execution, given(where))
     if not is_source(dataset):
         _refuse_reading(words, plan.by, dataset)
@@ -105,7 +97,7 @@ def evaluate(
 
         _require_of_several(words, reliability=reliability, importance=importance)
         page = None if html is None else OutputFile(html, overwrite, (dataset,))
-        compare_shown(terminal, [run, *others], dataset, plan, place, page)
+        compare_shown(terminal, run, dataset, plan, place, page)
         return 0
     if html is not None or overwrite:
         raise UsageError(
@@ -113,14 +105,14 @@ def evaluate(
             "fewpass report RUN --html makes a page of one."
         )
     on = _on_files if is_source(dataset) else _on_data_set
-    model = load_model(run_at(run))
+    model = load_model(run_at(first))
     if reliability:
         probabilities_of(model)  # refuses a model without any before it is evaluated
     _say_snapshot(terminal, model)
     evaluated = on(terminal, model, dataset, place, plan, importance=importance)
     if reliability:
         evaluated = _drawn(model, dataset, evaluated)
-    _show(terminal, f"{run} on {shown_address(dataset)}", evaluated)
+    _show(terminal, f"{first} on {shown_address(dataset)}", evaluated)
     return 0
 
 

@@ -32,7 +32,7 @@ EXPLANATION = ExplanationOptions()
 
 def explain(
     run: str,
-    input_: Annotated[str | None, named("INPUT")] = None,
+    inputs: Annotated[str | None, named("INPUT")] = None,
     out: str | None = None,
     /,
     *,
@@ -46,37 +46,29 @@ def explain(
     asked: ExplanationOptions = EXPLANATION,
     output: Output = OUTPUT,
 ) -> int:
-    """Explain a model, or the scores of rows by what every column contributes to them.
+    """Show what `fewpass.explain` finds.
 
-    Without INPUT a linear model shows its largest weights, an additive one its functions: a score
-    is a constant, a function of every column and one of every chosen pair, all of them centred, and
-    a pair's has nothing of its columns alone.  With --json all functions are written, point by
-    point.
+    With --json all functions are written, point by point.
 
     Parameters
     ----------
-    run
-        Folder or address of the run, or of a store that has published one.
-    input_
-        File, glob or address that ingest could read, labels optional: base + contributions = score.
-    out
-        .parquet or .csv file for the contributions to all rows; without, the first rows are shown.
     function
-        The column, or the pair as A:B, whose function to print.
+        Print the function of this column, or pair A:B.
     html
         Draw functions on a page, RUN/report/functions.html.
     weights
-        Show the largest weights of an additive model, too, in place of its functions.
+        Show the weights of an additive model, not its functions.
     csv
         Print weights as CSV.
     names
-        Vowpal Wabbit text whose first 4 MB name hashed columns that the model has no names of.
+        Vowpal Wabbit text that names hashed columns. Its first 4 MB are read, for columns that the
+        model has no names of.
     by_column
-        List the columns of the source by how important they are: their share of the scores'
-        variance, and how much the loss grows without each.
+        List columns by importance: share of the scores' variance, and how much the loss grows
+        without each.
     held_out
-        Data set whose rows say so [default: that of the training, or what ingest stored next to
-        its data set with --test-fraction; else the rows learnt from].
+        Data set to measure it on, with --by-column [default: that of the training, or what ingest
+        stored next to its data set with --test-fraction; else the rows learnt from].
     """
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
@@ -89,10 +81,10 @@ def explain(
     of_columns = {"--by-column": by_column, "--held-out": held_out}
     plan = checked(ExplanationPlan, given(asked))
     terminal, model = Terminal(output), load_model(run_at(run))
-    if input_ is not None:
+    if inputs is not None:
         _leave_out({**of_weights, **of_shapes, **of_columns}, "a model as a whole", "INPUT")
         plan.refuse_others(written=out is not None)
-        return _explain_rows(terminal, model, input_, out, plan)
+        return _explain_rows(terminal, model, inputs, out, plan)
     plan.refuse_reading()
     from fewpass.flows.commands.explained_model import show_columns, show_shapes, show_weights
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.display.printing import printable
 from fewpass.flows.flags import in_flags
@@ -19,10 +19,9 @@ from fewpass.flows.options import (
     Output,
     PlanSource,
     Where,
-    named,
 )
 from fewpass.flows.outcomes import ingest_facts
-from fewpass.flows.refusals import Interrupted, UsageError
+from fewpass.flows.refusals import Interrupted
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import counted, format_bytes, format_seconds, parse_bytes
@@ -39,36 +38,23 @@ SKIPPED_SHOWN = 10
 
 
 def ingest(
-    source: Annotated[str, named("SOURCE...")],
+    sources: tuple[str, ...],
+    dataset: str,
     /,
-    *paths: Annotated[str, named("DATASET")],
+    *,
     ingest: IngestOptions = INGEST,
     execution: Where = WHERE,
     plan_source: PlanSource = PLAN_SOURCE,
     output: Output = OUTPUT,
 ) -> int:
-    """Read a table, text or arrays into a data set: rows in random order, with checksums.
-
-    Reads CSV, Parquet, JSON lines, Arrow, LIBSVM, Vowpal Wabbit, NPY and NPZ files, plain or
-    compressed, within a memory limit, by threads or by a Dask cluster's workers, which read the
-    sources and write the data set.  If it is killed, run the same command again to finish.
-
-    Parameters
-    ----------
-    source
-        File, glob or address to read; more may follow.
-    paths
-        After the sources, the folder or address of the data set to make.
-    """
-    if not paths:
-        raise UsageError("ingest needs a source and, last, the data set to make of it.")
+    """Show an ingest as `fewpass.ingest` makes it."""
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import as_toml, ingest_settings
     from fewpass.pipeline.settings.flat_settings import flat
     from fewpass.pipeline.tables.ingest.reading import first_look
 
-    terminal, (*more, dataset) = Terminal(output), paths
-    plan, place = ingest_settings((source, *more), dataset, ingest, execution, plan_source)
+    terminal = Terminal(output)
+    plan, place = ingest_settings(sources, dataset, ingest, execution, plan_source)
     if plan_source.dry_run:
         seen = first_look(plan)
         column = {"column": seen.kinds or plan.options.column}

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fewpass.flows.options import OUTPUT, Output, named, whole
-from fewpass.pipeline.errors import BadInput
+from fewpass.flows.options import OUTPUT, Output, whole
 
 MOST_INSPECTED = 1000  # columns that people are shown one by one
 
@@ -50,7 +49,9 @@ def inspect(
 
 
 def dashboard(
-    *runs: Annotated[str, named("RUN...")],
+    runs: tuple[str, ...],
+    /,
+    *,
     port: Annotated[int, whole(0, 65535)] = 8788,
     output: Output = OUTPUT,
 ) -> int:
@@ -71,8 +72,6 @@ def dashboard(
     from fewpass.pipeline.models.refresh.store_state import store_at
     from fewpass.pipeline.runs.run_folder import RunFolder
 
-    if not runs:
-        raise BadInput("Name at least one run or store: fewpass dashboard RUN...")
     for run in runs:
         if "{date}" not in run and not store_at(run).generations:  # theirs come as they come
             RunFolder(run).record()  # refuses what is no run

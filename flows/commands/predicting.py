@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fewpass.flows.options import FIXED, OUTPUT, WHERE, Output, Where, given, named, takes
+from fewpass.flows.options import FIXED, OUTPUT, WHERE, Output, Where, given, takes
 from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.prediction_plan import PredictionPlan
@@ -34,7 +34,7 @@ PREDICTION = PredictionOptions()
 
 def predict(
     run: str,
-    input_: Annotated[str, named("INPUT")],
+    inputs: tuple[str, ...],
     out: str,
     /,
     *,
@@ -42,20 +42,9 @@ def predict(
     where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """Predict every row of a file or data set, into a .parquet, .csv or .npy file or a table.
+    """Show predictions as `fewpass.predict` makes them.
 
-    Parameters
-    ----------
-    run
-        Folder or address of the run, or of a store that has published one.
-    input_
-        File, glob or address that ingest could read, labels optional; or a data set.
-    out
-        File to write; its ending says what kind. A - stands for CSV on standard output. A folder,
-        with a slash at its end: a file for each of INPUT's files, several of one longer than 64 MB,
-        by threads or by a Dask cluster's workers, which may be killed and repeated.
-        A database (postgresql://host/name, .sqlite, .duckdb) with --table, or a table of Delta Lake
-        (.delta): all rows are put there or none, and the same command again replaces its rows.
+    - stands for standard input in place of INPUT, and for CSV on standard output in place of OUT.
     """
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal
@@ -78,7 +67,7 @@ def predict(
     model = load_model(run_at(run))
     with work_display(terminal, "Predicting") as show:
         result = prediction.predict(
-            model, [input_], STANDARD_OUTPUT if piped else out, plan,
+            model, inputs, STANDARD_OUTPUT if piped else out, plan,
             on_progress=lambda now: show(now.fraction, counted(now.rows, "row")),
             cluster=partial(open_cluster, place),
         )  # fmt: skip

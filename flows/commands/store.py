@@ -25,22 +25,14 @@ if TYPE_CHECKING:
 MOST_EVENTS = 12  # that people are shown; --json has all
 
 
-def listed(store: str, /, *, output: Output = OUTPUT) -> int:
-    """List the models of a store: what each has learnt from, how good it is, which is published.
-
-    Files that a refresh could not read, and has refused, come with the reason.
-
-    Parameters
-    ----------
-    store
-        Folder or address that refreshes write to.
-    """
+def models(store: str, /, *, output: Output = OUTPUT) -> int:
+    """Show what `fewpass.models` finds."""
     from rich.console import Group
 
     from fewpass.flows.display.console import Terminal, rows_table
-    from fewpass.pipeline.models.refresh.listing import models
+    from fewpass.pipeline.models.refresh import listing
 
-    made = models(store)
+    made = listing.models(store)
     shown: list[RenderableType] = []
     if made.generations:
         shown.append(rows_table("Models", model_rows(made), text=("state", "learnt from")))
@@ -83,24 +75,7 @@ def publish(
     because: str = "",
     output: Output = OUTPUT,
 ) -> int:
-    """Publish the model of a generation, newer or older, as the one to use.
-
-    Whoever evaluates, predicts or exports with the store uses it from then on.  Nights after it are
-    set apart: their rows stay, and compete.  Of two who publish at once one wins; the other fails,
-    and exits with 2.
-
-    Parameters
-    ----------
-    store
-        Folder or address that refreshes write to.
-    generation
-        Number of the generation, such as 000007.
-    after
-        Number of the event that published the present one, as --json shows it; where it is another
-        one by now, nothing is changed [default: whichever it is].
-    because
-        Why; kept with the publication.
-    """
+    """Show what `fewpass.publish` does."""
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.pipeline.models.refresh import publishing
 
@@ -120,19 +95,7 @@ def take(
     store: str, generation: Annotated[int, whole(1)], /, *, because: str = "",
     output: Output = OUTPUT,
 ) -> int:  # fmt: skip
-    """Have a generation learnt from that waits or is set apart: its rows are right.
-
-    The next refresh learns from them, also without new files.
-
-    Parameters
-    ----------
-    store
-        Folder or address that refreshes write to.
-    generation
-        Number of the generation, such as 000007.
-    because
-        Why; kept in the store's log.
-    """
+    """Show what `fewpass.take` does."""
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.pipeline.models.refresh import publishing
 
@@ -144,17 +107,7 @@ def take(
 
 
 def abandon(store: str, /, *, because: str = "", output: Output = OUTPUT) -> int:
-    """Give up the generation of a store that is not finished.
-
-    What was made of it is not used, and the next refresh takes its files anew.
-
-    Parameters
-    ----------
-    store
-        Folder or address that refreshes write to.
-    because
-        Why; kept in the store's log.
-    """
+    """Show what `fewpass.abandon` gives up."""
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.pipeline.models.refresh import publishing
 

@@ -56,24 +56,15 @@ def train(
     require_tol: bool = False,
     output: Output = OUTPUT,
 ) -> int:
-    """Train a model on a data set, to a tolerance (--tol) or in some passes (--passes).
-
-    Instead of a data set, it also takes what ingest reads (a file, a folder, a glob, an address;
-    standard input is -), and then learns from the rows in one pass without storing them.
-
-    If a training was interrupted, the same command continues it; a finished one is left alone.
+    """Show a training as `fewpass.train` makes it.
 
     Parameters
     ----------
-    dataset
-        Data set made by ingest, or a source of rows.
-    run
-        Folder or address for the run: its plan, snapshots and log. Only --plan needs none.
     plan_only
-        Predict what the training takes (passes, bytes and memory), suggest what would help, and
-        write nothing. Reads the statistics of a data set.
+        Predict passes, bytes and memory, and write nothing: RUN may be left out. Reads the
+        statistics of a data set, and suggests what would help.
     require_tol
-        Exit with 1 if the tolerance was missed; the model is kept all the same.
+        Exit with 1 if the tolerance was missed. The model is kept all the same.
     """
     from fewpass.flows.commands.plan_tables import print_forecast
     from fewpass.flows.display.console import Terminal
@@ -142,7 +133,7 @@ def resume(
     run
         Folder or address of the run.
     require_tol
-        Exit with 1 when the tolerance was missed; the model is there all the same.
+        Exit with 1 if the tolerance was missed. The model is kept all the same.
     """
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked

@@ -20,20 +20,7 @@ def warm_up(
     processes: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
     output: Output = OUTPUT,
 ) -> int:
-    """Compile the usual kernels in advance, for container images and services.
-
-    Compiled kernels lie in ~/.cache/fewpass (XDG_CACHE_HOME); what is there is not compiled again.
-    Modules become bytecode where they are installed, whatever PYTHONDONTWRITEBYTECODE says.
-
-    Parameters
-    ----------
-    losses
-        Losses, separated by commas [default: logistic,squared].
-    layouts
-        Kinds of rows: dense, sparse [default: dense,sparse].
-    processes
-        That compile at a time [default: one per core].
-    """
+    """Show what `fewpass.warm_up` compiles; several words are separated by commas."""
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.pipeline import compiling_ahead as ahead
 

@@ -1,17 +1,20 @@
 """What can be asked of each flow: a model of its parameters.
 
-Each flow's work is in a module of its own, imported only when the flow runs (`made_flow` puts the
-two together): a request that is refused waits for neither Prefect's engine nor numba.
+A flow is called as the function for Python is that does the same, and so are its parameters: what
+its docstring says of them is not said here again.  Each flow's work is in a module of its own,
+imported only when the flow runs (`made_flow` puts the two together): a request that is refused
+waits for neither Prefect's engine nor numba.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
-from typing import Annotated, Any, Self
+from collections.abc import Callable
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from fewpass.flows.verb_docstrings import texts_in_python
 from fewpass.pipeline.errors import did_you_mean
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan, require_retraining
 from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
@@ -39,15 +42,42 @@ def no_credentials() -> Any:
     )
 
 
+#: What addresses with dates are.
+DATED = "{date} and {time} stand for the scheduled start, in the zone of its schedule."
+Request = type[Described]
+OneRequest = TypeVar("OneRequest", bound=Request)
+REQUESTS: dict[str, Request] = {}
+
+
+def asked_of(flow: str, dated: tuple[str, ...] = ()) -> Callable[[OneRequest], OneRequest]:
+    """Make a model the parameters of a flow, described as those of the function for Python.
+
+    Parameters
+    ----------
+    dated
+        Parameters in which a {date} is the scheduled one.
+    """
+    texts = texts_in_python(flow.replace("-", "_"))
+
+    def described(request: OneRequest) -> OneRequest:
+        request.__doc__ = texts.paragraphs[0]
+        for name in request.model_fields.keys() & texts.parameters.keys():
+            also = f" {DATED}" if name in dated else ""
+            request.model_fields[name].description = f"{texts.parameters[name]}{also}"
+        REQUESTS[flow] = request
+        return request
+
+    return described
+
+
 class IngestRequest(IngestPlan):
     """An ingest plan as Prefect may keep it: without credentials."""
 
     storage_options: dict[str, Any] = no_credentials()
 
 
+@asked_of("ingest")
 class IngestParameters(Described):
-    """Make a shuffled, checksummed data set of text, columns or arrays."""
-
     plan: IngestRequest
     """Sources, and the data set to make of them: as in `fewpass ingest`."""
     execution: Where = HERE
@@ -59,9 +89,8 @@ class AppendRequest(AppendPlan):
     storage_options: dict[str, Any] = no_credentials()
 
 
+@asked_of("append")
 class AppendParameters(Described):
-    """Append the rows of files to a data set: a new generation of it, by the same recipe."""
-
     plan: AppendRequest
     """Files and data set: as in `fewpass append`."""
     execution: Where = HERE
@@ -73,17 +102,13 @@ class ForgetRequest(ForgetPlan):
     storage_options: dict[str, Any] = no_credentials()
 
 
+@asked_of("forget")
 class ForgetParameters(Described):
-    """Delete rows of a data set for good, and name or retrain the models that learnt from them."""
-
     plan: ForgetRequest
     """Which rows of which data set: as in `fewpass forget`."""
     runs: str | None = None
-    """Folder to look for models in, three deep; default the one that the data set lies in."""
     retrain: bool = False
-    """Train these models anew, each into a new run beside the old one."""
     warm: bool = False
-    """Begin at the old weights: free of the rows as far as the certificate says."""
     execution: Where = HERE
 
     @model_validator(mode="after")
@@ -92,14 +117,11 @@ class ForgetParameters(Described):
         return self
 
 
+@asked_of("train", dated=("run",))
 class TrainParameters(Described):
-    """Train a model on a data set; a run that was cut short goes on."""
-
     plan: TrainingPlan
     """What to train, on what, how far: as in `fewpass train`."""
     run: str
-    """Folder or address for the run; {date} and {time} stand for the scheduled start, in the
-    zone of its schedule."""
     execution: Where = HERE
     require_tol: bool = False
     """The flow run fails when the tolerance was missed; the model is there all the same."""
@@ -111,45 +133,32 @@ class TrainParameters(Described):
     newest finished ones and what is not finished [default: all stay]."""
 
 
+@asked_of("evaluate", dated=("run", "dataset"))
 class EvaluateParameters(FigureOptions):
-    """Say how good a run's model is on a data set."""
-
     run: str
-    """Folder or address of the run, or of a refresh's store; {date} and {time} stand for the
-    scheduled start."""
     dataset: str
-    """Data set made by ingest; or a file, glob or address that ingest could read, with labels."""
     matching: Matching = BY_NAME
     """How its columns are matched with the model's."""
     execution: Where = HERE
 
 
+@asked_of("cross-validate")
 class CrossValidateParameters(Described):
-    """Cross-validate a training: a model for each fold, in the same passes, each certified."""
-
     plan: CrossValidationPlan
     """What to train, on what, how far, on how many folds: as in `fewpass cross-validate`."""
     execution: Where = HERE
 
 
+@asked_of("predict", dated=("run", "inputs", "out"))
 class PredictParameters(PredictionPlan):
-    """Score every row of an input, in its order, into a file, a folder of files or a table."""
-
     run: str
-    """Folder or address of the run, or of a refresh's store; {date} and {time} stand for the
-    scheduled start."""
     inputs: tuple[str, ...]
-    """Files, globs or addresses that ingest could read, labels optional; or one data set."""
     out: str
-    """File to write (.parquet, .csv, .npy), folder of a file for each of the inputs (with a slash
-    at its end), database, or table of Delta Lake (.delta); {date} and {time} stand for the
-    scheduled start."""
     execution: Where = HERE
 
 
+@asked_of("refresh")
 class RefreshParameters(Described):
-    """Learn from files that are new or have changed, and publish the model that foresees best."""
-
     plan: RefreshPlan
     """Where files appear, where everything goes, when a model is good enough."""
     execution: Where = HERE
@@ -158,40 +167,17 @@ class RefreshParameters(Described):
     files anew."""
 
 
+@asked_of("models")
 class ModelsParameters(Described):
-    """List the models of a refresh's store: how good each is, and which one is used."""
-
     store: str
-    """Folder or address that refreshes write to."""
 
 
+@asked_of("publish")
 class PublishParameters(Described):
-    """Make the model of a generation the one to use: a newer one, or an older one again."""
-
     store: str
-    """Folder or address that refreshes write to."""
     generation: PositiveInt
-    """Number of the generation."""
     because: str = ""
-    """Why; kept with the publication."""
     after: NonNegativeInt | None = None
-    """Number of the publication that is followed now; where it is another one, nothing is
-    changed."""
-
-
-Request = type[Described]
-REQUESTS: dict[str, Request] = {
-    "ingest": IngestParameters,
-    "append": AppendParameters,
-    "forget": ForgetParameters,
-    "train": TrainParameters,
-    "evaluate": EvaluateParameters,
-    "cross-validate": CrossValidateParameters,
-    "predict": PredictParameters,
-    "refresh": RefreshParameters,
-    "models": ModelsParameters,
-    "publish": PublishParameters,
-}
 
 
 def request_named(name: str) -> Request:
@@ -204,8 +190,7 @@ def request_named(name: str) -> Request:
 
 def flow_name(request: Request) -> str:
     """Return the name of the flow that a request is for."""
-    words = re.findall("[A-Z][a-z]+", request.__name__.removesuffix("Parameters"))
-    return "-".join(words).lower()
+    return next(name for name, one in REQUESTS.items() if one is request)
 
 
 def signature_of(request: Request) -> inspect.Signature:

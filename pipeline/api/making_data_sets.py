@@ -1,23 +1,22 @@
 """Data sets, made of files and changed."""
+# ruff: noqa: PLC0415 - what a function needs is imported when it is called
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
-from fewpass.pipeline.models import forgotten_rows
-from fewpass.pipeline.passes.executor import open_cluster
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.changing import appending
-from fewpass.pipeline.tables.changing.appending import AppendResult
-from fewpass.pipeline.tables.changing.forgetting import ForgetResult
-from fewpass.pipeline.tables.ingest import phases
-from fewpass.pipeline.tables.ingest.progress import IngestResult
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.tables.changing.appending import AppendResult
+    from fewpass.pipeline.tables.changing.forgetting import ForgetResult
+    from fewpass.pipeline.tables.ingest.progress import IngestResult
 
 
 def ingest(
@@ -27,17 +26,19 @@ def ingest(
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> IngestResult:
-    """Make a data set from files, as `fewpass ingest` does.
+    """Read tables, text or arrays into a data set: rows in random order, with checksums.
 
-    If the same call has made it before, it returns at once.
+    Threads, or a Dask cluster's workers, read the sources and write the data set within a memory
+    limit. What was killed is finished by the same call again; a data set that it has made before is
+    left alone.
 
     Parameters
     ----------
     sources
-        A file, folder, glob or address, or a list of them: CSV, Parquet, JSON lines, Arrow IPC,
-        LIBSVM, Vowpal Wabbit text, NPY, NPZ.
+        File, folder, glob or address, or several: CSV, Parquet, JSON lines, Arrow, LIBSVM, Vowpal
+        Wabbit, NPY or NPZ, plain or compressed.
     dataset
-        Folder or address of the data set.
+        Folder or address of the data set to make.
     execution
         Where it runs: by default on threads of this process; with a scheduler or workers each of
         these reads spans of the sources and writes chunks, in `memory` bytes.
@@ -58,6 +59,9 @@ def ingest(
     FileNotFoundError, PermissionError, OSError
         A source that does not exist, a target that cannot be written, a full disk.
     """
+    from fewpass.pipeline.passes.executor import open_cluster
+    from fewpass.pipeline.tables.ingest import phases
+
     places = {"sources": addresses(sources), "dataset": os.fspath(dataset)}
     require_execution(execution)
     plan = execution.threads_for(plan_of(IngestPlan, settings | places))
@@ -71,17 +75,19 @@ def append(
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> AppendResult:
-    """Append the rows of files to a data set, as `fewpass append` does.
+    """Append the rows of files to a data set: a new generation of it, by the same recipe.
 
-    The data set becomes a new generation of itself, with another fingerprint.  The same call again
-    finishes one that was killed, and no file is taken twice.
+    New rows are shuffled among themselves and dealt among the others. Files whose columns, types or
+    labels differ are refused. What was killed is finished by the same call again. No file is taken
+    twice, whatever it is called; one that has grown is refused. Of a table of Delta Lake or Iceberg
+    come the rows that are new.
 
     Parameters
     ----------
     dataset
-        Folder or address of a data set made by `ingest`.
+        Data set made by `ingest`.
     sources
-        A file, folder, glob or address, or a list of them, with the columns of the data set.
+        File, folder, glob or address, or several, with the columns of the data set.
     execution
         Where it runs: by default on threads of this process; with a scheduler or workers each of
         these reads spans of the sources and writes chunks, in `memory` bytes.
@@ -101,6 +107,9 @@ def append(
     NotADataset, FileNotFoundError, PermissionError, OSError
         No data set, no file, a folder that cannot be written, a full disk.
     """
+    from fewpass.pipeline.passes.executor import open_cluster
+    from fewpass.pipeline.tables.changing import appending
+
     places = {"sources": addresses(sources), "dataset": os.fspath(dataset)}
     require_execution(execution)
     plan = execution.threads_for(plan_of(AppendPlan, settings | places))
@@ -117,29 +126,30 @@ def forget(
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> ForgetResult:
-    """Delete rows of a data set for good, as `fewpass forget` does.
+    """Delete rows of a data set for good, and name the models that have learnt from them.
 
-    Nothing of them is left in the data set nor in its test rows, and its fingerprint is another.
-    The same call again with allow_none=True finishes one that was killed.
+    Rows are found by columns that the data set keeps (`keep` of its ingest). Nothing of them is
+    left in the data set, nor in its test rows; sources and models are yours to delete. What was
+    killed is finished by the same call again, with `allow_none`. Of a store that refreshes write,
+    the rows of all generations are deleted.
 
     Parameters
     ----------
     dataset
-        Folder or address of a data set that was ingested with `keep`, or of a store that refreshes
-        write, of which the rows of all generations go.
+        Data set made by `ingest`, or a store.
     where
         Which rows, by kept columns: "id in FILE" (a line of the file for each value), "id in (1,
         2)", 'city == "north" and age < 18'.  docs/data-sets.md has the grammar.
     runs
-        Folder to look for models in, three deep; default the one that the data set lies in, or the
-        store that it is of; of a store, besides its own.
+        Folder to look for models in, three deep [default: the one that the data set lies in].
     retrain
-        Whether to train the models that have learnt from the rows anew, each into a new run next to
-        the old one.
+        Train these models anew. Each becomes a new run next to the old one; of a store, those that
+        the published one comes of, and the last becomes a generation, published.
     warm
-        Whether these begin at the old weights: free of the rows as far as the certificate says.
+        Begin at the old weights. That is faster, and free of the rows as far as the certificate
+        says.
     execution
-        Where to train.
+        Where it runs: threads of this process, or Dask.
     **settings
         Fields of `ForgetPlan`: dry_run (only look), allow_none, memory, threads, storage_options.
 
@@ -158,6 +168,8 @@ def forget(
     NotADataset, FileNotFoundError, PermissionError, OSError
         No data set, no list of values, a folder that cannot be written, a full disk.
     """
+    from fewpass.pipeline.models import forgotten_rows
+
     require_execution(execution)
     plan = plan_of(ForgetPlan, settings | {"dataset": os.fspath(dataset), "where": where})
     place = None if runs is None else os.fspath(runs)

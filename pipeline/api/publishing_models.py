@@ -1,21 +1,22 @@
 """Models of a store: refreshed, listed, published, given up."""
+# ruff: noqa: PLC0415 - what a function needs is imported when it is called
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
-from fewpass.pipeline.models.refresh import listing, publishing, refreshing
-from fewpass.pipeline.models.refresh.listing import StoreModels
-from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
-from fewpass.pipeline.models.refresh.store_events import Published, Taken
-from fewpass.pipeline.models.refresh.store_state import Generation
-from fewpass.pipeline.models.refresh.work import RefreshWork
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.models.refresh.listing import StoreModels
+    from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
+    from fewpass.pipeline.models.refresh.store_events import Published, Taken
+    from fewpass.pipeline.models.refresh.store_state import Generation
 
 
 def refresh(
@@ -25,14 +26,14 @@ def refresh(
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> RefreshResult:
-    """Learn from new files, and publish a model of them, as `prefect run refresh` does.
+    """Learn from files that are new or have changed, and publish the model that predicts best.
 
-    A refresh that was killed is finished by the next one.
+    `prefect run refresh` does the same. What was killed is finished by the next refresh.
 
     Parameters
     ----------
     sources
-        A file, folder, glob or address where new files appear, or a list of them.
+        File, folder, glob or address where new files appear, or several.
     store
         Folder or address for data sets, runs and the published model.
     execution
@@ -53,18 +54,23 @@ def refresh(
         Settings that cannot be used, files that cannot be read, rows that drifted too far; or
         another process refreshes the store.
     """
+    from fewpass.pipeline.models.refresh.refreshing import refresh as refreshed
+    from fewpass.pipeline.models.refresh.work import RefreshWork
+
     require_execution(execution)
     places = {"sources": addresses(sources), "store": os.fspath(store)}
-    return refreshing.refresh(plan_of(RefreshPlan, settings | places), RefreshWork(execution))
+    return refreshed(plan_of(RefreshPlan, settings | places), RefreshWork(execution))
 
 
 def models(store: Address) -> StoreModels:
-    """Return the models of a store that refreshes write to, and what happened in it.
+    """List the models of a store: what each has learnt from, how good it is, which is published.
+
+    Files that a refresh could not read, and has refused, come with the reason.
 
     Parameters
     ----------
     store
-        Folder or address of the store.
+        Folder or address that refreshes write to.
 
     Returns
     -------
@@ -77,27 +83,30 @@ def models(store: Address) -> StoreModels:
     BadInput
         If there is none.
     """
-    return listing.models(os.fspath(store))
+    from fewpass.pipeline.models.refresh.listing import models as listed
+
+    return listed(os.fspath(store))
 
 
 def publish(
-    store: Address, generation: int, *, after: int | None = None, why: str = ""
+    store: Address, generation: int, *, after: int | None = None, because: str = ""
 ) -> Published:
-    """Make the model of a generation the one that readers of a store use.
+    """Publish the model of a generation, newer or older, as the one to use.
 
-    It may be newer or older than the present one; nights after an older one are set apart.
-    `fewpass store publish` does the same.
+    Whoever evaluates, predicts or exports with the store uses it from then on. Nights after it are
+    set apart: their rows stay, and compete. Of two who publish at once one wins, the other fails.
 
     Parameters
     ----------
     store
         Folder or address that refreshes write to.
     generation
-        Number of the generation, from 1.
+        Number of the generation, from 1; 000007 is 7.
     after
-        Number of the publication that this one replaces; by default the newest.
-    why
-        A reason, stored with the publication.
+        Number of the event that published the present one. Where it is another one by now, nothing
+        is changed [default: whichever it is].
+    because
+        Reason, stored with the publication.
 
     Returns
     -------
@@ -111,34 +120,48 @@ def publish(
     Overtaken
         If somebody else has published since `after`.  A BadInput.
     """
-    return publishing.publish(os.fspath(store), generation, after=after, why=why)
+    from fewpass.pipeline.models.refresh import publishing
+
+    return publishing.publish(os.fspath(store), generation, after=after, why=because)
 
 
-def take(store: Address, generation: int, *, why: str = "") -> Taken:
-    """Have a generation learnt from that waits or is set apart, as `fewpass store take` does.
+def take(store: Address, generation: int, *, because: str = "") -> Taken:
+    """Have a generation learnt from that waits or is set apart: its rows are right.
 
-    The next refresh does; rows of files that changed take the place of the old ones.
+    The next refresh does, also without new files; rows of files that changed take the place of the
+    old ones.
+
+    Parameters
+    ----------
+    store
+        Folder or address that refreshes write to.
+    generation
+        Number of the generation, from 1; 000007 is 7.
+    because
+        Reason, kept in the store's log.
 
     Raises
     ------
     BadInput
         If it neither waits nor is set apart, or a refresh is at work.
     """
-    return publishing.take_night(os.fspath(store), generation, why=why)
+    from fewpass.pipeline.models.refresh import publishing
+
+    return publishing.take_night(os.fspath(store), generation, why=because)
 
 
-def abandon(store: Address, *, why: str = "") -> Generation:
-    """Give up the generation of a store that is not finished, as `fewpass store abandon` does.
+def abandon(store: Address, *, because: str = "") -> Generation:
+    """Give up the generation of a store that is not finished.
 
-    What was made of it is not used.  The next refresh takes its files anew, those that are still
+    What was made of it is not used. The next refresh takes its files anew, those that are still
     there.
 
     Parameters
     ----------
     store
         Folder or address that refreshes write to.
-    why
-        A reason, stored with the generation.
+    because
+        Reason, kept in the store's log.
 
     Returns
     -------
@@ -150,4 +173,6 @@ def abandon(store: Address, *, why: str = "") -> Generation:
     BadInput
         If there is no generation, if all are finished, or if a refresh is at work.
     """
-    return publishing.abandon(os.fspath(store), why=why)
+    from fewpass.pipeline.models.refresh import publishing
+
+    return publishing.abandon(os.fspath(store), why=because)

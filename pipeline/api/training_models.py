@@ -1,25 +1,23 @@
 """Models, trained on data sets and files, and cross-validated."""
+# ruff: noqa: PLC0415 - what a function needs is imported when it is called
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
-from fewpass.pipeline.planning.engines import engine_for_training
-from fewpass.pipeline.reporting.notebooks import ShownResult, progress
-from fewpass.pipeline.runs.events import Event
-from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
-from fewpass.pipeline.training.cross_validation import CrossValidated, cross_validated
-from fewpass.pipeline.training.defaults import with_defaults
-from fewpass.pipeline.training.training_run import TrainingRun
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.runs.events import Event
+    from fewpass.pipeline.runs.outcome import TrainingResult
+    from fewpass.pipeline.training.cross_validation import CrossValidated
 
 
 def train(
@@ -31,16 +29,18 @@ def train(
     verbose: int | None = None,
     **settings: Any,
 ) -> TrainingResult:
-    """Train a model, as `fewpass train` does.
+    """Train a model on a data set, to a tolerance or in some passes.
 
-    The same call again continues an interrupted training, and returns a finished one.
+    It also takes what `ingest` reads (a file, a folder, a glob, an address), and then learns from
+    the rows in one pass without storing them. The same call again continues a training that was
+    interrupted, and leaves a finished one alone.
 
     Parameters
     ----------
     dataset
-        Folder or address of a data set; or a file, which is read once and not stored.
+        Data set made by `ingest`, or a source of rows.
     run
-        Folder or address for log, snapshots and model.
+        Folder or address for the run: its plan, log, snapshots and model.
     execution
         Where to train: threads of this process, or Dask.  The model is the same, bit for bit.
     on_event
@@ -66,6 +66,12 @@ def train(
     Diverged
         If the loss explodes whatever the step size.
     """
+    from fewpass.pipeline.planning.engines import engine_for_training
+    from fewpass.pipeline.reporting.notebooks import ShownResult, progress
+    from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
+    from fewpass.pipeline.training.defaults import with_defaults
+    from fewpass.pipeline.training.training_run import TrainingRun
+
     require_execution(execution)
     places: dict[str, Any] = {"dataset": os.fspath(dataset)}
     if is_source(places["dataset"]):
@@ -89,14 +95,18 @@ def cross_validate(
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> list[CrossValidated]:
-    """Cross-validate a training, as `fewpass cross-validate` does.
+    """Cross-validate a training: a model for each fold, all in the same passes, each certified.
+
+    Chunks of the shuffled data set, or rows of few chunks, are dealt to folds. Settings are those
+    of a training. Each fold's model is evaluated on the rows it has not learnt from, and nothing is
+    stored.
 
     Parameters
     ----------
     dataset
-        Folder or address of a shuffled data set, whose chunks (or rows, of few chunks) are folds.
+        Data set made by `ingest`, shuffled.
     execution
-        Where to train.
+        Where to train: threads of this process, or Dask.
     **settings
         Fields of `CrossValidationPlan`: folds (5), folder, and those of `TrainingPlan` (loss, lam,
         tol, solver, memory, ...); tol is 1e-3 by default.
@@ -112,6 +122,9 @@ def cross_validate(
     BadInput
         The rows are not shuffled or fewer than folds, or settings cannot be used.
     """
+    from fewpass.pipeline.planning.engines import engine_for_training
+    from fewpass.pipeline.training.cross_validation import cross_validated
+
     require_execution(execution)
     plan = plan_of(CrossValidationPlan, settings | {"dataset": os.fspath(dataset)})
     with engine_for_training(execution, plan.of_one_lam) as executor:

@@ -1,27 +1,15 @@
 """Models of runs: read, evaluated, and predicting."""
+# ruff: noqa: PLC0415 - what a function needs is imported when it is called
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.explaining import explain as explaining
-from fewpass.pipeline.explaining.explain import ExplainedRow
-from fewpass.pipeline.explaining.plain_shapes import ModelShapes
-from fewpass.pipeline.models.refresh.named_run import run_at
-from fewpass.pipeline.passes.executor import open_cluster
-from fewpass.pipeline.planning.engines import engine_for_pass
-from fewpass.pipeline.reporting.largest_weights import MOST_LISTED, NamedWeight, largest_weights
-from fewpass.pipeline.reporting.model_shapes import is_additive, model_shapes
-from fewpass.pipeline.runs.model import Model, within
-from fewpass.pipeline.runs.model import load_model as model_of
-from fewpass.pipeline.scoring import evaluation, prediction
-from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file
-from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.matching_options import Matching
@@ -31,8 +19,14 @@ from fewpass.pipeline.settings.prediction_plan import (
     PredictionPlan,
 )
 from fewpass.pipeline.settings.source_reading import refuse_reading
-from fewpass.pipeline.tables.stream.sources import is_source
-from fewpass.storage.dataset import Dataset
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.explaining.explain import ExplainedRow
+    from fewpass.pipeline.explaining.plain_shapes import ModelShapes
+    from fewpass.pipeline.reporting.largest_weights import NamedWeight
+    from fewpass.pipeline.runs.model import Model
+    from fewpass.pipeline.scoring.evaluation import Evaluation
+    from fewpass.pipeline.scoring.scored_file import PredictionResult
 
 
 def load_model(run: Address) -> Model:
@@ -56,32 +50,33 @@ def load_model(run: Address) -> Model:
     Damaged
         If it is damaged.  An OSError.
     """
+    from fewpass.pipeline.models.refresh.named_run import run_at
+    from fewpass.pipeline.runs.model import load_model as model_of
+
     return model_of(run_at(os.fspath(run)))
 
 
 def explain(
     run: Any,
     inputs: Address | Sequence[Address] | None = None,
-    output: Address | None = None,
+    out: Address | None = None,
     **settings: Any,
 ) -> ModelShapes | list[NamedWeight] | list[ExplainedRow] | PredictionResult:
-    """Explain a model, or the scores of rows, as `fewpass explain` does.
+    """Explain a model, or the scores of rows by what every column contributes to them.
 
-    Of an additive model, `explain(run)["hour"]` is the function of a column: points, contributions
-    and rows of the sample there, as lists and arrays of equal length, the last entry of missing
-    cells.  `explain(run)["hour", "day"]` is that of a pair: points_a, points_b, and contributions
-    and rows as grids.  Of both, and of all importances, `to_pandas()` makes a frame.
+    Without `inputs` a linear model shows its largest weights, an additive one its functions: a
+    score is a constant, a function of every column and one of every chosen pair, all of them
+    centred, and a pair's has nothing of its columns alone.
 
     Parameters
     ----------
     run
-        Folder or address of a run, or of a store that has published one; without `inputs` also a
-        fitted `LinearClassifier` or `LinearRegressor`, or a pipeline of a `TableEncoder` and a
-        model.
+        Folder or address of the run, or of a store that has published one.
     inputs
-        Files that `ingest` reads, with or without labels, whose scores are explained.
-    output
-        A .parquet or .csv file for the contributions to all rows.
+        File, glob or address that `ingest` could read, labels optional, whose scores are explained:
+        base + contributions = score.
+    out
+        .parquet or .csv file for the contributions to all rows; without, the first rows are shown.
     **settings
         Fields of `ExplanationPlan` (class_label; top of weights; rows, keep, ... of inputs) and of
         `SourceOptions`.
@@ -96,37 +91,59 @@ def explain(
     list of ExplainedRow
         Of the first rows of inputs: row, predicted, label, score, base, offset, terms.
     PredictionResult
-        With an output: output, rows, columns, ...
+        With `out`: output, rows, columns, ...
 
     Raises
     ------
     BadInput
         If rows cannot be read, if there are several classes of which none is named, or if a fitted
         model has no curves.  A ValueError.
+
+    Notes
+    -----
+    Without `inputs`, `run` may be a fitted `LinearClassifier` or `LinearRegressor`, too, or a
+    pipeline of a `TableEncoder` and a model.  Of an additive model, `explain(run)["hour"]` is the
+    function of a column: points, contributions and rows of the sample there, as lists and arrays of
+    equal length, the last entry of missing cells.  `explain(run)["hour", "day"]` is that of a pair:
+    points_a, points_b, and contributions and rows as grids.  Of both, and of all importances,
+    `to_pandas()` makes a frame.
     """
     plan = plan_of(ExplanationPlan, settings)
     if inputs is not None:
-        _require_all_asked(plan)
-        plan.refuse_others(written=output is not None)
-        model, files = load_model(run), addresses(inputs)
-        if output is not None:
-            return explaining.explain(model, files, os.fspath(output), plan.options, **plan.written)
-        return explaining.explain_rows(
-            model, files, plan.options, rows=plan.rows, label=plan.class_label, memory=plan.memory
-        )
+        return _explained_rows(run, addresses(inputs), out, plan)
     plan.refuse_reading()
-    if output is not None:
-        raise BadInput("output is for the contributions to rows. Name inputs, or leave it out.")
+    if out is not None:
+        raise BadInput("out is for the contributions to rows. Name inputs, or leave it out.")
     if isinstance(run, str | os.PathLike):
+        from fewpass.pipeline.explaining.plain_shapes import ModelShapes
+        from fewpass.pipeline.reporting.largest_weights import MOST_LISTED, largest_weights
+        from fewpass.pipeline.reporting.model_shapes import is_additive, model_shapes
+
         model = load_model(run)
         if is_additive(model):
             _require_all_asked(plan)
             return ModelShapes.of(model_shapes(model, plan.class_label))
         return largest_weights(model, plan.top or MOST_LISTED, plan.class_label)
-    from fewpass.pipeline.models.estimators.fitted_shapes import shapes_of_fitted  # noqa: PLC0415 - an extra
+    from fewpass.pipeline.models.estimators.fitted_shapes import shapes_of_fitted
 
     _require_all_asked(plan)
     return shapes_of_fitted(run, plan.class_label)
+
+
+def _explained_rows(
+    run: Any, files: list[str], out: Address | None, plan: ExplanationPlan
+) -> list[ExplainedRow] | PredictionResult:
+    from fewpass.pipeline.explaining.explain import explain as explained
+    from fewpass.pipeline.explaining.explain import explain_rows
+
+    _require_all_asked(plan)
+    plan.refuse_others(written=out is not None)
+    model = load_model(run)
+    if out is not None:
+        return explained(model, files, os.fspath(out), plan.options, **plan.written)
+    return explain_rows(
+        model, files, plan.options, rows=plan.rows, label=plan.class_label, memory=plan.memory
+    )
 
 
 def _require_all_asked(plan: ExplanationPlan) -> None:
@@ -141,15 +158,16 @@ def evaluate(
     *,
     execution: Execution = ANYWHERE,
     **settings: Any,
-) -> evaluation.Evaluation:
-    """Evaluate a model on labelled rows, as `fewpass evaluate` does.
+) -> Evaluation:
+    """Evaluate the model of a run on labelled rows.
 
     Parameters
     ----------
     run
-        The run whose model to use.
+        Folder or address of the run, or of a store that has published one.
     dataset
-        A data set, or files that `ingest` reads.
+        Data set made by `ingest` (with `like`, or split off by `test_fraction`); or files that it
+        could read, with labels, whose columns are made features as in training.
     execution
         Where rows are read: by default on threads of this process, else by a cluster's workers.
     **settings
@@ -167,6 +185,14 @@ def evaluate(
     BadInput
         If rows cannot be read, or if columns, scaling or labels are not the model's.
     """
+    from fewpass.pipeline.passes.executor import open_cluster
+    from fewpass.pipeline.planning.engines import engine_for_pass
+    from fewpass.pipeline.runs.model import within
+    from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file
+    from fewpass.pipeline.scoring.evaluation import evaluate as evaluated
+    from fewpass.pipeline.tables.stream.sources import is_source
+    from fewpass.storage.dataset import Dataset
+
     require_execution(execution)
     model, places, plan = load_model(run), addresses(dataset), plan_of(EvaluationPlan, settings)
     if len(places) == 1 and not is_source(places[0]):
@@ -174,7 +200,7 @@ def evaluate(
         require_file(plan.by, places[0])
         data = Dataset.open(places[0])
         with engine_for_pass(execution, data) as executor:
-            return evaluation.evaluate(
+            return evaluated(
                 within(model, plan.memory), data, executor, rules=plan.options, asked=plan
             )
     return evaluate_rows(
@@ -185,25 +211,25 @@ def evaluate(
 def predict(
     run: Address,
     inputs: Address | Sequence[Address],
-    output: Address,
+    out: Address,
     *,
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> PredictionResult:
-    """Write predictions for files of any size to a file or a table, as `fewpass predict` does.
+    """Predict every row of files or of a data set, in their order, into a file or a table.
 
     Parameters
     ----------
     run
-        The run whose model to use.
+        Folder or address of the run, or of a store that has published one.
     inputs
-        Files that `ingest` reads, with or without labels; or a data set.
-    output
-        A .parquet, .csv or .npy file.  It is either complete or does not exist.  A folder, with a
-        slash at its end: a file for each of the inputs' files, several of one that is longer than
-        64 MB; the same call again goes on where one was killed.  A database (postgresql://...,
-        .sqlite, .duckdb) or a table of Delta Lake (.delta): all rows are put there, or none; the
-        same call again replaces its rows.
+        Files, globs or addresses that `ingest` could read, labels optional; or one data set.
+    out
+        File to write (.parquet, .csv, .npy), which is either complete or does not exist. A folder,
+        with a slash at its end: a file for each of the inputs' files, several of one that is longer
+        than 64 MB; the same call again goes on where one was killed. A database
+        (postgresql://host/name, .sqlite, .duckdb) with `table`, or a table of Delta Lake (.delta):
+        all rows are put there, or none; the same call again replaces its rows.
     execution
         Where it runs: by default on threads of this process; with a scheduler or workers these
         predict files into a folder, each in `memory` bytes.
@@ -220,11 +246,14 @@ def predict(
     ------
     BadInput
         If rows cannot be read, if their columns are not the model's, if it has no probabilities,
-        or if `output` must not be written.
+        or if `out` must not be written.
     """
+    from fewpass.pipeline.passes.executor import open_cluster
+    from fewpass.pipeline.scoring import prediction
+
     require_execution(execution)
     plan = execution.threads_for(plan_of(PredictionPlan, settings))
-    place = os.fspath(output)
+    place = os.fspath(out)
     prediction.require_parts(place, execution)
     return prediction.predict(
         load_model(run), addresses(inputs), place, plan, cluster=partial(open_cluster, execution)

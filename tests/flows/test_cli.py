@@ -70,10 +70,20 @@ def work(tmp_path_factory):
 # -- help -------------------------------------------------------------------------------------------
 
 
-def test_help_waits_for_no_compiler():
+#: Options that there are not, and values that do not fit.
+WRONG = (
+    "train a b --nope", "train a b --tol x", "train a b --memory 3x", "train a b --lam low",
+    "ingest a b --test-fraction 2", "evaluate a b --top 7", "predict a b c --threshold 7",
+    "explain a --top 0", "cross-validate a --folds 1", "append a b --memory 3x", "forget a --where (",
+    "resume a --workers 0", "report a --wait-workers soon", "demo --size 3x", "store publish a 0",
+)  # fmt: skip
+
+
+def test_help_and_a_refusal_wait_for_no_compiler():
     program = (
         "import sys; from fewpass.flows.cli import main\n"
         f"for words in [[], *(c.split() for c in {[*COMMANDS]})]: assert main([*words, '--help']) == 0\n"
+        f"for line in {WRONG}: assert main(line.split()) == 2, line\n"
         "slow = {'numba', 'dask', 'distributed', 'prefect', 'numpy', 'pyarrow'} & set(sys.modules)\n"
         "sys.exit(f'imported {slow}' if slow else 0)"
     )

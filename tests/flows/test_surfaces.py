@@ -44,7 +44,7 @@ EXECUTION = {
 #: Names that a command has for something else.
 CALLED = {
     "features": "n_features", "class": "class_label", "stop_early": "early_stopping", "source": "sources",
-    "input": "inputs", "out": "output",
+    "input": "inputs",
 }  # fmt: skip
 #: Of a terminal alone; `threads` are where it works for those that Dask may run.
 SHOWN = {"config", "debug", "dry_run", "json", "log_format", "quiet", "verbose", "set"}
@@ -87,7 +87,7 @@ def names_of_flow(verb, model=None):
         if inspect.isclass(kind) and issubclass(kind, BaseModel) and kind is not Execution:
             names |= names_of_flow(verb, kind)
         else:
-            names.add(name if verb == "forget" else {"out": "output"}.get(name, name))
+            names.add(name)
     return names - {"source"}
 
 

@@ -55,7 +55,7 @@ def test_odd_rows_wait_and_the_old_ones_stay_until_somebody_takes_them(nights):
     assert refresh(nights.plan).state == "unchanged"
     assert nights.night().nights == (1, 2, 3, 4, 6)  # nights go on meanwhile
 
-    take(nights.plan.store, 5, why="it was mended")
+    take(nights.plan.store, 5, because="it was mended")
     with pytest.raises(BadInput, match="neither waits nor is set apart"):
         take(nights.plan.store, 5)
     taken = refresh(nights.plan)

@@ -106,7 +106,7 @@ def test_an_odd_night_that_nothing_confirms_is_set_apart_and_can_be_taken(nights
     assert [one.state for one in models(nights.plan.store).generations][4] == "set apart"
     assert refresh(nights.plan).state == "unchanged"
 
-    take(nights.plan.store, 5, why="it was a holiday")
+    take(nights.plan.store, 5, because="it was a holiday")
     made = refresh(nights.plan)  # also without new files
     assert (made.state, made.files) == ("published", ())
     assert nights.store.past.used == (1, 2, 3, 4, 5, 6)
@@ -176,7 +176,7 @@ def test_a_night_is_judged_by_the_published_model_also_where_its_own_nights_are_
 
 def test_going_back_sets_the_nights_after_it_apart(nights):
     nights.nights(4)
-    publish(nights.plan.store, 2, why="complaints")
+    publish(nights.plan.store, 2, because="complaints")
     assert nights.store.past.used == (1, 2)
     assert nights.store.past.apart == (3, 4)
     assert refresh(nights.plan).state == "unchanged"

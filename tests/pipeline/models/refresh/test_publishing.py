@@ -93,7 +93,7 @@ def test_of_many_who_publish_at_once_one_wins(plan):
     def go(k):
         start.wait()
         try:
-            won.append(publish(store, 1, after=after, why=str(k)))
+            won.append(publish(store, 1, after=after, because=str(k)))
         except Overtaken as error:
             told.append(str(error))
 

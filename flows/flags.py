@@ -15,7 +15,7 @@ from functools import cache
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 #: Options of one command alone.
-_OF_COMMANDS = ("reliability", "port", "words", "rows", "retrain", "plan", "free")
+_OF_COMMANDS = ("reliability", "port", "words", "rows", "retrain", "plan", "free", "ingest_into")
 
 
 def in_flags(text: str) -> str:

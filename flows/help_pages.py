@@ -16,6 +16,7 @@ from fewpass.flows.listed_commands import (
     COMMANDS,
     GROUPS,
     HELP_FLAGS,
+    STORES,
     command_named,
     function_of,
     texts_about,
@@ -28,6 +29,7 @@ ABOUT = (
     "Linear and additive models on data larger than memory, in a few passes, each with a "
     "certificate of how good it is."
 )
+ABOUT_STORE = "Models of a store: list, publish, take, abandon, clean."
 LEFT, NARROW = 28, 18  # columns of options, and of commands
 NARROWEST, WIDEST = 50, 100  # of a page
 ALL = "all"
@@ -35,6 +37,7 @@ ENDS = (
     "fewpass COMMAND --help shows the options of every day, --help all the rest. "
     "fewpass --install-completion has the Tab key complete them."
 )
+DEFAULT = re.compile(r" \[default: [^]]*\]")
 FEW = 3  # choices that are listed in a line
 #: What a value is called, where it is no choice.
 VALUES = {int: "N", float: "X"}
@@ -52,20 +55,25 @@ def page_asked_for(tokens: Sequence[str]) -> str:
         return overview() if tokens else printable(beginning(Path()))
     inner = {name: place for name, place in COMMANDS.items() if name.startswith(f"{named[0]} ")}
     if inner and not named[1:]:
-        return commands_in({"Commands": inner})
+        return commands_in({STORES: [*inner]})
     raise usage_errors.no_command(" ".join(named[:2] if inner else named[:1]), [*COMMANDS])
 
 
 def overview() -> str:
     """Return the page of all commands."""
-    return "\n".join(["Usage: fewpass COMMAND", "", *_wrapped(ABOUT), "", commands_in(GROUPS)])
+    groups = {title: [*group] for title, group in GROUPS.items() if title != STORES}
+    groups[[*groups][-1]].append("store")
+    return "\n".join(["Usage: fewpass COMMAND", "", *_wrapped(ABOUT), "", commands_in(groups)])
 
 
-def commands_in(groups: dict[str, dict[str, str]]) -> str:
+def commands_in(groups: dict[str, list[str]]) -> str:
     """Return the list of the commands of groups, each with what it is for."""
     lines: list[str] = []
     for title, commands in groups.items():
-        rows = ((words, texts_about(words).paragraphs[0]) for words in commands)
+        rows = (
+            (words, ABOUT_STORE if words == "store" else texts_about(words).paragraphs[0])
+            for words in commands
+        )
         lines += [f"{title}:", *_listed(rows, NARROW), ""]
     return "\n".join([*lines, *_wrapped(ENDS), ""])
 
@@ -143,14 +151,18 @@ def titled(options: Iterable[Option]) -> Iterator[tuple[str, list[Option]]]:
 
 
 def in_a_line(option: Option, texts: dict[str, str]) -> str:
-    """Return the first sentence about an option, as far as a line goes."""
+    """Return the first sentence about an option and its default, as far as a line goes."""
     from fewpass.flows.declared_options import text_of  # noqa: PLC0415 - it needs pydantic
 
-    said, width = first_sentence(text_of(option, texts)), _width() - LEFT
-    for end in (r"[;:] | [\[(]", ", "):
+    text, width = text_of(option, texts), _width() - LEFT
+    said, default = first_sentence(DEFAULT.sub("", text)).rstrip("."), DEFAULT.search(text)
+    for end in (r"[;:] | \(", ", "):
         if len(said) > width:
             said = re.split(end, said)[0]
-    return textwrap.shorten(said, width, placeholder=" ...")
+    with_default = f"{said}{default[0]}" if default else said
+    return textwrap.shorten(
+        with_default if len(with_default) <= width else said, width, placeholder=" ..."
+    )
 
 
 def first_sentence(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fewpass.flows.verb_docstrings import Texts, texts_of_command
 
+STORES = "Stores of a refresh"
 #: By the words of a command: module and function in `fewpass.flows.commands`.
 GROUPS = {
     "Everyday": {
@@ -33,11 +34,11 @@ GROUPS = {
         "append": "changing_data:append",
         "forget": "changing_data:forget",
         "export": "exporting:export",
-        "columns": "ingesting:columns",
+        "column-copy": "ingesting:column_copy",
         "warm-up": "warming:warm_up",
         "demo": "demo:demo",
     },
-    "Stores of a refresh": {
+    STORES: {
         "store list": "store:models",
         "store publish": "store:publish",
         "store take": "store:take",
@@ -49,6 +50,7 @@ HELP_FLAGS = ("--help", "-h")
 #: Commands that became part of others, and how these are written.
 MERGED = {
     "clean": "store clean STORE",
+    "columns": "column-copy DATASET",
     "compare": "evaluate RUN RUN... DATASET",
     "completion": "--install-completion",
     "doctor": "check --free RUN",

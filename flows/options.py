@@ -73,7 +73,7 @@ class Output:
     json: bool = False
     """Print one JSON object on standard output; everything else goes to standard error."""
     quiet: Annotated[bool, named("--quiet", "-q")] = False
-    """Print nothing but the JSON object, if asked for, and errors."""
+    """Print errors alone, and the JSON object if asked for."""
     verbose: Annotated[bool, named("--verbose", "-v")] = False
     """Print the effective plan, too."""
     debug: bool = False
@@ -207,8 +207,8 @@ class TrainingOptions:
     set: Names = field(default=(), metadata={TITLE: TITLES[TrainingPlan]})
     """A setting of the method itself, such as --set solver.gamma0=0.5; may be repeated.  Without
     --solver it is one of asgd."""
-    keep: str | None = field(default=None, metadata={TITLE: STRAIGHT})
-    """Folder or address: ingest the source into a data set first, and train on that."""
+    ingest_into: str | None = field(default=None, metadata={TITLE: STRAIGHT})
+    """Ingest the source into this data set first, and train on that."""
 
 
 def given(options: Any) -> Words:

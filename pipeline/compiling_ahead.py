@@ -94,7 +94,7 @@ def warm_up(
     processes: int | None = None,
     on_compiled: Callable[[WarmedCombination], None] = lambda _: None,
 ) -> WarmUp:
-    """Compile the usual kernels in advance, for container images and services.
+    """Compile the usual kernels in advance, for images and services.
 
     Compiled kernels lie in ~/.cache/fewpass (XDG_CACHE_HOME); what is there is not compiled again.
     Modules become bytecode where they are installed, whatever PYTHONDONTWRITEBYTECODE says.

@@ -111,7 +111,7 @@ def map_columns(dataset: Dataset) -> Arrays:
     if not has_columns(dataset):
         raise FileNotFoundError(
             f"{folder.url} holds no column copy of this data set. Make one with "
-            f"`{command('columns', dataset.folder.url)}`."
+            f"`{command('column-copy', dataset.folder.url)}`."
         )
     manifest = _manifest(folder)
     expected = {name: (dtype.name, shape) for name, (dtype, shape) in shapes(dataset).items()}
@@ -166,7 +166,7 @@ def faults(dataset: Dataset) -> Iterator[str]:
             yield str(error)
 
 
-AGAIN = "Make it again with `fewpass columns`."
+AGAIN = "Make it again with `fewpass column-copy`."
 
 
 def _manifest(folder: Folder) -> ColumnsManifest:

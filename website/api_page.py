@@ -135,7 +135,7 @@ def described(docstring: str) -> Iterator[str]:
     yield f"{text.strip()}\n"
     for title, body in zip(sections[::2], sections[1::2], strict=True):
         yield f"**{title}**\n"
-        yield "\n".join(entries(body))
+        yield body.strip() if title == "Notes" else "\n".join(entries(body))
         yield ""
 
 

@@ -23,13 +23,14 @@ def check(
     timeout: str = "5s",
     output: Output = OUTPUT,
 ) -> int:
-    """Check that data sets, runs, stores, servers or this installation are in order; 1 if not.
+    """Check that data sets, runs, stores or servers are in order.
 
-    A data set or a snapshot is in order when every byte is as written; a run when, besides, its
-    process is neither dead nor without progress for ten times as long as is usual; a folder when
-    all runs below are; a schedule, an address with {date} in it, when its newest run is, and is
-    finished or being trained; a store when its published model is there; a server (http://...) when
-    it answers with status 200; a Dask scheduler or worker (tcp://...) when it takes a connection.
+    The exit status is 1 where something is not. A data set or a snapshot is in order when every
+    byte is as written; a run when, besides, its process is neither dead nor without progress for
+    ten times as long as is usual; a folder when all runs below are; a schedule, an address with
+    {date} in it, when its newest run is, and is finished or being trained; a store when its
+    published model is there; a server (http://...) when it answers with status 200; a Dask
+    scheduler or worker (tcp://...) when it takes a connection.
 
     Without places: the compiled kernels of this machine, and all runs of the Prefect server in
     PREFECT_API_URL.

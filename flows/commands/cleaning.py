@@ -27,7 +27,7 @@ def clean(
     dry_run: bool = False,
     output: Output = OUTPUT,
 ) -> int:
-    """Remove old generations of a store, old runs of a schedule, old artifacts of Prefect.
+    """Remove old generations, runs of a schedule, or artifacts.
 
     What is in use stays: the published model and the one before it, and what is not finished.
     Records of what was decided stay, too.
@@ -37,13 +37,13 @@ def clean(
     store
         Folder or address that refreshes write to; with {date} in it, that of a schedule's runs.
     keep_generations
-        How many of the newest nights of the store that are learnt from stay.
+        Newest nights of the store to keep, of those learnt from.
     keep_runs
-        How many of the newest finished runs of the schedule stay.
+        Newest finished runs of the schedule to keep.
     keep_artifacts
-        How many versions of each artifact stay on the Prefect server in PREFECT_API_URL.
+        Versions of each artifact to keep. They are on the Prefect server in PREFECT_API_URL.
     dry_run
-        Only print what would be removed; without a number of what stays, the most that could be.
+        Only print what would be removed. Without a number to keep that is the most that could be.
     """
     from fewpass.flows.display.console import Terminal
 

@@ -20,7 +20,7 @@ def demo(
     seed: Annotated[int, whole(0)] = 0,
     output: Output = OUTPUT,
 ) -> int:
-    """Go through a whole job on generated data larger than the memory limit.
+    """Go through a whole job on data larger than the memory limit.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def demo(
     size
         Size of the text to make and ingest [default: 600MB].
     memory
-        Memory limit, in addition to what the libraries take [default: 256MB].
+        Memory limit, such as 256MB; in addition to what the libraries take [default: 256MB].
     seed
         Seed of all randomness [default: 0].
     """

@@ -65,7 +65,7 @@ def evaluate(
 ) -> int:
     """Show what `fewpass.evaluate` finds.
 
-    Several runs are compared on the same rows: differences from the first, with 95 % intervals.
+    Several runs are compared on the same rows: differences from the first, with 95% intervals.
 
     Parameters
     ----------

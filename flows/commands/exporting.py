@@ -22,7 +22,7 @@ def export(
     overwrite: bool = False,
     output: Output = OUTPUT,
 ) -> int:
-    """Write a run's model for other programs: .onnx, .sql, .json, .mlflow and others.
+    """Write a run's model for other programs: ONNX, SQL, JSON, ...
 
     .onnx (an input for each column of a table, or float64 rows X; label and probabilities, or
     variable, out, as skl2onnx has them), .sql (one SELECT), .json (a document, with a scorer in
@@ -39,12 +39,12 @@ def export(
     out
         File, or folder of .mlflow, to write; its ending says what kind.
     dialect
-        Of .sql: duckdb, if none is given.
+        SQL dialect of .sql [default: duckdb].
     table
-        Of .sql: the table or view whose rows are scored [default: input].
+        Table or view whose rows .sql scores [default: input].
     words
-        Of .sql: a file whose words hashed columns are joined by, in place of hashing; several by
-        naming the option again.  Words that are in none weigh nothing, and are counted.
+        File of words that .sql joins hashed columns by, in place of hashing; may be repeated.
+        Words that are in none weigh nothing, and are counted.
     overwrite
         Replace OUT if it exists already; never a source of the model's data set, or what lies in a
         data set or a run.

@@ -1,4 +1,4 @@
-"""`fewpass ingest` and `fewpass columns`."""
+"""`fewpass ingest` and `fewpass column-copy`."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -69,18 +69,19 @@ def ingest(
     return 0
 
 
-def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -> int:
-    """Store a data set by column as well, in files that --solver simba maps.
+def column_copy(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -> int:
+    """Store a data set by column as well, for --solver simba.
 
-    The copy lies in DATASET/by-column, uncompressed, by row and by column.  Killed half-way, it
-    leaves nothing that looks complete.
+    The method maps the copy instead of holding rows and columns in memory.  It lies in
+    DATASET/by-column, uncompressed, by row and by column.  Killed half-way, it leaves nothing that
+    looks complete.
 
     Parameters
     ----------
     dataset
         Data set made by ingest, on this machine.
     memory
-        Memory limit, in addition to what the libraries take [default: 1GiB].
+        Memory limit, such as 256MB; in addition to what the libraries take [default: 1GiB].
     """
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table

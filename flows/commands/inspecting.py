@@ -17,15 +17,15 @@ def inspect(
     rows: Annotated[int | None, whole(0)] = None,
     output: Output = OUTPUT,
 ) -> int:
-    """Show what a data set, a run or a snapshot contains, or the first rows of a data set.
+    """Show what a data set, a run or a snapshot contains.
 
     Parameters
     ----------
     path
         Folder or address of the data set, the run, or a snapshot in it.
     rows
-        Show the first rows of a data set, this many, in stored order: random in a shuffled set.
-        Kept columns are as they were written, others are the features that they became.
+        Show this many first rows of a data set. They stand in stored order: random in a shuffled
+        set. Kept columns are as they were written, others are the features that they became.
     """
     from fewpass.flows.commands import contents
     from fewpass.flows.display.console import Terminal, columns_table, facts_table

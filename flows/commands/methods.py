@@ -23,7 +23,7 @@ TAKEN = {"any": "any", "smooth": "smooth ones"}
 
 
 def methods(name: Method | None = None, /, *, output: Output = OUTPUT) -> int:
-    """List the training methods, or show what one of them needs and its settings.
+    """List the training methods, or show what one needs.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from fewpass.pipeline.training.missed import Prover
 
 NO_ROWS_LEFT = (
-    "Certificate: not computed; it needs the rows again, which are stored nowhere (--keep DATASET "
-    "keeps them)."
+    "Certificate: not computed; it needs the rows again, which are stored nowhere (--ingest-into "
+    "DATASET keeps them)."
 )
 
 BY_GRADIENTS = (

@@ -16,7 +16,7 @@ def report(
     where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """Report on a run: as text, or as a page with its curves (--html).
+    """Report on a run: as text, or as a page with its curves.
 
     Parameters
     ----------

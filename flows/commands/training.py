@@ -79,7 +79,7 @@ def train(
     if plan_only and from_source and not plan_source.dry_run:
         raise BadInput(IS_READ_ONCE)
     storing: IngestPlan | None = None
-    if from_source and training.keep is not None:
+    if from_source and training.ingest_into is not None:
         storing, training = _to_store(dataset, training)
         dataset, from_source = storing.dataset, False
     plan, place = training_settings(
@@ -101,11 +101,11 @@ def train(
 
 
 def _to_store(source: str, training: TrainingOptions) -> tuple[IngestPlan, TrainingOptions]:
-    """Return how a source is ingested as --keep asks, and the options that are left."""
+    """Return how a source is ingested as --ingest-into asks, and the options that are left."""
     from fewpass.flows.settings import checked
 
     words = given(training)
-    places = {"sources": (source,), "dataset": words.pop("keep")}
+    places = {"sources": (source,), "dataset": words.pop("ingest_into")}
     words.pop("expected_rows", None)
     reading = {name: words.pop(name) for name in settings(SourceReading) if name in words}
     shared = {name: words[name] for name in ("memory", "seed", "threads") if name in words}
@@ -126,7 +126,7 @@ def resume(
     require_tol: bool = False,
     output: Output = OUTPUT,
 ) -> int:
-    """Continue a training that was interrupted; the model will be the same, bit for bit.
+    """Continue a training that was interrupted, to the same bits.
 
     Parameters
     ----------

@@ -29,11 +29,11 @@ SHOWN = ("loss", "error", "auc", "mse", "r2")  # of all figures, in the state's 
 @made_flow(requests.EvaluateParameters, "run")
 def evaluate(
     run: str, dataset: str, matching: Matching, by: tuple[str, ...], threshold: float | None,
-    top: float | None, execution: Execution,
+    lift_at: float | None, execution: Execution,
 ) -> Any:  # fmt: skip
     """Evaluate a model, show its card with the figures, and return these in the run's state."""
     run, dataset = dated(run, "run"), dated(dataset, "dataset")
-    settings = matching.model_dump() | {"by": by, "threshold": threshold, "top": top}
+    settings = matching.model_dump() | {"by": by, "threshold": threshold, "lift_at": lift_at}
     chosen, evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
         run, dataset, execution, settings
     )

@@ -26,7 +26,7 @@ def ingest(
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> IngestResult:
-    """Read tables, text or arrays into a data set: rows in random order, with checksums.
+    """Read files into a data set: rows in random order, checksummed.
 
     Threads, or a Dask cluster's workers, read the sources and write the data set within a memory
     limit. What was killed is finished by the same call again; a data set that it has made before is
@@ -75,12 +75,12 @@ def append(
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> AppendResult:
-    """Append the rows of files to a data set: a new generation of it, by the same recipe.
+    """Append the rows of files to a data set, by its recipe.
 
-    New rows are shuffled among themselves and dealt among the others. Files whose columns, types or
-    labels differ are refused. What was killed is finished by the same call again. No file is taken
-    twice, whatever it is called; one that has grown is refused. Of a table of Delta Lake or Iceberg
-    come the rows that are new.
+    It becomes a new generation of itself. New rows are shuffled among themselves and dealt among
+    the others. Files whose columns, types or labels differ are refused. What was killed is finished
+    by the same call again. No file is taken twice, whatever it is called; one that has grown is
+    refused. Of a table of Delta Lake or Iceberg come the rows that are new.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def forget(
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> ForgetResult:
-    """Delete rows of a data set for good, and name the models that have learnt from them.
+    """Delete rows of a data set for good; name the models to retrain.
 
     Rows are found by columns that the data set keeps (`keep` of its ingest). Nothing of them is
     left in the data set, nor in its test rows; sources and models are yours to delete. What was

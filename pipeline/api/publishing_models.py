@@ -63,9 +63,10 @@ def refresh(
 
 
 def models(store: Address) -> StoreModels:
-    """List the models of a store: what each has learnt from, how good it is, which is published.
+    """List the models of a store, and which one is used.
 
-    Files that a refresh could not read, and has refused, come with the reason.
+    It tells what each has learnt from, how good it is, and what happened in the store. Files that a
+    refresh could not read, and has refused, come with the reason.
 
     Parameters
     ----------
@@ -91,10 +92,11 @@ def models(store: Address) -> StoreModels:
 def publish(
     store: Address, generation: int, *, after: int | None = None, because: str = ""
 ) -> Published:
-    """Publish the model of a generation, newer or older, as the one to use.
+    """Publish the model of a generation as the one to use.
 
-    Whoever evaluates, predicts or exports with the store uses it from then on. Nights after it are
-    set apart: their rows stay, and compete. Of two who publish at once one wins, the other fails.
+    It may be newer or older than the present one. Whoever evaluates, predicts or exports with the
+    store uses it from then on. Nights after it are set apart: their rows stay, and compete. Of two
+    who publish at once one wins, the other fails.
 
     Parameters
     ----------
@@ -126,10 +128,10 @@ def publish(
 
 
 def take(store: Address, generation: int, *, because: str = "") -> Taken:
-    """Have a generation learnt from that waits or is set apart: its rows are right.
+    """Have a generation learnt from that waits or is set apart.
 
-    The next refresh does, also without new files; rows of files that changed take the place of the
-    old ones.
+    Its rows are right. The next refresh learns from them, also without new files; rows of files
+    that changed take the place of the old ones.
 
     Parameters
     ----------

@@ -31,9 +31,9 @@ def train(
 ) -> TrainingResult:
     """Train a model on a data set, to a tolerance or in some passes.
 
-    It also takes what `ingest` reads (a file, a folder, a glob, an address), and then learns from
-    the rows in one pass without storing them. The same call again continues a training that was
-    interrupted, and leaves a finished one alone.
+    It also takes what `ingest` reads (a file, a folder, a glob, an address, - for standard input),
+    and then learns from the rows in one pass without storing them. The same call again continues a
+    training that was interrupted, and leaves a finished one alone.
 
     Parameters
     ----------
@@ -95,11 +95,11 @@ def cross_validate(
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> list[CrossValidated]:
-    """Cross-validate a training: a model for each fold, all in the same passes, each certified.
+    """Cross-validate a training: a certified model for each fold.
 
-    Chunks of the shuffled data set, or rows of few chunks, are dealt to folds. Settings are those
-    of a training. Each fold's model is evaluated on the rows it has not learnt from, and nothing is
-    stored.
+    All are trained in the same passes. Chunks of the shuffled data set, or rows of few chunks, are
+    dealt to folds. Settings are those of a training. Each fold's model is evaluated on the rows it
+    has not learnt from, and nothing is stored.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def explain(
     out: Address | None = None,
     **settings: Any,
 ) -> ModelShapes | list[NamedWeight] | list[ExplainedRow] | PredictionResult:
-    """Explain a model, or the scores of rows by what every column contributes to them.
+    """Explain a model, or scores of rows, column by column.
 
     Without `inputs` a linear model shows its largest weights, an additive one its functions: a
     score is a constant, a function of every column and one of every chosen pair, all of them
@@ -171,7 +171,7 @@ def evaluate(
     execution
         Where rows are read: by default on threads of this process, else by a cluster's workers.
     **settings
-        Fields of `EvaluationPlan` (threshold, top, memory; by, for files) and, for files, of
+        Fields of `EvaluationPlan` (threshold, lift_at, memory; by, for files) and, for files, of
         `SourceOptions`; for a data set only `unknown_features` and `by_position` of these.
 
     Returns
@@ -216,7 +216,7 @@ def predict(
     execution: Execution = ANYWHERE,
     **settings: Any,
 ) -> PredictionResult:
-    """Predict every row of files or of a data set, in their order, into a file or a table.
+    """Predict rows of files or a data set, into a file or a table.
 
     Parameters
     ----------

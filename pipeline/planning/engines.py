@@ -30,7 +30,7 @@ def engine_for_training(
     if asked.engine != "threads":
         raise BadInput(
             "Rows that are learnt while they are read go through this process alone. Leave "
-            "`scheduler` and `workers` out, or make a data set of them first (`keep` does)."
+            "`scheduler` and `workers` out, or make a data set of them first (`ingest_into` does)."
         )
     return open_executor(asked, "rows are read once")
 

@@ -101,7 +101,7 @@ def advice(memory: str) -> str:
     """Say what helps where a buffer does not mix what is sorted."""
     return (
         f"Give more than {memory} of memory, shuffle the source, or train on a data set: an "
-        "ingest puts all rows in random order (`keep`)."
+        "ingest puts all rows in random order (`ingest_into`)."
     )
 
 

@@ -76,12 +76,12 @@ class Measured(NamedTuple):
     def of(cls, model: Model, asked: FigureOptions = USUAL) -> Measured:
         """Return what a model makes of scores.
 
-        Raises BadInput for a threshold or a top of other models than those of two labels.
+        Raises BadInput for a threshold or lift of other models than those of two labels.
         """
         if asked.threshold is not None:
             require_threshold(model, asked.threshold)
-        if asked.top is not None:
-            require_two_labels(model, "top")
+        if asked.lift_at is not None:
+            require_two_labels(model, "lift_at")
         n_labels = len(model.weights.coef) if model.weights.coef.ndim == 2 else 2
         made = probabilities_if_any(model)
         if not model.predicts_numbers:

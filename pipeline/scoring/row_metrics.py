@@ -61,7 +61,7 @@ def metrics_of(total: FigureSums, asked: FigureOptions = USUAL) -> MetricFigures
     metrics = _of_labels(C)._replace(**_of_probabilities(reliability(total.probabilities), C))
     if len(C) != 2 or not C.sum(axis=1).all():
         return metrics
-    top = USUAL_TOP if asked.top is None else asked.top
+    top = USUAL_TOP if asked.lift_at is None else asked.lift_at
     lift, average = lift_in_top(*sides, top), average_precision(*sides)
     return metrics._replace(average_precision=average, lift=lift, lift_top=top)
 

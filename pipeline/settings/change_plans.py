@@ -23,7 +23,7 @@ class ChangePlan(Described):
     dataset: str = Field(min_length=1)
     """Folder or address of the data set."""
     memory: ByteSize = 1 << 30
-    """Memory limit, such as 256MB, in addition to what the libraries take."""
+    """Memory limit, such as 256MB; in addition to what the libraries take."""
     threads: Workers | None = None
     """Threads that read and compress [default: one per core]."""
     storage_options: dict[str, Any] = Field(default_factory=dict, repr=False)

@@ -41,9 +41,9 @@ class Execution(Described):
     """Where to run.  The result is the same everywhere, bit for bit."""
 
     scheduler: Annotated[str | None, WrapValidator(_address)] = None
-    """Address of a Dask scheduler, TLS as in Dask's own settings, or in Python a Client or cluster
-    of it; "local" for one in this process, its dashboard on 127.0.0.1; "none" for threads without
-    Dask [default: none for short work, else local]."""
+    """Address of a Dask scheduler, or "local", or "none". TLS is as in Dask's own settings, and in
+    Python it may be a Client or a cluster; "local" is one in this process, its dashboard on
+    127.0.0.1; "none" is threads without Dask [default: none for short work, else local]."""
     workers: Workers | None = None
     """Worker processes to start [default: threads of this process]."""
     threads: Workers | None = None

@@ -59,6 +59,9 @@ OTHER_NAMES = {
     "drop": "ignore exclude",
     "hash_bits": "bits b",
     "html": "page",
+    "ingest_into": "keep store",
+    "lift_at": "top",
+    "column_copy": "columns",
 }
 _MEANT = {other: name for name, others in OTHER_NAMES.items() for other in others.split()}
 _ALIKE = 0.8  # of difflib's measure

@@ -29,7 +29,7 @@ _EXECUTION = {
     "memory",
     "spill",
     "threads",
-    "columns",
+    "column_copy",
     "storage_options",
     "overwrite",
 }
@@ -71,8 +71,8 @@ class IngestPlan(Described):
     """What the targets are; auto: labels if they are words, or whole numbers with at most 20
     different values, or at most 1000 with ten rows each."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Share of the rows to put into a second data set, for testing; drawn by the seed, of every
-    label the same share."""
+    """Share of rows put into a test data set. They are drawn by the seed, of every label the same
+    share."""
     test_by: Column | None = None
     """Column of dates or numbers, by name or position: the last rows by it are held out, a
     `test_fraction` of all, in place of rows drawn at random.  Tables are encoded then."""
@@ -94,7 +94,8 @@ class IngestPlan(Described):
     """Column to keep next to the rows as it is written, such as an id, up to 64 bytes of a cell,
     and not to learn from; may be repeated.  What `forget` finds rows by."""
     like: str | None = None
-    """Data set whose columns, encoding, labels and scaling to use, for test data."""
+    """Data set to encode rows alike, for testing. Its columns, encoding, labels and scaling are
+    used."""
     shuffle: bool = True
     """Store the rows in random order."""
     column_order: Literal["frequency", "source"] = "frequency"
@@ -103,7 +104,7 @@ class IngestPlan(Described):
     seed: int = Field(0, ge=0)
     """Seed of all randomness."""
     memory: ByteSize = 1 << 30
-    """Memory limit, such as 256MB, in addition to what the libraries take."""
+    """Memory limit, such as 256MB; in addition to what the libraries take."""
     chunk_bytes: Annotated[ByteSize, Field(ge=1024)] | None = None
     """Size of a chunk in memory [default: 8 MiB; of a set beyond half a terabyte a 65,536th of it,
     up to a sixteenth of the memory]."""
@@ -114,8 +115,8 @@ class IngestPlan(Described):
     """Threads that parse and compress [default: one per core]."""
     overwrite: bool = False
     """Replace a data set that exists already."""
-    columns: bool = False
-    """Store the data set by column as well, as `fewpass columns` does; local data sets only."""
+    column_copy: bool = False
+    """Store the data set by column as well, as `fewpass column-copy` does; local data sets only."""
     storage_options: dict[str, Any] = Field(default_factory=dict, repr=False)
     """For fsspec: endpoint, credentials."""
 

@@ -31,24 +31,24 @@ class PredictionPlan(Described):
     """Add a column of probabilities for each class, and last that of the second of two labels or of
     the label predicted.  Needs a calibrated or a logistic model."""
     defuse: bool = False
-    """Put a ' before labels that a spreadsheet would run as a formula; in .csv only."""
+    """Defuse labels that a spreadsheet would run. A ' is put before them; in .csv only."""
     clip: bool = True
-    """Clip predicted numbers to the range of the targets seen, if the training was to."""
+    """Clip predicted numbers to the range of targets seen, if the training was to."""
     keep: Columns = ()
-    """Column of the input that is written first, as it is, such as an id; may be repeated."""
+    """Column of the input to keep as it is, such as an id. Written first; may be repeated."""
     threshold: Probability | None = None
-    """Predict the second of two labels from this probability on [default: where the score is above
-    0]."""
+    """Predict the second label from this probability on. There are two labels [default: where the
+    score is above 0]."""
     memory: ByteSize | None = None
-    """Memory limit, such as 256MB, in addition to what the libraries take [default: 1GiB, and what
+    """Memory limit, such as 256MB; in addition to what the libraries take [default: 1GiB, and what
     the weights take]."""
     threads: Workers | None = None
     """Threads that read and score [default: one per core]."""
     table: str | None = None
     """Table of the database that the output is."""
     only_new: bool = False
-    """Predict only files of the input that are not predicted in the output, a folder or a table,
-    yet, by whatever model, as they are now."""
+    """Predict only files that the output has not yet. It is a folder or a table; files count as
+    they are now, and by whatever model."""
 
 
 class ExplanationPlan(Described):
@@ -59,16 +59,16 @@ class ExplanationPlan(Described):
     rows: PositiveInt = 5
     """How many rows are shown."""
     top: PositiveInt | None = None
-    """How many weights, of each class, or functions are shown, or contributions of each row
-    [default: 20, of a row 8]."""
+    """Number of weights, functions or contributions shown [default: 20, of a row 8]. Weights are
+    of each class, contributions of each row."""
     class_label: str | None = None
     """One class of a model of several [default: each; of a row that of the label predicted]."""
     keep: Columns = ()
-    """Column of the input that is written first, as it is, such as an id; may be repeated."""
+    """Column of the input to keep as it is, such as an id. Written first; may be repeated."""
     overwrite: bool = False
     """Replace the output if it exists already."""
     memory: ByteSize | None = None
-    """Memory limit, such as 256MB, in addition to what the libraries take [default: 1GiB, and what
+    """Memory limit, such as 256MB; in addition to what the libraries take [default: 1GiB, and what
     the weights take]."""
     threads: Workers | None = None
     """Threads that read and score [default: one per core]."""
@@ -109,10 +109,10 @@ class FigureOptions(Described):
     """Column of a file whose values are slices, each evaluated by itself, with intervals; of
     numbers with the edges of ranges (age:20,40,60); at most 1,000 values; may be repeated."""
     threshold: Probability | None = None
-    """Call rows positive from this probability of the second of two labels on, for error,
-    precision, recall and F1 [default: where the score is above 0]."""
-    top: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    """Share of the rows with the highest scores whose lift is measured [default: 0.1]."""
+    """Probability from which a row counts as positive. It is that of the second of two labels,
+    for error, precision, recall and F1 [default: where the score is above 0]."""
+    lift_at: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """Share of rows, the best scored, to measure lift in [default: 0.1]."""
 
 
 class EvaluationPlan(FigureOptions):
@@ -121,5 +121,5 @@ class EvaluationPlan(FigureOptions):
     options: SourceOptions = SourceOptions.usual()
     """How to read files; of a data set only how its columns are matched."""
     memory: ByteSize | None = None
-    """Memory limit, such as 256MB, in addition to what the libraries take [default: as in training;
+    """Memory limit, such as 256MB; in addition to what the libraries take [default: as in training;
     of files 1GiB, and what the weights take]."""

@@ -51,7 +51,7 @@ class SourceReading(Described):
 
 def refuse_reading(names: Iterable[str], place: str) -> None:
     """Refuse settings that say how files are read, where rows come from a data set; BadInput."""
-    for name in sorted({"keep", *settings(SourceReading)} & set(names)):  # `keep` of the command
+    for name in sorted({"ingest_into", *settings(SourceReading)} & set(names)):  # the command's own
         raise BadInput(
             f"`{name}` says how files are read, but {place} is no source of rows: name a file, or "
             f"leave `{name}` out."

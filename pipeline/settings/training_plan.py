@@ -76,12 +76,12 @@ class TrainingPlan(Described):
     source: SourceReading | None = None
     """Files that are read once, in place of a data set; `dataset` then only names them."""
     solver: AnyMethod = Auto.usual()
-    """Method and its own settings [default: auto, which is the method that is expected to be
-    fastest, and without a tolerance onepass (several learners over the same rows)]."""
+    """Method of training, and its own settings [default: auto]. That is the method that is expected
+    to be fastest, and without a tolerance onepass (several learners over the same rows)."""
     loss: AskedLoss | None = None
-    """Loss [default: logistic for labels, squared for numbers]; or auto: of numbers from 0, where
-    lam is auto, too, squared or poisson, by the squared errors of held-out rows [default of a
-    training to a tolerance: auto]."""
+    """Loss, such as hinge or squared [default: logistic for labels, squared for numbers]. Or auto:
+    of numbers from 0, where lam is auto, too, squared or poisson, by the squared errors of held-out
+    rows; that is the default of a training to a tolerance."""
     smoothing: PositiveFloat = 1.0
     """Width of the rounded part of the smoothed hinge, or of Huber's loss."""
     quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
@@ -105,8 +105,8 @@ class TrainingPlan(Described):
     |w_j| + (1 - r)/2 sum w_j^2) [default: .5]; with penalty=group_lasso the share of the norms
     [default: 1]."""
     held_out: str | None = None
-    """Data set of held-out rows, to judge the model by its mean loss; needed to choose among
-    several lam, to stop early and to calibrate."""
+    """Data set of held-out rows to judge the model by. Their mean loss is measured; needed to
+    choose among several lam, to stop early and to calibrate."""
     calibrate: Literal["platt", "isotonic"] | None = None
     """Learn probabilities from the held-out rows: Platt's sigmoid (with more than two classes a
     softmax), or an isotonic step function.  Predicted labels do not change."""
@@ -136,9 +136,10 @@ class TrainingPlan(Described):
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""
     tol: PositiveFloat | None = None
-    """Stop when the certified gap to the optimum is at most this share of the objective, or of a
-    thousandth of the best constant's where that is more [default: 1e-3 for methods of many passes,
-    and where half a minute is expected to be enough for it; unless passes are given]."""
+    """Stop once proven this close to the optimum: the certified gap is at most this share of the
+    objective, or of a thousandth of the best constant's where that is more [default: 1e-3 for
+    methods of many passes, and where half a minute is expected to be enough for it; unless passes
+    are given]."""
     passes: PositiveInt = 1
     """Largest number of passes over the data; one that only certifies is not counted [default: 100
     with a tolerance, with early stopping and for methods of many passes; else 1, for pegasos
@@ -150,9 +151,9 @@ class TrainingPlan(Described):
     seed: NonNegativeInt = 0
     """Seed of all randomness."""
     memory: ByteSize = 1 << 30
-    """Memory limit, such as 256MB, in addition to what the libraries take [default: 1.07 GB; more
-    if the state, or rows that stay in memory, need it: up to half of what the process may use,
-    of rows that are stored as codes (additive models) up to twice the default].
+    """Memory limit, such as 256MB [default: 1GiB]; in addition to what the libraries take.  By
+    default it is larger where the state, or rows that stay in memory, need it: up to half of what
+    the process may use, of rows that are stored as codes (additive models) up to twice the default.
     How rows are read depends on it: the same limit gives the same bits on every machine."""
     streams: Workers = 1
     """Number of disjoint parts of the data to train on at the same time; their models are
@@ -317,7 +318,7 @@ class TrainingPlan(Described):
         if self.lam.has("max") and self.source is not None:
             raise BadInput(
                 f"lam is {self.lam}, a share of what a pass over all rows finds, and a source is "
-                "read once. Ingest it first (`keep` does), or give a number."
+                "read once. Ingest it first (`ingest_into` does), or give a number."
             )
         return self
 
@@ -348,12 +349,12 @@ class TrainingPlan(Described):
         if self.solver.goal not in (None, "passes"):
             raise BadInput(
                 f"{self.solver.kind} reads rows again and again, and a source is read once. Ingest "
-                "it first (`keep` does), or choose onepass, asgd or sgd."
+                "it first (`ingest_into` does), or choose onepass, asgd or sgd."
             )
         if wrong:
             raise BadInput(
-                f"{wrong} needs rows again, and a source is read once. Ingest it first (`keep` "
-                "does), or leave that out."
+                f"{wrong} needs rows again, and a source is read once. Ingest it first "
+                "(`ingest_into` does), or leave that out."
             )
         return self
 

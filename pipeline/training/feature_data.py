@@ -103,7 +103,7 @@ def _in_memory(plan: TrainingPlan, dataset: Dataset) -> Arrays:
             f"Rows and columns of {dataset.folder.url} take {format_bytes(copy_bytes(dataset))} in "
             f"memory, {format_bytes(most)} while they are made: more than `memory` "
             f"{format_bytes(plan.memory)}. Make a copy on disk with "
-            f"`{command('columns', dataset.folder.url)}`, or force it with "
+            f"`{command('column-copy', dataset.folder.url)}`, or force it with "
             "`solver.beyond_memory=true`."
         )
     return load_columns(dataset)

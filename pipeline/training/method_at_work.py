@@ -117,7 +117,7 @@ def _on_source(
     if not training.executor.near:
         raise BadInput(
             "A source is read by this process, not by workers. Leave `scheduler` and "
-            "`workers` out, or train on a data set (`keep`)."
+            "`workers` out, or train on a data set (`ingest_into`)."
         )
     job, solver = source_job(plan, training.source)
     assert job.source_rows is not None, "the rows of a source come once"

@@ -167,7 +167,8 @@ def _require_use_of_metric(plan: TrainingPlan) -> None:
     if plan.source is not None:
         raise BadInput(
             f"metric = {plan.metric} chooses among models of a data set; straight from a source "
-            "lam is chosen by the loss. Leave it out, or ingest the source first (`keep` does)."
+            "lam is chosen by the loss. Leave it out, or ingest the source first (`ingest_into` "
+            "does)."
         )
     several = plan.lam.is_auto or len(plan.lam.factors) > 1
     if not (several or plan.early_stopping):

@@ -28,14 +28,14 @@ def test_options_for_reading_go_with_no_data_set(tmp_path, monkeypatch, capsys):
     assert "is no source" in capsys.readouterr().err
     (tmp_path / "rows.svm").write_text("1 1:1\n0 1:2\n")
     assert cli.main(["train", "rows.svm", "run", "--tol", "1e-3"]) == 2
-    assert "--keep" in capsys.readouterr().err
+    assert "--ingest-into" in capsys.readouterr().err
     assert cli.main(["train", "rows.svm", "run", "--scheduler", "local"]) == 2
-    assert "--keep" in capsys.readouterr().err
+    assert "--ingest-into" in capsys.readouterr().err
     assert cli.main(["train", "rows.svm", "run", "--dry-run", "--test-fraction", "0.5"]) == 0
     plan = capsys.readouterr().out
     assert "test_fraction = 0.5" in plan
     for more, status in ((["--dry-run"], 0), (["--tol", "-1"], 2)):
-        words = ["train", "rows.svm", "run", "--keep", "kept", *more]
+        words = ["train", "rows.svm", "run", "--ingest-into", "kept", *more]
         assert (cli.main(words), (tmp_path / "kept").exists()) == (status, False)
     capsys.readouterr()
     (tmp_path / "plan.toml").write_text(plan)

@@ -284,7 +284,7 @@ SUBJECTS = {
             ("forget", "{at}/set", "--where", "id in {at}/ids", "--memory", "128MB", "--threads",
              "2", "--allow-none", "--json"),
         ),
-        Subject("columns", "columns", "sparse", ("columns", "{at}/set", "--json")),
+        Subject("columns", "columns", "sparse", ("column-copy", "{at}/set", "--json")),
         _solver("asgd", "sparse", "--certify"),
         _solver("sgd", "dense", "--certify"),
         _solver("s2gd+", passes="3"),

@@ -107,7 +107,7 @@ SWAPPED = {
     ("explain", "@"): {"data set", "snapshot", "file"},
     ("export", "@", "out.onnx"): {"data set", "snapshot", "file"},
     ("inspect", "@"): {"store", "folder", "file", "unfinished"},
-    ("columns", "@"): {"run", "snapshot", "store", "file"},
+    ("column-copy", "@"): {"run", "snapshot", "store", "file"},
     ("store", "list", "@"): {"data set", "run", "folder", "file"},
     ("store", "publish", "@", "1"): {"data set", "run", "file"},
     ("dashboard", "@"): {"data set", "snapshot", "file"},

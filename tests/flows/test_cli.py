@@ -73,7 +73,7 @@ def work(tmp_path_factory):
 #: Options that there are not, and values that do not fit.
 WRONG = (
     "train a b --nope", "train a b --tol x", "train a b --memory 3x", "train a b --lam low",
-    "ingest a b --test-fraction 2", "evaluate a b --top 7", "predict a b c --threshold 7",
+    "ingest a b --test-fraction 2", "evaluate a b --lift-at 7", "predict a b c --threshold 7",
     "explain a --top 0", "cross-validate a --folds 1", "append a b --memory 3x", "forget a --where (",
     "resume a --workers 0", "report a --wait-workers soon", "demo --size 3x", "store publish a 0",
 )  # fmt: skip

@@ -49,7 +49,7 @@ CALLED = {
 #: Of a terminal alone; `threads` are where it works for those that Dask may run.
 SHOWN = {"config", "debug", "dry_run", "json", "log_format", "quiet", "verbose", "set"}
 OF_COMMANDS = {
-    "train": {"require_tol", "keep", "plan"},
+    "train": {"require_tol", "ingest_into", "plan"},
     "explain": {
         "by_column", "csv", "function", "held_out", "names", "html", "weights",
     },

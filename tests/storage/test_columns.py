@@ -109,7 +109,7 @@ def test_a_copy_of_other_data_is_none(tmp_path):
     (tmp_path / "set" / KEY).unlink()
     new = datasets.make(tmp_path / "set", 100, 8, 64, seed=1)
     assert not has_columns(new)
-    with pytest.raises(FileNotFoundError, match="fewpass columns"):
+    with pytest.raises(FileNotFoundError, match="fewpass column-copy"):
         map_columns(new)
     write_columns(new, 1 << 30)
     assert np.array_equal(map_columns(new)["rows"], table_of(new).X)

@@ -136,15 +136,15 @@ def ingest_in_steps(
     Whoever closes it has the work end there, to be finished by the next call.
     """
     return_freed_memory(plan.budget.rows)
-    if plan.columns and not Folder(plan.dataset, plan.storage_options).is_local:
+    if plan.column_copy and not Folder(plan.dataset, plan.storage_options).is_local:
         raise BadInput(
             f"{plan.dataset} is not on this machine, and a column copy is for mapping files into "
-            "memory. Leave `columns=true` out, or ingest into a local folder."
+            "memory. Leave `column_copy=true` out, or ingest into a local folder."
         )
     threads = threads or plan.threads or len(os.sched_getaffinity(0))
     job = opened(plan, source, None, threads, Ticker())
     result = yield from _finished_or_made(job, opening_of(executor))
-    if plan.columns and not has_columns(Dataset.open(plan.dataset)):
+    if plan.column_copy and not has_columns(Dataset.open(plan.dataset)):
         copy_by_column(plan.dataset, plan.budget.rows)
     return result
 

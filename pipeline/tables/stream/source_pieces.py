@@ -110,7 +110,7 @@ class Fixed(NamedTuple):
                 f"{piece.where}: the label {new[0]} is new, the first rows had "
                 f"{shown(self.targets)}. A model of "
                 "one pass cannot take in another class: shuffle the source, give more `memory`, "
-                "or train on a data set (`keep`)."
+                "or train on a data set (`ingest_into`)."
             )
 
     def rows(self, piece: ParsedPiece) -> tuple[Table, Table | None]:

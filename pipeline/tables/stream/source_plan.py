@@ -13,7 +13,7 @@ from fewpass.storage.redaction import shown_address
 UNSEEKABLE = (
     f"{STANDARD_INPUT.capitalize()} cannot be read again from its beginning, so this training "
     "cannot go on. Its newest snapshot is a model; to be able to go on, train on a file, or keep "
-    "the rows as a data set (`keep`)."
+    "the rows as a data set (`ingest_into`)."
 )
 
 ASKED_AGAIN = (

@@ -92,7 +92,7 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert found["rows"] == made["test_rows"]
     assert found["lift_top"] == 0.1
     found = ran(
-        "evaluate", run=trained["run"], dataset=made["test_dataset"], top="0.5", threshold="0.01",
+        "evaluate", run=trained["run"], dataset=made["test_dataset"], lift_at="0.5", threshold="0.01",
         scheduler="none",
     )  # fmt: skip
     assert found["lift_top"] == 0.5

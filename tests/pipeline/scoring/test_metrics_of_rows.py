@@ -159,7 +159,7 @@ def test_figures_of_labels_are_those_of_the_labels_that_predict_writes(shop, thr
 
 
 @pytest.mark.parametrize(("name", "wrong"), [
-    *(("top", share) for share in (0.0, -1.0, 2.0, np.nan, np.inf)),
+    *(("lift_at", share) for share in (0.0, -1.0, 2.0, np.nan, np.inf)),
     *(("threshold", share) for share in (-0.1, 2.0, np.nan)),
 ])  # fmt: skip
 def test_what_is_no_share_is_refused(shop, name, wrong, capsys):
@@ -175,7 +175,7 @@ def test_what_is_no_share_is_refused(shop, name, wrong, capsys):
 
 def test_average_precision_and_lift_are_as_exact_as_scores_are_counted(shop):
     table = told(shop, "bought").sort_values("score", ascending=False)
-    figures = fewpass.evaluate(shop / "bought-run", shop / "bought-new", top=0.2).metrics
+    figures = fewpass.evaluate(shop / "bought-run", shop / "bought-new", lift_at=0.2).metrics
     y, w = table["bought"] == "yes", table["times"]
     average = theirs.average_precision_score(y, table["score"], sample_weight=w)
     assert figures.average_precision == pytest.approx(average, abs=2e-3)
@@ -325,7 +325,7 @@ def test_the_command_compares_and_draws(shop, tmp_path, capsys):
     assert "The label yes counts as positive" in page.read_text()
     assert main(["evaluate", runs[0], str(shop / "bought-new"), "--html", str(page)]) == 2
     assert "Name two or more" in capsys.readouterr().err
-    for alone in (["--reliability"], ["--top", "0.2"]):
+    for alone in (["--reliability"], ["--lift-at", "0.2"]):
         assert main(["evaluate", *runs, str(shop / "bought-new"), *alone]) == 2
         assert f"{alone[0]} is of one run." in capsys.readouterr().err
     other = str(shop / "spent-run")

@@ -55,7 +55,7 @@ def test_what_help_needs_imports_nothing_heavy():
     ],
 )
 def test_every_setting_is_an_option_with_the_help_of_its_model(group, models, elsewhere):
-    own = {"set", "keep"} if group is options.TrainingOptions else set()
+    own = {"set", "ingest_into"} if group is options.TrainingOptions else set()
     held = {field.name for field in fields(group)} - own
     assert held == {name for model in models for name in model.model_fields} - elsewhere
     assert all(field.description for model in models for field in described_fields(model).values())

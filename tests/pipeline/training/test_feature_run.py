@@ -166,7 +166,7 @@ def test_data_that_it_cannot_use_are_refused(tmp_path):
 def test_the_commands(tmp_path, capsys):
     make(tmp_path / "set", "sparse")
     url, run = str(tmp_path / "set"), str(tmp_path / "run")
-    assert main(["columns", url, "--json"]) == 0
+    assert main(["column-copy", url, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["bytes_out"] == copy_bytes(Dataset.open(url))
     assert main(["check", url, "-q"]) == 0
@@ -196,14 +196,14 @@ def test_a_cluster_is_refused(tmp_path, capsys):
 def test_ingest_keeps_columns_when_asked(tmp_path, capsys):
     X, y = np.random.default_rng(0).random((300, 12)), np.arange(300) % 2
     np.savez(tmp_path / "data.npz", X=X.astype(np.float32), y=y)
-    ingest = ["ingest", str(tmp_path / "data.npz"), str(tmp_path / "set"), "-q", "--columns"]
+    ingest = ["ingest", str(tmp_path / "data.npz"), str(tmp_path / "set"), "-q", "--column-copy"]
     for again in ([], [], ["--overwrite", "--seed", "1"]):  # made, left alone, made of other rows
         assert main([*ingest, *again]) == 0
         dataset = Dataset.open(str(tmp_path / "set"))
         found = map_columns(dataset)
         assert np.array_equal(found["rows"][:50], dataset.read_chunk(0).X[:50])
         assert np.array_equal(found["columns"], found["rows"].T)
-    remote = ["ingest", str(tmp_path / "data.npz"), "memory://columns/set", "--columns"]
+    remote = ["ingest", str(tmp_path / "data.npz"), "memory://columns/set", "--column-copy"]
     assert main(remote) == 2
     assert "not on this machine" in capsys.readouterr().err
     with pytest.raises(NotADataset):

@@ -83,7 +83,7 @@ def test_a_model_learnt_while_reading_has_the_recipe_of_the_first_rows(
     run, kept = str(tmp_path / "run"), str(tmp_path / "kept")
     source = ["train", rows, run, "--label", label, "--loss", loss, "-q"]
     source += ["--lam", "1/n", "--additive", "--pairs", "a:b"]
-    assert main([*source, *words, "--keep", kept]) == 0
+    assert main([*source, *words, "--ingest-into", kept]) == 0
     model, dataset = load_model(RunFolder(run)), Dataset.open(kept)
     recipe = recipe_in(model.record.columns)
     assert recipe == recipe_in(dataset.schema)

@@ -260,7 +260,7 @@ def test_rows_of_verified_parts_are_copied(tmp_path, monkeypatch):
 def test_columns_mapped_into_memory_are_those_of_the_rows(tmp_path):
     whole, view = pair(tmp_path, layout="sparse")
     for one in (whole, view):
-        cli.main(["columns", one.folder.url])
+        cli.main(["column-copy", one.folder.url])
     assert column_copy.has_columns(view)
     a, b = column_copy.map_columns(whole), column_copy.map_columns(view)
     for name, array in a.items():

@@ -126,7 +126,7 @@ def about(words: str) -> tuple[list[str], list[tuple[str, str]]]:
     shown = {f"`{place.parameter.name}`": place.name.rstrip(".") for place in places}
 
     def written(text: str) -> str:
-        named = re.sub("`[a-z_]+`", lambda found: shown.get(found[0], found[0]), text)
+        named = re.sub("`[a-z_]+`", lambda match: shown.get(match[0], match[0]), text)
         return in_flags(named).replace("`", "")
 
     listed = [(place.name, written(texts.parameters[place.parameter.name])) for place in places]

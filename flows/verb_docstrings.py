@@ -44,8 +44,8 @@ def texts_of_command(module: str, function: str) -> Texts:
 def _texts(module: str, function: str) -> Texts:
     """Return the texts in the docstring of a module's function; none where it has none."""
     source = (ROOM / f"{module}.py").read_text(encoding="utf-8")
-    found = re.search(rf'(?ms)^def {function}\(.*?^    """(.*?)"""', source)
-    about, *sections = _SECTION.split(dedent(f"    {found[1]}") if found else "")
+    docstring = re.search(rf'(?ms)^def {function}\(.*?^    """(.*?)"""', source)
+    about, *sections = _SECTION.split(dedent(f"    {docstring[1]}") if docstring else "")
     bodies = dict(zip(sections[::2], sections[1::2], strict=True))
     parts = re.split(r"^(?=\S)", bodies.get("Parameters", ""), flags=re.MULTILINE)
     split = (part.partition("\n") for part in parts if part.strip())

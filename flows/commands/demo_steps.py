@@ -231,8 +231,8 @@ class Demo:
 def plan_of_ingest(words: Sequence[str]) -> IngestPlan:
     """Return the plan that the words of an ingest's command ask for."""
     asked: Any = call_of("ingest", ingest, words)
-    source, dataset = asked.args
-    plan, _ = ingest_settings([source], dataset, asked.keywords["ingest"], WHERE, PLAN_SOURCE)
+    sources, dataset = asked.args
+    plan, _ = ingest_settings(sources, dataset, asked.keywords["ingest"], WHERE, PLAN_SOURCE)
     return plan
 
 

@@ -45,11 +45,11 @@ def no_credentials() -> Any:
 #: What addresses with dates are.
 DATED = "{date} and {time} stand for the scheduled start, in the zone of its schedule."
 Request = type[Described]
-OneRequest = TypeVar("OneRequest", bound=Request)
+Asked = TypeVar("Asked", bound=Described)
 REQUESTS: dict[str, Request] = {}
 
 
-def asked_of(flow: str, dated: tuple[str, ...] = ()) -> Callable[[OneRequest], OneRequest]:
+def asked_of(flow: str, dated: tuple[str, ...] = ()) -> Callable[[type[Asked]], type[Asked]]:
     """Make a model the parameters of a flow, described as those of the function for Python.
 
     Parameters
@@ -59,7 +59,7 @@ def asked_of(flow: str, dated: tuple[str, ...] = ()) -> Callable[[OneRequest], O
     """
     texts = texts_in_python(flow.replace("-", "_"))
 
-    def described(request: OneRequest) -> OneRequest:
+    def described(request: type[Asked]) -> type[Asked]:
         request.__doc__ = texts.paragraphs[0]
         for name in request.model_fields.keys() & texts.parameters.keys():
             also = f" {DATED}" if name in dated else ""

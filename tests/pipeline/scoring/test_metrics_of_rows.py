@@ -10,6 +10,7 @@ from sklearn import metrics as theirs
 
 import fewpass
 from fewpass.flows.cli import main
+from fewpass.flows.options import called
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
@@ -166,8 +167,8 @@ def test_what_is_no_share_is_refused(shop, name, wrong, capsys):
     run, data = shop / "bought-run", shop / "bought-new"
     with pytest.raises(BadInput, match=f"^{name} is {wrong}"):
         fewpass.evaluate(run, data, **{name: wrong})
-    assert main(["evaluate", str(run), str(shop / "new.csv"), f"--{name}={wrong}"]) == 2
-    assert f"{name} is {wrong}" in capsys.readouterr().err
+    assert main(["evaluate", str(run), str(shop / "new.csv"), f"{called((name,))}={wrong}"]) == 2
+    assert f"{called((name,))} is {wrong}" in capsys.readouterr().err
     for target, what in (("spent", "numbers"), ("kind", "3 labels")):
         with pytest.raises(BadInput, match=f"`{name}` is for two.*this model predicts {what}"):
             fewpass.evaluate(shop / f"{target}-run", shop / f"{target}-new", **{name: 0.5})

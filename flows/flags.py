@@ -15,7 +15,10 @@ from functools import cache
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 #: Options of one command alone.
-_OF_COMMANDS = ("reliability", "port", "words", "rows", "retrain", "plan", "free", "ingest_into")
+_OF_COMMANDS = (
+    "reliability", "port", "words", "rows", "retrain", "plan", "free", "ingest_into", "where",
+    "allow_none", "dry_run",
+)  # fmt: skip
 
 
 def in_flags(text: str) -> str:
@@ -26,7 +29,6 @@ def in_flags(text: str) -> str:
 @cache
 def _names() -> set[str]:
     """Return the names of options; plans are imported for sentences that name one."""
-    from fewpass.pipeline.settings.change_plans import ForgetPlan  # noqa: PLC0415
     from fewpass.pipeline.settings.execution import Execution  # noqa: PLC0415
     from fewpass.pipeline.settings.flat_settings import settings  # noqa: PLC0415
     from fewpass.pipeline.settings.ingest_plan import IngestPlan  # noqa: PLC0415
@@ -34,7 +36,7 @@ def _names() -> set[str]:
     from fewpass.pipeline.settings.training_plan import TrainingPlan  # noqa: PLC0415
 
     return {
-        *settings(IngestPlan, TrainingPlan, Execution, ForgetPlan, PredictionPlan),
+        *settings(IngestPlan, TrainingPlan, Execution, PredictionPlan),
         *_OF_COMMANDS,
     }
 

@@ -49,7 +49,7 @@ def test_rows_of_codes_are_certified(rows, tmp_path):
     """Against the optimum for the rows as `read_chunk` has them."""
     made = ingest(
         rows, str(tmp_path / "data"), label="amount", encode="additive", task="regression",
-        pairs="a:b,a:c,b:c,a:town", knots=64, columns=False, drop=("visits", "kind"),
+        pairs="a:b,a:c,b:c,a:town", knots=64, column_copy=False, drop=("visits", "kind"),
     )  # fmt: skip
     dataset = Dataset.open(made.dataset)
     assert dataset.manifest.codes

@@ -17,7 +17,7 @@ def result_tables(result: TrainingResult, plan: TrainingPlan) -> Group:
     shown.append(facts_table("Run", training_facts(result)))
     origin = result.lam_origin
     if origin:
-        rows = lam_rows(origin["candidates"], plan.metric, None)
+        rows = lam_rows(origin["candidates"], plan.metric, result.lam)
         title = f"lam by held-out rows: {origin['written']}"
         shown.append(rows_table(title, rows, of_numbers=True))
     if result.candidates:

@@ -27,8 +27,8 @@ MANY = 5 * WINDOW  # points of a curve that is easier to read smoothed
 MOST_POINTS = 600  # of a line: more cannot be distinguished
 TICKS = 5
 
-#: Of an axis; a date is in seconds since 1970.
-Kind = Literal["linear", "log", "date"]
+#: Of an axis; a date is in seconds since 1970, and ticks of a whole one are whole numbers.
+Kind = Literal["linear", "log", "date", "whole"]
 XY = tuple[float, float]
 
 
@@ -70,7 +70,9 @@ class Axis(NamedTuple):
         """Return the numbers written next to it."""
         if self.kind == "date":
             return calendar_ticks(self.low, self.high)
-        return decades(self.low, self.high) if self.kind == "log" else steps(self.low, self.high)
+        if self.kind == "log":
+            return decades(self.low, self.high)
+        return steps(self.low, self.high, least=float(self.kind == "whole"))
 
     def words(self) -> list[str]:
         """Return these numbers as they are written."""
@@ -155,9 +157,12 @@ def described(lines: Sequence[Curve], x_label: str, x: Kind = "linear") -> str:
     return f"{'; '.join(each)} {x_label}."
 
 
-def steps(low: float, high: float) -> list[float]:
-    """Return round numbers from low to high, about TICKS of them: 1, 2 or 5 times a power of 10."""
-    raw = (high - low) / TICKS
+def steps(low: float, high: float, least: float = 0.0) -> list[float]:
+    """Return round numbers from low to high, about TICKS of them: 1, 2 or 5 times a power of 10.
+
+    They are at least `least` apart.
+    """
+    raw = max(least, (high - low) / TICKS)
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= raw * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

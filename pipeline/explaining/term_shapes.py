@@ -92,10 +92,16 @@ def _shapes_of(
         yield _curve_of(one, coef, means)
         for term in one.terms:
             if (level := _date_part(term)) is not None:
-                weights = _compared(coef, means, _places(term))
-                yield TermShape(f"{part.name}: {level}", "bars", LEVELS_OF[level], weights)
+                yield _levels_met(f"{part.name}: {level}", level, coef, means, _places(term))
     else:
         yield _largest(part, coef[:, own])
+
+
+def _levels_met(title: str, level: LevelPart, coef: Vector, means: Vector, own: slice) -> TermShape:
+    """Return the bars of those months, weekdays or hours that rows learnt from have."""
+    met = np.flatnonzero(means[own])
+    names = [LEVELS_OF[level][int(k)] for k in met]
+    return TermShape(title, "bars", names, _compared(coef, means, own)[:, met])
 
 
 def _compared(coef: Vector, means: Vector, own: slice) -> Vector:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from fewpass.pipeline.drawing.charts import Curve, chart
+from fewpass.pipeline.drawing.charts import Curve, Kind, chart
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, section
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, TermImportance
@@ -20,7 +20,6 @@ MOST_TERMS = 20  # whose importance is listed
 MOST_SHAPES = 12  # columns that are drawn
 MOST_BARS = 24
 MOST_SCORES = 4  # of several classes, that are drawn in a picture
-SECONDS_OF_YEAR = 365.25 * 86_400
 
 
 def columns_section(model: Model, importance: Importance | None) -> Markup:
@@ -65,20 +64,16 @@ def _shape(model: Model, shape: TermShape) -> Markup:
         return card(shape.title, _bars(shape), "Compared with the mean row." + _of_class(model))
     several = len(shape.contributions) > 1
     names = classes_of(model) if several else ("model",)
+    places = [float(at) for at in shape.points]
     lines = [
-        Curve(name if several else "", [*zip(_places(shape), c.tolist(), strict=True)], k + 1)
+        Curve(name if several else "", [*zip(places, c.tolist(), strict=True)], k + 1)
         for k, (name, c) in enumerate(zip(names, shape.contributions[:MOST_SCORES], strict=False))
     ]
-    x = "year" if shape.kind == "date" else shape.title
+    kind: Kind = "date" if shape.kind == "date" else "linear"
     missing = ""
     if shape.missing is not None:
         missing = f"A missing value: {shape.missing[0]:+.4g}.{_of_class(model)}"
-    return card(shape.title, chart(lines, x, "contribution"), missing)
-
-
-def _places(shape: TermShape) -> list[float]:
-    numbers = [float(at) for at in shape.points]
-    return [1970.0 + at / SECONDS_OF_YEAR for at in numbers] if shape.kind == "date" else numbers
+    return card(shape.title, chart(lines, shape.title, "contribution", x=kind), missing)
 
 
 def _of_class(model: Model) -> str:

@@ -45,7 +45,7 @@ def names_of(comparison: ModelComparison) -> list[str]:
 def _figures(comparison: ModelComparison, names: list[str]) -> Markup:
     metrics = [one.metric for one in comparison.models[0].differences]
     has_auc = comparison.models[0].evaluation.auc is not None
-    head = ("model", *(NAMES[metric].lower() for metric in metrics), *["AUC"] * has_auc)
+    head = ("model", *(NAMES[metric] for metric in metrics), *["AUC"] * has_auc)
     rows = [
         (name, *(f"{one.value:.5g}" for one in model.differences), *_auc(model, has_auc=has_auc))
         for name, model in zip(names, comparison.models, strict=True)
@@ -60,20 +60,20 @@ def _auc(model: ComparedModel, *, has_auc: bool) -> list[str]:
 def _metric(comparison: ModelComparison, names: list[str], k: int) -> Markup:
     """Draw how far every model is from the first, and write it down."""
     each = [model.differences[k] for model in comparison.models]
-    points = [(float(m), one.difference) for m, one in enumerate(each)]
+    points = [(float(m), one.difference) for m, one in enumerate(each, 1)]
     whiskers = [
         Whisker(float(m), one.difference - one.within, one.difference + one.within)
-        for m, one in enumerate(each)
+        for m, one in enumerate(each, 1)
     ]
-    ends = (-0.5, len(each) - 0.5)
+    ends = (0.5, len(each) + 0.5)
     lines = [
         Curve(f"as {names[0]}", [(x, 0.0) for x in ends], 2, "dashed"),
         Curve("difference, with its 95 % interval", points, 1, "marks"),
     ]
-    drawn = chart(lines, "model, from 0", "difference", whiskers=whiskers, x_range=ends)
+    drawn = chart(lines, "model", "difference", x="whole", whiskers=whiskers, x_range=ends)
     rows = [
         (f"{m}: {name}", f"{one.difference:+.4g} +- {one.within:.2g}", verdict(one))
-        for m, (name, one) in enumerate(zip(names, each, strict=True))
+        for m, (name, one) in enumerate(zip(names, each, strict=True), 1)
     ]
     title = NAMES[each[0].metric]
     return card(title, drawn + table(("model", "difference", ""), rows))

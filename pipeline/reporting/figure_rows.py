@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # Arrow's half a second, which the table of lam need not wait
 Rows = list[dict[str, str]]
 
 
-def lam_rows(candidates: Sequence[dict[str, Any]], metric: str, chosen: float | None) -> Rows:
+def lam_rows(candidates: Sequence[dict[str, Any]], metric: str, chosen: float) -> Rows:
     """Lay out what became of every lam, the fields of `grid.Candidate`; the chosen one is marked.
 
     Columns of which nothing is known are left out.

@@ -106,11 +106,11 @@ def _held_out(run: ReportedRun) -> Markup:
     return card("Held-out loss while it learnt", drawn)
 
 
-def lam_chosen(origin: LamOrigin | None) -> Markup:
+def lam_chosen(origin: LamOrigin | None, lam: float) -> Markup:
     """Lay out what a lam that nobody gave was chosen from."""
     if origin is None:
         return Markup()
-    rows = lam_rows(origin.as_facts()["candidates"], "loss", None)
+    rows = lam_rows(origin.as_facts()["candidates"], "loss", lam)
     return card("lam", rows_of(rows), f"{origin.sentence().replace('`', '')}.")
 
 

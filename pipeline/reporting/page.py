@@ -79,7 +79,7 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
         section(
             "The training",
             card("Facts", facts(report_facts(report))),
-            lam_chosen(model.record.lam_origin),
+            lam_chosen(model.record.lam_origin, report.lam),
             forecast(report),
         ),
         time(report),

@@ -1,4 +1,4 @@
-"""The page about learning in a real browser: axe finds nothing, it fits a phone, and it tells silence."""
+"""Pages in a real browser: axe finds nothing, they fit a phone; that about learning tells silence."""
 
 import asyncio
 import contextlib
@@ -14,6 +14,8 @@ from importlib.resources import files
 import pytest
 from websockets.sync.client import connect
 
+from fewpass.flows import cli
+from fewpass.pipeline.clicks import write_visits
 from fewpass.pipeline.dashboard.routes import _serve
 from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.runs.run_folder import KEY, RunFolder
@@ -160,6 +162,34 @@ def test_axe_finds_nothing_and_it_fits(page, browser, width, scheme):
     background = browser("getComputedStyle(document.body).backgroundColor")
     lightness = sum(map(int, background[4:-1].split(",")))
     assert (lightness < 384) == (scheme == "dark")
+
+
+@pytest.fixture(scope="module")
+def pages_of_files(tmp_path_factory):
+    """A report, that of an additive model, its functions, and two models compared."""
+    folder = tmp_path_factory.mktemp("files")
+    write_visits(folder / "visits.csv", 1500, 0)
+    ingest = "ingest visits.csv {} --label bought --drop visit --test-fraction 0.2"
+    with contextlib.chdir(folder):
+        for words in (
+            ingest.format("data"), "train data run", "report run --html", "train data other --lam 1",
+            "evaluate run other data-test --html compared.html",
+            ingest.format("curved") + " --additive --pairs country:spent_before",
+            "train curved bent --lam 1/n", "report bent --html", "explain bent --html",
+        ):  # fmt: skip
+            assert cli.main([*words.split(), "-q"]) == 0, words
+    made = ("run/report/report", "bent/report/report", "bent/report/functions", "compared")
+    return [(folder / f"{page}.html").as_uri() for page in made]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", SIZES.values(), ids=SIZES)
+def test_axe_finds_nothing_on_pages_of_files(pages_of_files, browser, width, scheme):
+    browser.look(width, scheme)
+    for address in pages_of_files:
+        browser.open(address)
+        assert browser("document.documentElement.scrollWidth") <= width, address
+        assert violations(browser) == [], address
 
 
 def test_what_a_screen_reader_and_a_keyboard_find(page, browser):

@@ -148,6 +148,19 @@ def test_shapes_say_what_rows_are_told(runs, tmp_path):
     assert titles == ["day", "day: weekday", "day: month"]
 
 
+def test_shapes_have_the_months_that_rows_have(tmp_path, monkeypatch):
+    """A bar for a month that was never seen would say nothing but what its absence does."""
+    monkeypatch.chdir(tmp_path)
+    rows = frame(900, 2)
+    rows = rows[rows["day"].between("2024-02-01", "2024-04-30")][["day", "city", "bought"]]
+    rows.to_csv("rows.csv", index=False)
+    fewpass.ingest("rows.csv", "data", label="bought", encode="linear")
+    fewpass.train("data", "run", lam="1/n", verbose=0)
+    months = term_shapes(fewpass.load_model("run"))["day"][-1]
+    assert (months.title, [*months.points]) == ("day: month", ["2", "3", "4"])
+    assert months.contributions.shape == (1, 3)
+
+
 def test_importance_is_that_of_scikit_learn_and_shares_add_up(runs):
     """Permutation importance, of a model that takes contributions as its columns."""
     model, data = fewpass.load_model(runs / "spent-run"), Dataset.open(str(runs / "spent-test"))

@@ -11,8 +11,13 @@ import pandas as pd
 from fewpass import from_run
 from fewpass.flows import cli
 from tests.conftest import PROJECT
+from tests.docs.walked import sessions, unsaid
 
 PAGE = (PROJECT / "docs/additive.md").read_text(encoding="utf-8")
+#: What the page of the default model shows of the same rides.
+DEFAULT = re.search(
+    r"```text\n( hour.*?)```", (PROJECT / "docs/default-model.md").read_text("utf-8"), re.DOTALL
+)[1]
 
 
 def run(block, names):
@@ -25,14 +30,15 @@ def test_the_page_works_and_a_database_and_plain_python_predict_the_same(
 ):
     monkeypatch.chdir(tmp_path)
     rides, notebook, database = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    run(rides.replace("n = 6000", "n = 2500"), {})
-    commands = re.findall(r"^\$ fewpass (.*)$", PAGE, re.MULTILINE)
-    assert len(commands) >= 10
-    printed = {}
-    for command in commands:
-        assert cli.main(shlex.split(command)) == 0, command
-        printed[command] = capsys.readouterr().out
-    assert "hour x day" in printed["explain model --top 5"]  # the rush of working days
+    monkeypatch.setenv("COLUMNS", "250")
+    run(rides, {})
+    commands = [*sessions("docs/additive.md")]
+    assert len(commands) >= 9
+    for command, shown in commands:
+        assert cli.main(shlex.split(command)[1:]) == 0, command
+        printed = "".join(capsys.readouterr())
+        beside = DEFAULT if " ingest " in command else ""
+        assert unsaid(shown + beside, printed) == [], command
     assert (tmp_path / "model/report/functions.html").exists()
     run(notebook, {})
     assert "hour x day" in capsys.readouterr().out

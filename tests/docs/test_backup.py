@@ -18,7 +18,7 @@ from fewpass.flows import cli
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from testing.prefect_server import PROJECT, clean_environment
 from testing.refreshing import refresh
-from tests.docs.test_pages_of_commands import sessions
+from tests.docs.walked import sessions
 
 BEFORE = PROJECT / "tests/data/version_before.tar.xz"
 

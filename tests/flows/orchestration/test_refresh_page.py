@@ -4,7 +4,8 @@ import pytest
 
 from testing.demo_folder import after_the_demo
 from testing.flow_words import SHIM, flows_of_scripts
-from tests.docs.test_pages_of_commands import finish, sessions
+from tests.docs.test_pages_of_commands import finish
+from tests.docs.walked import sessions
 
 
 @pytest.mark.timeout(600)

@@ -25,7 +25,7 @@ Codes = NDArray[np.float64]
 
 
 class ChunkForm(NamedTuple):
-    """What every chunk of a data set has; the fields are those of its manifest."""
+    """Properties of every chunk of a data set; the fields are those of its manifest."""
 
     layout: Layout
     n_features: int

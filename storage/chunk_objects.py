@@ -59,7 +59,7 @@ class ChunkObjects:
         self._files_of_chunks = verified_files(self.folder.url, self.manifest.fingerprint, *shape)
 
     def are_copied(self, chunks: Sequence[int]) -> bool:
-        """Whether reading these chunks only copies their rows.
+        """Return whether reading these chunks only copies their rows.
 
         They are verified files of this machine, in the system's memory when they were last read,
         and hold rows as memory does.

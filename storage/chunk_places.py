@@ -1,4 +1,4 @@
-"""Where chunks of a changed data set lie: in the group of a generation, by their number there.
+"""Places of chunks of a changed data set: in the group of a generation, by their number there.
 
 A generation shares chunks with earlier ones.  They stay where they were written, and its manifest
 says where that is, so that a change costs what it changes, on a disk and in an object store.
@@ -17,7 +17,7 @@ PLACE: Final = np.dtype([("generation", "<u4"), ("number", "<u4")])
 
 
 class ChunkPlace(NamedTuple):
-    """Where a chunk lies."""
+    """The place of a chunk."""
 
     generation: int  # whose group it lies in; 1: what the ingest made
     number: int  # of the chunk in that group, from 0

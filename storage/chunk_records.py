@@ -1,4 +1,4 @@
-"""What is recorded of a chunk: sums over its rows, and their norms."""
+"""Records of a chunk: sums over its rows, and their norms."""
 
 from __future__ import annotations
 

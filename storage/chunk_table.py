@@ -161,15 +161,15 @@ class ChunkTable(ManifestPart):
         return ChunkTable(objects=self.objects, records=self.records[first * size : stop * size])
 
     def add_up_to(self, n_rows: int, nnz: int) -> bool:
-        """Whether the chunks have these rows and values in all."""
+        """Return whether the chunks have these rows and values in all."""
         return (sum(self.rows.tolist()), sum(self.nnz.tolist())) == (n_rows, nnz)
 
     def are_full(self, chunk_rows: int) -> bool:
-        """Whether all chunks but the last have these rows, and the last one no more."""
+        """Return whether all chunks but the last have these rows, and the last one no more."""
         return bool((self.rows[:-1] == chunk_rows).all() and self.rows[-1] <= chunk_rows)
 
     def lack_only(self, may_lack: Sequence[str]) -> bool:
-        """Whether each chunk has all objects, save some where it has no values."""
+        """Return whether each chunk has all objects, save some where it has no values."""
         empty = (self.nnz == 0)[:, None] & np.isin(self.objects, may_lack)
         return bool(((self._table["length"] == 0) == empty).all())
 

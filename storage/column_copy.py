@@ -90,7 +90,7 @@ def copy_bytes(dataset: Dataset) -> int:
 
 
 def has_columns(dataset: Dataset) -> bool:
-    """Whether there is a copy of this data set in its present state."""
+    """Return whether there is a copy of this data set in its present state."""
     folder = copy_folder(dataset)
     if not (folder.is_local and folder.exists(KEY)):
         return False

@@ -43,7 +43,7 @@ class StoredColumns(NamedTuple):
         return sum(frame.length for frame in self.frames)
 
     def may_hold(self, n_features: int) -> bool:
-        """Whether the frames can have a number for each column."""
+        """Return whether the frames can have a number for each column."""
         counts, itemsize = [*map(len, _parts(n_features))], np.dtype(self.dtype).itemsize
         return len(counts) == len(self.frames) and all(
             count * itemsize <= MOST_COMPRESSION * frame.length

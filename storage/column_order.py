@@ -72,7 +72,7 @@ def by_frequency(counts: NDArray[np.unsignedinteger]) -> ColumnOrder:
 
 
 def is_order(source: Integers, n_features: int) -> bool:
-    """Whether `source` is a permutation of 0 to n_features - 1."""
+    """Return whether `source` is a permutation of 0 to n_features - 1."""
     seen = np.zeros(n_features, bool)
     unsigned = source.view(f"u{source.itemsize}")  # negative numbers become too large
     if source.shape != (n_features,) or int(unsigned.max()) >= n_features:

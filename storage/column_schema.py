@@ -54,7 +54,7 @@ def groups_of(n_features: int, ranges: Iterable[FeatureRange]) -> Groups:
 
 
 class EncodingRecord(BaseModel):
-    """How columns were encoded as features, if they are not features themselves."""
+    """The encoding of columns as features, if they are not features themselves."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
@@ -67,7 +67,7 @@ class EncodingRecord(BaseModel):
     groups: tuple[FeatureRange, ...] = ()
     """Features that one column became, first and number of them, where these belong together."""
     reach: Annotated[float, Field(ge=1.0)] = 1.0
-    """How many times the largest number of a column its line reaches, where one goes on."""
+    """Times the largest number of a column that its line reaches, where one goes on."""
     grouped: GroupedChoice | None = None
     """The lam that whole groups of rows chose; None: they did not."""
 
@@ -88,9 +88,9 @@ class Schema(BaseModel):
     label: Position | None = None
     weight: Position | None = None
     offset: Position | None = None
-    """What is added to every row's score."""
+    """The number added to every row's score."""
     exposure: Position | None = None
-    """What counts are in proportion to: its logarithm is the offset."""
+    """The number that counts are in proportion to: its logarithm is the offset."""
     dropped: tuple[Position, ...] = ()
     """Columns that are not used."""
     encoding: EncodingRecord | None = None

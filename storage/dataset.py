@@ -162,7 +162,7 @@ class Dataset(DatasetColumns):
             return self._chunks.read_into(k, buffer)
 
     def are_copied(self, chunks: Sequence[int]) -> bool:
-        """Whether reading these chunks only copies their rows: there is nothing to wait for."""
+        """Return whether reading these chunks only copies rows: there is nothing to wait for."""
         return self._chunks.are_copied(chunks)
 
     def prefetch(self, k: int) -> None:

@@ -25,7 +25,7 @@ from fewpass.storage.row_expansion import RowExpansion, expansion_of
 
 
 class DatasetColumns:
-    """What is known of a data set's columns; read when it is first asked for.
+    """Facts about a data set's columns; read when they are first asked for.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class DatasetColumns:
 
     @cached_property
     def expansion(self) -> RowExpansion:
-        """What makes rows of the codes that they are stored as.
+        """Return the maker of rows out of the codes that they are stored as.
 
         Raises
         ------

@@ -226,7 +226,7 @@ class Folder:
             self._files.append(_checked(key), f"{text}\n".encode())
 
     def exists(self, key: str) -> bool:
-        """Whether the object exists."""
+        """Return whether the object exists."""
         try:
             self.size(key)
         except FileNotFoundError:

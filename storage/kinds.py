@@ -90,7 +90,7 @@ def kind_of(folder: Folder) -> Kind:
 
 
 def _was_whole(folder: Folder) -> bool:
-    """Whether a data set without a manifest had one.
+    """Return whether a data set without a manifest had one.
 
     An ingest leaves its unfinished work, or a marker that says nothing, until the group is written.
     """

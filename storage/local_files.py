@@ -33,7 +33,7 @@ _MOST_REMEMBERED = 1 << 16  # directories, some megabytes of names
 
 
 class ReadObject(NamedTuple):
-    """What was read of an object."""
+    """The contents of an object that was read."""
 
     size: int  # bytes of the object, which may be more or fewer than were asked for
     version: int = 0  # another one once the file has been written to; 0: a store that tells none
@@ -299,7 +299,7 @@ def _after(buffers: list[memoryview], filled: int) -> list[memoryview]:
 
 
 def is_partial(key: str) -> bool:
-    """Whether a file is what a writer has not finished."""
+    """Return whether a file is what a writer has not finished."""
     name = key.rpartition("/")[2]
     return name.startswith(".") and name.endswith(PARTIAL)
 

@@ -78,11 +78,11 @@ class Location(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this machine."""
+        """Return whether it is on this machine."""
         return self.store == HERE
 
     def is_same(self, other: Location) -> bool:
-        """Whether both are the same file: by name, a link, or names that differ in case only."""
+        """Return whether both are one file: by name, a link, or names that differ in case only."""
         if self.store != other.store:
             return False
         return self.path == other.path or (self.is_local and _is_one(self.path, other.path))
@@ -116,7 +116,7 @@ class Location(NamedTuple):
             yield above
 
     def is_in(self, folder: Location) -> bool:
-        """Whether it is inside a folder, at any depth."""
+        """Return whether it is inside a folder, at any depth."""
         if self.store != folder.store:
             return False
         if self.is_local:
@@ -140,7 +140,7 @@ def plain_errors(url: str) -> Iterator[None]:
 
 
 def _is_one(path: str, other: str) -> bool:
-    """Whether two local paths are the same existing file or folder."""
+    """Return whether two local paths are the same existing file or folder."""
     with contextlib.suppress(OSError):
         return Path(path).samefile(other)
     return False

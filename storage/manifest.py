@@ -103,7 +103,7 @@ class Scaling(ManifestPart):
 
 
 class Shuffle(ManifestPart):
-    """Whether the rows are stored in random order."""
+    """The order of the rows: random, by a seed, or that of the source."""
 
     seed: int | None = None  # None: the order of the source
 
@@ -124,7 +124,7 @@ class TakenFile(ManifestPart):
 
 
 class ChangeRecord(ManifestPart):
-    """What made a generation of the one before it."""
+    """The change that made a generation of the one before it."""
 
     change: Literal["append", "forget"]
     parent: str  # fingerprint of the generation before
@@ -189,7 +189,7 @@ class Manifest(ManifestPart):
         return self
 
     def _lie_in_groups(self) -> bool:
-        """Whether each chunk lies in the group of this generation or of an earlier one."""
+        """Return whether each chunk lies in the group of this generation or of an earlier one."""
         if not self.places:
             return True
         if not self.changes or self.is_view or len(self.places) != 8 * self.n_chunks:
@@ -202,7 +202,7 @@ class Manifest(ManifestPart):
             raise ValueError("its columns are in an order that they cannot have")
 
     def _are_full(self) -> bool:
-        """Whether all chunks but the last, of the set or of each part, are of one size."""
+        """Return whether all chunks but the last, of the set or of each part, are of one size."""
         if not self.is_view:
             return self.chunks.are_full(self.chunk_rows)
         starts = self.starts
@@ -227,17 +227,17 @@ class Manifest(ManifestPart):
 
     @property
     def is_view(self) -> bool:
-        """Whether the chunks are those of other sets."""
+        """Return whether the chunks are those of other sets."""
         return bool(self.parts)
 
     @property
     def is_shuffled(self) -> bool:
-        """Whether the rows lie in one random order; those of several parts lie part by part."""
+        """Return whether rows lie in one random order; those of several parts lie part by part."""
         return self.shuffle.seed is not None and len(self.parts) < 2
 
     @property
     def has_offset(self) -> bool:
-        """Whether rows have offsets."""
+        """Return whether rows have offsets."""
         return self.offsets is not None
 
     @property
@@ -252,12 +252,12 @@ class Manifest(ManifestPart):
 
     @property
     def place(self) -> str:
-        """Where its group lies, below the folder of the data set; empty: there."""
+        """Return the place of its group, below the folder of the data set; empty: there."""
         return place_of_generation(self.generation)
 
     @cached_property
     def chunk_places(self) -> NDArray[Any]:
-        """Where each chunk lies, (n_chunks,) of `PLACE`."""
+        """Return the place of each chunk, (n_chunks,) of `PLACE`."""
         if self.places:
             return read_places(self.places)
         own = np.empty(self.n_chunks, PLACE)
@@ -286,12 +286,12 @@ class Manifest(ManifestPart):
 
     @property
     def coded(self) -> bool:
-        """Whether rows are stored as their codes."""
+        """Return whether rows are stored as their codes."""
         return self.codes is not None
 
     @property
     def has_schema(self) -> bool:
-        """Whether there is a schema of the source's columns."""
+        """Return whether there is a schema of the source's columns."""
         return column_schema.KEY in self.objects
 
     @property

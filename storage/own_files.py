@@ -20,7 +20,7 @@ def mark(file: int, path: Path) -> None:
 
 
 def is_unchanged(path: Path) -> bool:
-    """Whether fewpass wrote the file at `path` under that name, and it has not been changed."""
+    """Return whether fewpass wrote the file at `path` under that name, and nobody changed it."""
     try:
         actual = os.getxattr(path, ATTRIBUTE)
         return actual == _mark_of(path.stat(), path)

@@ -80,7 +80,7 @@ class PartChunks:
             part.prefetch(own)
 
     def are_copied(self, chunks: Sequence[int]) -> bool:
-        """Whether reading these chunks only copies their rows."""
+        """Return whether reading these chunks only copies their rows."""
         return all(self._is_copied(k) for k in chunks)
 
     def _is_copied(self, k: int) -> bool:

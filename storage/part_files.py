@@ -52,7 +52,7 @@ class DamagedPart(Damaged):
 
 
 class RowKind(NamedTuple):
-    """What all rows of a source look like."""
+    """Properties that all rows of a source share."""
 
     layout: Literal["dense", "sparse"]
     dtype: Literal["float32", "float64"]
@@ -64,7 +64,7 @@ class RowKind(NamedTuple):
 
 
 class PartPlace(NamedTuple):
-    """Which part of which rows it is: with that the checksums of its buckets begin."""
+    """The name of a part of rows: the checksums of its buckets begin with it."""
 
     rows: str  # a digest of what decides on them
     name: str
@@ -84,7 +84,7 @@ class GroupedRows(NamedTuple):
 
     @property
     def value_ends(self) -> Ends:
-        """Where each bucket's values end."""
+        """Return the end of each bucket's values."""
         if isinstance(self.table, DenseTable):
             return np.multiply(self.ends, self.table.X.shape[1])
         return self.table.indptr[self.ends]

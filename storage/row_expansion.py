@@ -1,4 +1,4 @@
-"""What makes rows of the codes that they are stored as: the recipe of a schema, which others know.
+"""The maker of rows out of stored codes: the recipe of a schema, which others know.
 
 Storage reads bytes and knows no recipes, so the package that has both says here how codes are read.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RowExpansion(Protocol):
-    """What becomes of codes."""
+    """The contract of what makes rows of codes."""
 
     n_codes: int
     n_outputs: int

@@ -213,11 +213,11 @@ class RowRecords:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no records."""
+        """Return whether there are no records."""
         return not self._tables
 
     def has(self, version: int) -> bool:
-        """Whether there are records of a version."""
+        """Return whether there are records of a version."""
         return version in self._tables
 
     def missing(self, version: int) -> int:

@@ -59,7 +59,7 @@ def cut_short(name: str, fact: str, advice: str = _AGAIN) -> CutShort:
 
 
 def is_page(begins: bytes) -> bool:
-    """Whether a server sent a web page instead of a file, such as a login page."""
+    """Return whether a server sent a web page instead of a file, such as a login page."""
     return begins[:200].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_PAGES)
 
 

@@ -1,4 +1,4 @@
-"""What is proven of a state's weights: how far their objective is above the optimum, at most."""
+"""The proof of a state's weights: how far their objective is above the optimum, at most."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Certificate(NamedTuple):
 
     @property
     def proves_nothing(self) -> bool:
-        """Whether of some model it says no more than that no loss is below 0."""
+        """Return whether of some model it says no more than that no loss is below 0."""
         return self.relative >= 1.0
 
     def with_constants(self, constants: tuple[float, ...]) -> Certificate:

@@ -122,12 +122,12 @@ class _WalkOfEach:
         return self.enter(state) if were_interleaved or self._to_interleave(state) else state
 
     def _has_left(self, model: State) -> bool:
-        """Whether a model has left the pass to that of another lam."""
+        """Return whether a model has left the pass to that of another lam."""
         rivalry = self.walk.rivalry
         return self.multi.rivals and rivalry is not None and rivalry.has_left(model)
 
     def _is_idle(self, k: int, model: State) -> bool:
-        """Whether model k takes no more steps."""
+        """Return whether model k takes no more steps."""
         return self.multi.is_converged(k, model) or self._has_left(model)
 
     def _going_alone(self, state: States) -> list[int]:
@@ -172,7 +172,7 @@ class _WalkOfEach:
         return States(tuple(models))
 
     def stay_apart(self, state: States) -> bool:
-        """Whether no models are interleaved."""
+        """Return whether no models are interleaved."""
         return not self._to_interleave(state)
 
     def _to_interleave(self, state: States) -> list[int]:
@@ -233,7 +233,7 @@ class _WalkOfEach:
         return {name: float(np.mean([metrics[name] for metrics in each])) for name in each[0]}
 
     def diverged(self, state: States) -> bool:
-        """Whether any model diverged: all models restart then, to stay in step."""
+        """Return whether any model diverged: all models restart then, to stay in step."""
         return any(map(self.walk.diverged, state.models))
 
     def recover(self, problem: Problem, stats: ProblemStats, state: States) -> States:
@@ -260,7 +260,7 @@ class _WalkOfEach:
         return max(map(self.walk.rows, going), default=0)
 
     def all_skip(self, state: States) -> bool:
-        """Whether no model needs a walk."""
+        """Return whether no model needs a walk."""
         assert self.walk.skips is not None, "this walk may be left out"
         return all(map(self.walk.skips, state.models))
 

@@ -133,7 +133,7 @@ class Bounds(NamedTuple):
         return Certificate(self.objective, self.gap)
 
     def has_risen(self, objective: float) -> bool:
-        """Whether an objective is above this one by more than rounding, or is not a number."""
+        """Return whether an objective is above this one by more than rounding, or NaN."""
         return not objective <= self.objective * (1.0 + RISE)
 
     def moved(self, certified: Certificate) -> Bounds:

@@ -127,7 +127,7 @@ def constants_of(solver: Solver, stats: ProblemStats) -> tuple[float, ...]:
 
 
 def goes_interleaved(solver: Solver) -> bool:
-    """Whether several models of a method are interleaved on sparse rows."""
+    """Return whether several models of a method are interleaved on sparse rows."""
     return any(isinstance(sweep, Walk) and sweep.interleaved for sweep in solver.program(0))
 
 

@@ -41,11 +41,11 @@ class Needs(NamedTuple):
     instead: str = SMALLER_DUAL
     """The method to suggest instead."""
     several_scores: bool = False
-    """Whether it is for losses of several scores, instead of for those of one."""
+    """True where it is for losses of several scores, instead of for those of one."""
     most_columns: int | None = None
     """Most columns, for a method that stores a matrix of columns by columns."""
     steep: bool = False
-    """Whether it takes losses whose slope and curvature have no bound."""
+    """True where it takes losses whose slope and curvature have no bound."""
 
 
 def refuse_loss(kind: str, needs: Needs, problem: Problem) -> None:
@@ -99,7 +99,7 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
 
 
 def takes(needs: Needs, problem: Problem) -> bool:
-    """Whether a method takes a problem's loss and penalty, whatever the number of columns."""
+    """Return whether a method takes a problem's loss and penalty, with any number of columns."""
     try:
         refuse_unfit("", needs._replace(most_columns=None), problem, 0, 1)
     except ValueError:
@@ -108,7 +108,7 @@ def takes(needs: Needs, problem: Problem) -> bool:
 
 
 def takes_loss(needs: Needs, problem: Problem) -> bool:
-    """Whether a method takes a problem's loss, whatever the penalty."""
+    """Return whether a method takes a problem's loss, whatever the penalty."""
     try:
         refuse_loss("", needs, problem)
     except ValueError:
@@ -117,7 +117,7 @@ def takes_loss(needs: Needs, problem: Problem) -> bool:
 
 
 def takes_penalty(needs: Needs, penalty: Penalty) -> bool:
-    """Whether a method takes a penalty."""
+    """Return whether a method takes a penalty."""
     if penalty.is_smooth:
         return True
     if not penalty.by_column:

@@ -90,7 +90,7 @@ class ChosenLearner(NamedTuple):
 
 
 class Solver(ABC):
-    """What a training calls of a method, or of several models of one (multi_model.py).
+    """The methods that a training calls, of one model or of several of one method (multi_model.py).
 
     Every member is described here; those with a default have it here.
     """
@@ -145,7 +145,7 @@ class Solver(ABC):
 
     @property
     def by_column(self) -> bool:
-        """Whether a column's weight depends only on that column's row of the state's W.
+        """Return whether a column's weight depends only on that column's row of the state's W.
 
         W is then the only array, and `weights` of a state with some rows of W are those of these
         columns.

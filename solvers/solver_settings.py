@@ -32,15 +32,15 @@ class Settings(Described):
     better: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
     """Better settings by name of a loss: used when the method is given by its name only."""
     scale_free: ClassVar[bool] = False
-    """Whether columns need no scaling."""
+    """True where columns need no scaling."""
     uses_moments: ClassVar[bool] = False
-    """Whether its steps depend on the moments of every column."""
+    """True where its steps depend on the moments of every column."""
     tries_several_lam: ClassVar[bool] = False
-    """Whether one pass with held-out rows and without a given lam tries several."""
+    """True where one pass with held-out rows and without a given lam tries several."""
     halves_steps: ClassVar[bool] = False
-    """Whether its first step size may be too long, each halving costing an epoch."""
+    """True where its first step size may be too long, each halving costing an epoch."""
     is_sublinear: ClassVar[bool] = False
-    """Whether the excess falls like 1 / passes on every problem."""
+    """True where the excess falls like 1 / passes on every problem."""
 
     @property
     def for_one_score(self) -> str | None:

@@ -78,11 +78,11 @@ class Models:
 
     @property
     def has_folds(self) -> bool:
-        """Whether models learn from other rows each: then none are stepped side by side."""
+        """Return whether models learn from other rows each: then none are stepped side by side."""
         return any(task.fold >= 0 for task in self.tasks)
 
     def is_converged(self, k: int, model: State) -> bool:
-        """Whether model k has reached the tolerance; this changes only at the end of a sweep."""
+        """Return whether model k has reached the tolerance, as of the last sweep's end."""
         certified = None if self.tol is None else self.solver.certificate(model)
         if certified is None:
             return False

@@ -102,7 +102,7 @@ def with_weights(state: State, W: NDArray[np.float64]) -> State:
 
 
 class Interleaved(NamedTuple):
-    """How a walk steps several models at once, their weights side by side (interleaved.py).
+    """Steps of several models at once, their weights side by side (interleaved.py).
 
     `step` takes the models' problems, states (with empty weights), weights W, labels (the class
     that counts as +1; -1: targets unchanged), and indices, which locate their numbers per row in
@@ -130,7 +130,7 @@ class Interleaved(NamedTuple):
 
 
 class Rivalry(NamedTuple):
-    """How models of one pass that differ in lam alone leave it to the best one.
+    """The leaving of models of one pass that differ in lam alone, but for the best one.
 
     `rows_to_look` returns how many more rows all of them visit before, or ENDLESS; `is_early`
     whether a state has seen too little then; `loss` what they are compared by; `leave` the state of

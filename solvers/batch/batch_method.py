@@ -83,7 +83,7 @@ class BatchMethod(Method):
         return Trial(at, g, certificate(problem, at, total, g))
 
     def is_good(self, state: State, trial: Trial) -> bool:
-        """Whether to accept a trial: if the objective has not risen."""
+        """Return whether to accept a trial: if the objective has not risen."""
         return not state.bounds.has_risen(trial.certificate.objective)
 
     @abstractmethod

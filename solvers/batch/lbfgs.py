@@ -112,7 +112,7 @@ class Lbfgs(BatchMethod):
         return Weights(v[:-1].copy(), float(v[-1]) * length)
 
     def is_good(self, state: LbfgsState, trial: Trial) -> bool:
-        """Whether Wolfe's conditions hold."""
+        """Return whether Wolfe's conditions hold."""
         return wolfe(state, trial) == "accept"
 
     def go_on(

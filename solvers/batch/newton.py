@@ -184,7 +184,7 @@ class Newton(BatchMethod):
         return self.read(state.x)
 
     def is_good(self, state: NewtonState, trial: Trial) -> bool:
-        """Whether f decreased enough relative to the slope, up to rounding."""
+        """Return whether f decreased enough relative to the slope, up to rounding."""
         promised = SUFFICIENT_DECREASE * state.t * state.slope
         return trial.certificate.objective <= state.bounds.objective * (1.0 + RISE) + promised
 

@@ -121,7 +121,7 @@ def minimise(
 
 
 def _is_done(certified: Certificate, tol: float, beyond: int) -> bool:
-    """Whether the tolerance is reached, for fine tolerances with up to three more steps.
+    """Return whether the tolerance is reached, for fine tolerances with up to three more steps.
 
     With a tolerance of 1e-6 users compare coefficients, which have half the digits of the
     objective.
@@ -187,7 +187,7 @@ class _Readings:
 
     @property
     def few(self) -> bool:
-        """Whether there are too few rows for a sample, so that H is cheap."""
+        """Return whether there are too few rows for a sample, so that H is cheap."""
         return not self._is_enough(SAMPLES[-1])
 
     def point(self, x: Vector, every: int = 1) -> EvaluatedPoint:

@@ -193,7 +193,7 @@ def whole_matrix(
 
 
 def has_every_column(d: int) -> bool:
-    """Whether W is all of d columns."""
+    """Return whether W is all of d columns."""
     return d <= ALL_COLUMNS
 
 

@@ -107,7 +107,7 @@ def rows_left(state: SetState) -> int:
 
 
 def needs_no_start(state: SetState) -> bool:
-    """Whether a state has weights to begin with, or begins at 0."""
+    """Return whether a state has weights to begin with, or begins at 0."""
     return state.rows_left == 0
 
 

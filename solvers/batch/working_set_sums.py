@@ -55,7 +55,7 @@ SHORTER = np.array([0.5, 0.25, 0.1, 0.04, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e
 
 
 class SetPoint(NamedTuple):
-    """Where a pass sums, and over which columns."""
+    """The point that a pass sums at, and the columns that it sums over."""
 
     coef: NDArray[np.float64]  # (d,)
     intercept: float

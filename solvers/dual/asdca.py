@@ -83,7 +83,7 @@ RISE = 1e-12  # of the potential, relative; less is rounding
 
 
 class Momentum(NamedTuple):
-    """What theta goes by, and what became of it."""
+    """Facts that theta goes by, and its history."""
 
     sigma_share: float  # S: sigma^2 over the square of the longest row
     doubled: int = 0  # how often S was

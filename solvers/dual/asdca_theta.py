@@ -42,7 +42,7 @@ EASIEST = 1e150  # of k: its square, and that of 1/k, stay numbers
 
 
 class Scale(NamedTuple):
-    """What theta depends on, constant column counted in."""
+    """Numbers that theta depends on, constant column counted in."""
 
     n: int
     k: float  # lam n / (q R^2); infinite where all rows are empty, or as good as that

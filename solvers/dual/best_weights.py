@@ -35,7 +35,7 @@ class BestWeights(NamedTuple):
 
     @property
     def certificate(self) -> Certificate | None:
-        """What is proven of them."""
+        """Return the proof of them."""
         return Certificate(self.objective, self.gap) if self.certified else None
 
     @property
@@ -75,7 +75,7 @@ class DualMethod(Method):
     #: What a pass proves are sums of numbers: weights are added up where a warm start begins.
     spare_copies: ClassVar[int] = 2
     gap: ClassVar[Sum] = GAP
-    """What certifies the newest weights, summed over all rows."""
+    """The sum over all rows that certifies the newest weights."""
 
     @property
     def certify_pass(self) -> Reduce:

@@ -102,7 +102,7 @@ def column_of_rows(problem: Problem, mean_square: float, least: float) -> Column
 
 
 class Centre(NamedTuple):
-    """How the constant column's weight v stands for the intercept: unit v + offset.
+    """The relation of the constant column's weight v to the intercept: unit v + offset.
 
     Of several scores v and offset are arrays (wide,), padded as in wide_rows.py.
     """

@@ -61,7 +61,7 @@ class Moves:
 
 
 class StreamMoves(NamedTuple):
-    """What a stream adds to a merge; parts add."""
+    """Sums that a stream adds to a merge; parts add."""
 
     moves: Moves
     added: NDArray[np.float64]  # (d + 1,) rows of its first window; (0,) once V is there

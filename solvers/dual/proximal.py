@@ -75,7 +75,7 @@ POWER = 2.0 / 3.0  # of a column's mean square, in h
 
 
 class Growth(NamedTuple):
-    """When the centre weighs more, and how much at most."""
+    """Rules for the weight of the centre, and its maximum."""
 
     above: float  # share of the gap that a pass leaves
     most: int  # largest r
@@ -219,7 +219,7 @@ def worth_of(proximal: Proximal, total: GapPart) -> float:
 
 
 class Charges(NamedTuple):
-    """What squares cost next to the scale of the steps: of all columns, or one by one."""
+    """The cost of squares next to the scale of the steps: of all columns, or one by one."""
 
     before: Any
     now: Any  # reg

@@ -26,7 +26,7 @@ from fewpass.solvers.kernels.shapes import (
 
 
 class SharedByThreads(NamedTuple):
-    """What the threads of a step share, in rounds of B rows."""
+    """Arrays that the threads of a step share, in rounds of B rows."""
 
     first: WholeNumbers  # (parts + 1,) column that each thread's begin with
     cuts: Cuts  # (B, parts + 1) of sparse rows, where each thread's columns begin in a row

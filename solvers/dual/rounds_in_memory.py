@@ -47,7 +47,7 @@ NEAR = 1e-3  # of the move: for the slope of the conjugates
 
 
 class Ascent(NamedTuple):
-    """What changes."""
+    """State that changes."""
 
     w: NDArray[np.float64]  # (d + 1,) the constant column's last
     duals: NDArray[np.float64]  # (n, 1)
@@ -59,7 +59,7 @@ class Ascent(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What to reach, and which rows are shrunk."""
+    """The goal, and the rows that are shrunk."""
 
     tol: float
     least: float  # objectives below count as this large
@@ -68,7 +68,7 @@ class Aim(NamedTuple):
 
 
 class GivenRows(NamedTuple):
-    """What does not change."""
+    """Data that does not change."""
 
     problem: Problem
     column: Column
@@ -80,7 +80,7 @@ class GivenRows(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Where the ascent is, after a round over all rows."""
+    """The state of the ascent after a round over all rows."""
 
     active: int = 0
     brackets: float = math.inf  # sum over that round

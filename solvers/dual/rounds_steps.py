@@ -45,7 +45,7 @@ DENORMAL = 1e-300  # below, what is owed is nothing
 
 
 class Given(NamedTuple):
-    """What the steps of all rows have in common."""
+    """Numbers that the steps of all rows have in common."""
 
     problem: Problem
     column: float

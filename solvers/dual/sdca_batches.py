@@ -215,7 +215,7 @@ def gain(
     loss: Loss, y: PerRow, weight: PerRow, chosen: Order, a: PerBatchRow, p: PerBatchRow,
     delta: PerBatchRow,
 ) -> float:  # fmt: skip
-    """What the batch adds to n D, but for the square of its moves."""
+    """Return the batch's part of n D, but for the square of its moves."""
     total = 0.0
     for k in range(chosen.shape[0]):
         i = chosen[k]

@@ -1,4 +1,4 @@
-"""What SDCA carries from row to row, and what a pass proves of it."""
+"""SDCA's state from row to row, and what a pass proves of it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PerColumnTrial(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """What goes on from round to round (rounds.py, merging.py); `across` is 0 before the first."""
+    """State kept from round to round (rounds.py, merging.py); `across` is 0 before the first."""
 
     V: NDArray[np.float64] = EMPTY  # (d + 1,) the direction that rows share; (0,) without
     since: int = 0  # passes done when it was found: in that one rows' numbers along it are noted
@@ -78,7 +78,7 @@ class Rounds(NamedTuple):
 
 
 class Merges(NamedTuple):
-    """Where a stream stands among others (merging.py); of one stream nothing."""
+    """The place of a stream among others (merging.py); of one stream nothing."""
 
     begin: NDArray[np.float64] = EMPTY  # (d + 1,) RUNNING where the round began
     taken: NDArray[np.float64] = EMPTY  # (m,) shares of the moves of this pass's rounds ...
@@ -115,7 +115,7 @@ class Proximal(NamedTuple):
 
     @property
     def per_column(self) -> bool:
-        """Whether columns are pulled with different strength in this pass."""
+        """Return whether columns are pulled with different strength in this pass."""
         return self.trial.stage in PER_COLUMN and len(self.h) > 0 and self.r > 1
 
     @property
@@ -130,7 +130,7 @@ class Proximal(NamedTuple):
 
     @property
     def scale(self) -> int:
-        """What multiplies base in the steps of all columns."""
+        """Return the factor of base in the steps of all columns."""
         return 1 if self.per_column else self.r
 
     @property
@@ -163,12 +163,12 @@ class SdcaState(NamedTuple):
 
     @property
     def refreshing(self) -> bool:
-        """Whether this pass adds up w(a) afresh, for the next one to begin with."""
+        """Return whether this pass adds up w(a) afresh, for the next one to begin with."""
         return self.passes % REFRESHED == REFRESHED - 1
 
     @property
     def adding(self) -> bool:
-        """Whether this pass adds up w(a), to begin with it or to prove the running weights."""
+        """Return whether this pass adds up w(a), to begin with it or as a proof of the weights."""
         return self.refreshing or self.unproven & 1 == 1
 
 

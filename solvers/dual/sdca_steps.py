@@ -54,7 +54,7 @@ from fewpass.solvers.protocol import Block
 
 
 class Counted(NamedTuple):
-    """How a stream counts its own moves, as others move the same way (merging.py)."""
+    """The weight of a stream's own moves, as others move the same way (merging.py)."""
 
     sigma_prime: float  # s: its moves are made so many times as long
     ratio: float  # f / s, by which more along V
@@ -67,7 +67,7 @@ ALONE = Counted(1.0, 0.0, 0.0, 0.0, 0.0)  # one stream
 
 
 class StepInputs(NamedTuple):
-    """What the steps of a block's rows have in common."""
+    """Numbers that the steps of a block's rows have in common."""
 
     problem: Problem  # its penalty is that of RUNNING, which it shrinks
     column: float

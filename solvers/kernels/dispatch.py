@@ -87,7 +87,7 @@ def cache_folder() -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether a folder belongs to this user, and nobody else can write to it."""
+    """Return whether a folder belongs to this user, and nobody else can write to it."""
     status = folder.stat()
     return status.st_uid == os.getuid() and not status.st_mode & 0o022
 

@@ -60,7 +60,7 @@ def read_kernel(path: Path) -> bytes:
 
 
 def _is_private(status: os.stat_result, path: Path) -> bool:
-    """Whether nobody but this user, or who can change the package's own sources, wrote a file."""
+    """Return whether this user wrote a file, or who can change the package's own sources."""
     if not path.is_relative_to(PACKAGED):
         return status.st_uid == os.getuid() and not status.st_mode & 0o022
     source = Path(__file__).stat()

@@ -1,4 +1,4 @@
-"""What a kernel is compiled from: its module, and all modules that anything in that comes from.
+"""Sources of a kernel: its module, and all modules that anything in that comes from.
 
 numba compiles a kernel of what its names stand for, and of what those names' functions name in
 turn.  A name stands for something of its own module, or for what that imports: so the modules that
@@ -70,7 +70,7 @@ def _digest(modules: frozenset[str]) -> str | None:
 
 
 def _counts(name: str, own: Container[str]) -> bool:
-    """Whether a module is read: one of the own packages, or of none that is installed."""
+    """Return whether a module is read: one of the own packages, or of none that is installed."""
     return name.partition(".")[0] in own or not _is_installed(name)
 
 
@@ -103,7 +103,7 @@ def _source(name: str) -> _Source | None:
 
 
 def _is_part_of(value: object, module: ModuleType) -> bool:
-    """Whether a value is a module of a package: that it was imported says nothing of its use."""
+    """Return whether a value is a module of a package: its import says nothing of its use."""
     return isinstance(value, ModuleType) and value.__name__.startswith(f"{module.__name__}.")
 
 

@@ -189,7 +189,7 @@ def clip(x: Number, low: Number, high: Number) -> Number:
 
 
 def any_lane(mask: Truth) -> bool:
-    """Whether a comparison holds in any lane."""
+    """Return whether a comparison holds in any lane."""
     return bool(np.any(mask))
 
 

@@ -105,7 +105,7 @@ class _LevelCodegen(codegen.JITCPUCodegen):  # type: ignore[misc]
 
 
 class _OfLevel(NamedTuple):
-    """What a context of numba has one of for each generator of code."""
+    """Parts that a context of numba has one of for each generator of code."""
 
     codegen: Any
     internal_functions: dict[Any, Any]

@@ -206,7 +206,7 @@ at_most = _comparison("<=")
 
 @intrinsic  # type: ignore[untyped-decorator]
 def any_true(_typing: Any, mask: Any) -> Any:
-    """Whether a mask is true in any lane."""
+    """Return whether a mask is true in any lane."""
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         bits = ir.IntType(mask.width)

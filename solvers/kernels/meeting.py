@@ -1,4 +1,4 @@
-"""Where the threads of one step wait for each other, inside a kernel."""
+"""The place where the threads of one step wait for each other, inside a kernel."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def side_by_side(rows_kind: type, d: int, k: int) -> NDArray[np.float64]:
 
 
 def lies_for_sparse_rows(W: NDArray[np.float64]) -> bool:
-    """Whether the vectors of W (d, k) are laid out for sparse rows; with d = 1 they are for all."""
+    """Return whether vectors of W (d, k) are laid out for sparse rows; with d = 1 for all."""
     return bool(W.flags.c_contiguous and not W.flags.f_contiguous)
 
 

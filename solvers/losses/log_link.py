@@ -1,4 +1,4 @@
-"""What losses of a logarithm's prediction share: exp(p) is the mean of the target.
+"""Common parts of losses of a logarithm's prediction: exp(p) is the mean of the target.
 
 Their losses and brackets are m (e^u - 1 - u), which is never negative and does not cancel, and the
 best step of a dual variable is the root t of

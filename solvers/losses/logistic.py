@@ -43,7 +43,7 @@ MOST_MEAN = 1.0 - 1e-15  # of targets: odds of a single class have no end
 
 
 class ScoreLevel(NamedTuple):
-    """What scores count from."""
+    """The score that others count from."""
 
     level: float = 0.0
 

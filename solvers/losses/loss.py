@@ -79,7 +79,7 @@ def direction(loss: Loss, y: Number) -> Number:
 
 @by_type
 def steps_exactly(loss: Loss) -> bool:
-    """Whether SGD takes exact steps, each row with its own size: if slopes are unbounded."""
+    """Return whether SGD takes exact steps, each row with its own size: if slopes are unbounded."""
 
 
 @by_type
@@ -124,15 +124,15 @@ class Loss(OfFormulas):
     liblinear_l1: ClassVar[str | None] = None
     """The same with an l1 penalty; None: LIBLINEAR has none."""
     takes_numbers: ClassVar[bool] = False
-    """Whether targets are numbers instead of labels -1 and +1."""
+    """True where targets are numbers instead of labels -1 and +1."""
     is_smooth: ClassVar[bool] = True
-    """Whether the slope is continuous; a smooth loss has `curvature_at`."""
+    """True where the slope is continuous; a smooth loss has `curvature_at`."""
     is_quadratic: ClassVar[bool] = False
-    """Whether the second derivative is constant."""
+    """True where the second derivative is constant."""
     is_wide: ClassVar[bool] = False
-    """Whether it is one of all classes' scores at once (wide_loss.py), and one model makes them."""
+    """True where it is of all classes' scores at once (wide_loss.py), which one model makes."""
     is_steep: ClassVar[bool] = False
-    """Whether neither slope nor curvature has a bound: no step size is safe."""
+    """True where neither slope nor curvature has a bound: no step size is safe."""
     least_target: ClassVar[float] = -math.inf
     """The smallest target that it is defined for."""
 
@@ -175,7 +175,7 @@ class Loss(OfFormulas):
 
     @property
     def has_level(self) -> bool:
-        """Whether the intercept is charged from the best constant, and not from 0.
+        """Return whether the intercept is charged from the best constant, and not from 0.
 
         That of a hinge is between -1 and 1; other losses of labels have a field `level`.
         """

@@ -83,7 +83,7 @@ def rows_to_look(stats: ProblemStats, state: OnepassState) -> int:
 
 
 def is_decided(state: OnepassState) -> bool:
-    """Whether a single learner goes on."""
+    """Return whether a single learner goes on."""
     adagrad = float(state.progressive.sums[0, LAST]) < LEFT
     newton = state.newton.used and not state.newton.left
     return adagrad + newton + (not has_exploded(state.sgd)) <= 1
@@ -128,7 +128,7 @@ def trailing(
 
 
 def is_comparable(problem: Problem, state: OnepassState, learner: Learner) -> bool:
-    """Whether a learner's losses say something of how it ends."""
+    """Return whether a learner's losses say something of how it ends."""
     if learner is QUADRATIC:
         return not (problem.loss.is_quadratic or n_pending(state.newton))
     if learner is SGD:
@@ -171,7 +171,7 @@ def rows_to_lam(stats: ProblemStats, state: OnepassState) -> int:
 
 
 def has_many_columns(state: OnepassState) -> bool:
-    """Whether rows had more columns so far than a tenth of them can tell the lam by."""
+    """Return whether rows had more columns so far than a tenth of them can tell the lam by."""
     seen = np.count_nonzero(state.columns[:-1, W])
     return bool(seen > MANY_COLUMNS * (state.t - state.rows_before))
 
@@ -187,5 +187,5 @@ def left(state: OnepassState) -> OnepassState:
 
 
 def has_left(state: OnepassState) -> bool:
-    """Whether no learner is left."""
+    """Return whether no learner is left."""
     return not np.isfinite(least_late_loss(state))

@@ -93,7 +93,7 @@ MOST_BYTES = 48 << 20
 
 
 def fit_together(states: list[OnepassState]) -> bool:
-    """Whether models are interleaved: with sparse rows, at the same row, and in little memory."""
+    """Return whether models are interleaved: with sparse rows, at one row, in little memory."""
     moments = {(s.t, s.rows_before, s.mass, s.values_per_row, s.sgd.t0) for s in states}
     first, taken = states[0].sgd, lanes_taken(len(states))
     fits = len(moments) == 1 and first.t0 != SOUGHT and lies_for_sparse_rows(first.W)

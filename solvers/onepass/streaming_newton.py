@@ -73,12 +73,12 @@ class Summary(NamedTuple):
 
     @property
     def used(self) -> bool:
-        """Whether streaming Newton is run."""
+        """Return whether streaming Newton is run."""
         return len(self.w) > 0
 
     @property
     def left(self) -> bool:
-        """Whether it was given up: its weights are never chosen."""
+        """Return whether it was given up: its weights are never chosen."""
         return self.late >= MOST_LOSS
 
 
@@ -89,7 +89,7 @@ def no_summary() -> Summary:
 
 
 def is_suitable(problem: Problem, stats: ProblemStats) -> bool:
-    """Whether the loss is smooth, and a stream has enough rows, but not too much work."""
+    """Return whether the loss is smooth, and a stream has enough rows, but not too much work."""
     n, d = stats.stream_rows, stats.d
     bearable = d <= FEW_COLUMNS if n == ENDLESS else n <= MOST_WORK / (d * d)
     return problem.loss.is_smooth and n >= ENOUGH * d and bearable

@@ -30,7 +30,7 @@ ACROSS, AFTER_SHARE, ALONG = 1.05, 1.1, 1.1  # margins of s, of s after t < 1, a
 
 
 class Along(NamedTuple):
-    """What goes on from round to round."""
+    """State that goes on from round to round."""
 
     V: Floats  # (d,) a unit vector, or zeros
     owed: float = 0.0

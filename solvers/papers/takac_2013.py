@@ -22,7 +22,7 @@ from fewpass.solvers.papers.xu_2011 import Floats
 
 
 class BatchIterate(NamedTuple):
-    """What the rows of a batch were predicted by."""
+    """The models that rows of a batch were predicted by."""
 
     begin: int  # rows visited before
     rows: int  # of the batch

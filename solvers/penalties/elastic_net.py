@@ -46,7 +46,7 @@ class ChargedSizes(Penalty):
 
     @property
     def roots(self) -> Any:
-        """What a column's size, or a group's, is multiplied by."""
+        """Return the factor of a column's size, or a group's."""
         return 1.0
 
     def norms(self, w: Vector) -> Vector:

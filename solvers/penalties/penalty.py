@@ -49,12 +49,12 @@ class Penalty(OfFormulas):
 
     formulas: ClassVar[tuple[Verb, ...]] = (strength, shrunk, scaled_dual, in_lanes)
     is_smooth: ClassVar[bool] = True
-    """Whether R has a gradient; without one some weights are 0 at the optimum."""
+    """True where R has a gradient; without one some weights are 0 at the optimum."""
     is_l1: ClassVar[bool] = False
-    """Whether it charges for sizes, and for squares, and nothing else."""
+    """True where it charges for sizes, and for squares, and nothing else."""
 
     by_column: ClassVar[bool] = True
-    """Whether it is a sum over columns; else over groups of them."""
+    """True where it is a sum over columns; else over groups of them."""
 
     @property
     def name(self) -> str:

@@ -263,7 +263,7 @@ class Asgd(Sgd):
 
 
 def at_one_row(states: list[SgdState]) -> bool:
-    """Whether models can be interleaved: at the same row, and averaging from the same row."""
+    """Return whether models can be interleaved: at one row, and averaging from one row on."""
     moments = {(state.t, state.t0) for state in states}
     return len(moments) == 1 and states[0].t0 != SOUGHT
 

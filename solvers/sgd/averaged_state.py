@@ -69,7 +69,7 @@ def read_out(state: SgdState) -> tuple[Weights, Weights]:
 
 
 def has_exploded(state: State) -> bool:
-    """Whether the loss before the step has exploded."""
+    """Return whether the loss before the step has exploded."""
     return bool(state.monitor.diverged)
 
 

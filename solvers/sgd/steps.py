@@ -71,7 +71,7 @@ class SgdModel(NamedTuple):
 
 
 class InCommon(NamedTuple):
-    """What models that are stepped at once share."""
+    """Arrays that models share which are stepped at once."""
 
     loss: Loss
     c: float  # power of the decay of steps

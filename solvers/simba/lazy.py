@@ -286,7 +286,7 @@ def move(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, i: int, to: 
 
 @called_by_kernels
 def is_far(forest: Forest, O: Offsets) -> bool:
-    """Whether offsets or the weight of all rows have drifted."""
+    """Return whether offsets or the weight of all rows have drifted."""
     total = 0.0
     for g in range(4):
         if abs(O[g]) > FAR:

@@ -55,7 +55,7 @@ class Simba(Settings):
     """Mean slack a row may have, in margins of unit rows; None: what a few passes of dual
     coordinate ascent with the plan's lam come to."""
     eps: float = Field(0.01, ge=1e-6, le=1.0)
-    """How far below the best margin to end, about: sets the number of steps."""
+    """Distance below the best margin to end at, about: sets the number of steps."""
     iterations: Steps | None = None
     """Steps; None: (0.25 / eps)^2 ln n."""
     rates: Literal["adaptive", "constant"] = "adaptive"

@@ -44,7 +44,7 @@ class SoftMargin(NamedTuple):
 
     @property
     def rest(self) -> float:
-        """What is left for one more row."""
+        """Return the slack that is left for one more row."""
         return self.nu * self.n - MOST_SLACK * self.k if self.k < self.n else 0.0
 
 

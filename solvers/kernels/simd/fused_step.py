@@ -59,7 +59,7 @@ def move_then_dot(
 
 @by_type
 def skipping_pays(rows: Rows) -> bool:
-    """Whether skipping a row with a = 0 is faster than adding it."""
+    """Return whether skipping a row with a = 0 is faster than adding it."""
 
 
 @skipping_pays.register(SparseRows)

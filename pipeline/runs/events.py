@@ -66,7 +66,7 @@ class Resume(Start):
 
 @dataclass(frozen=True)
 class Work(Facts):
-    """What reading rows and computing on them took, in one span."""
+    """The time that reading rows and computing on them took, in one span."""
 
     rows: int
     bytes_read: int

@@ -28,7 +28,7 @@ def finite(loss: float) -> float:
 
 
 class Candidate(NamedTuple):
-    """What became of one value of lam."""
+    """The result of one value of lam."""
 
     lam: float
     loss: float  # mean over the held-out rows; of several classes also over these
@@ -42,19 +42,19 @@ class Candidate(NamedTuple):
 
     @property
     def criterion(self) -> float:
-        """What candidates are compared by: the lower the better."""
+        """Return the figure that candidates are compared by: the lower the better."""
         return self.loss if self.cost is None else self.cost
 
 
 class Choice(NamedTuple):
-    """Which model a snapshot's weights are, and what it was chosen from."""
+    """The model that a snapshot's weights are, and what it was chosen from."""
 
     lam: float
     candidates: tuple[Candidate, ...] = ()  # none before the end
 
 
 class LossChoice(NamedTuple):
-    """How a loss of numbers was chosen that nobody gave: by predictions of both, each with its lam.
+    """The choice of a loss of numbers that nobody gave: by predictions of both, each with its lam.
 
     Differences are shares of what the usual loss comes to, with their standard errors.
     """
@@ -82,7 +82,7 @@ def _change(share: float, error: float) -> str:
 
 
 class LamOrigin(NamedTuple):
-    """Where a lam comes from that nobody gave."""
+    """The origin of a lam that nobody gave."""
 
     written: str  # as --lam takes it
     candidates: tuple[Candidate, ...]

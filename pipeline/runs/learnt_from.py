@@ -1,4 +1,4 @@
-"""Which runs have learnt from rows, or were chosen by them.
+"""Runs that have learnt from rows, or were chosen by them.
 
 They learnt from a data set that had the rows, or from such a run on; others had them held out.
 """

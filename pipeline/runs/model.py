@@ -47,14 +47,14 @@ class Model(NamedTuple):
 
     @property
     def predicts_numbers(self) -> bool:
-        """Whether numbers are predicted, and no labels."""
+        """Return whether numbers are predicted, and no labels."""
         plan = self.record.plan
         takes_numbers = loss_class(loss_word(plan, self.record.targets)).takes_numbers
         return bool(takes_numbers and plan.positive is None)
 
     @property
     def bounds(self) -> Bounds | None:
-        """What predicted numbers are clipped to; None: they are not."""
+        """Return the range that predicted numbers are clipped to; None: they are not."""
         if self.seen is None:
             return None
         columns, loss = self.record.columns, self.record.problem().loss
@@ -63,7 +63,7 @@ class Model(NamedTuple):
 
     @property
     def scaler(self) -> Scaler:
-        """What scales rows as their source has them."""
+        """Return the scaling of rows as their source has them."""
         return Scaler(self.record.scaling.kind, self.scale, self.shift)
 
     @property

@@ -15,7 +15,7 @@ from fewpass.solvers.protocol import Certificate, Weights
 
 
 class Convergence(NamedTuple):
-    """Whether a run's model is proven to be as near to the optimum as the plan asked for.
+    """The nearness to the optimum that was asked for, that is proven, and whether it is enough.
 
     A finished run has converged if and only if `relative_gap <= tol`.  What other values of lam
     came to, where several were trained, does not count, and a model that is as near without a
@@ -46,7 +46,7 @@ class Convergence(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a finished run hands on; the fields that `fewpass train --json` prints."""
+    """The result of a finished run; the fields that `fewpass train --json` prints."""
 
     run: str
     snapshot: str
@@ -88,12 +88,12 @@ class TrainingResult:
 
     @property
     def convergence(self) -> Convergence:
-        """What was asked for, what is proven, and whether that is enough."""
+        """Return the tolerance asked for, the gap proven, and whether that is enough."""
         return Convergence(self.tol, self.relative_gap, self.converged)
 
 
 class Trained(NamedTuple):
-    """What an estimator takes over from a training."""
+    """The facts that an estimator takes over from a training."""
 
     weights: Weights
     cursor: Cursor

@@ -1,4 +1,4 @@
-"""Whether the objects of a run's folder are intact, and fit together."""
+"""Checks that the objects of a run's folder are intact, and fit together."""
 
 from __future__ import annotations
 

@@ -43,11 +43,11 @@ class RunFolder:
 
     @property
     def url(self) -> str:
-        """Where the run lies."""
+        """Return the address of the run."""
         return self.folder.url
 
     def exists(self) -> bool:
-        """Whether a training has begun here."""
+        """Return whether a training has begun here."""
         return self.folder.exists(KEY)
 
     def begin(self, record: RunRecord, data: Manifest | None = None) -> RunRecord:

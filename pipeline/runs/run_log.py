@@ -108,7 +108,7 @@ class RunLog:
 
     @property
     def version(self) -> str:
-        """What changes with every write."""
+        """Return a mark that changes with every write."""
         if self._folder.is_local:
             return str(self._folder.size(LOG))
         return str(self._segments()[-1:])

@@ -1,4 +1,4 @@
-"""Where a training stands: its cursor and clock, and the log of how it came there."""
+"""The state of a training: its cursor and clock, and the log of how it came there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fewpass.pipeline.runs.saved import Cursor
 
 
 class Progress:
-    """What of a training changes with every step, the states left out.
+    """Parts of a training that change with every step, the states left out.
 
     Attributes
     ----------

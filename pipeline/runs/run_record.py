@@ -1,4 +1,4 @@
-"""What a run is of: its plan, its data, the versions that it was begun with."""
+"""The subject of a run: its plan, its data, the versions that it was begun with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_DATA_SET = ("layout", "dtype", "n_rows", "n_features", "targets", "scaling", 
 
 
 class RunRecord(BaseModel):
-    """What a run is: written once, before the first row is read."""
+    """The record of a run: written once, before the first row is read."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
@@ -48,7 +48,7 @@ class RunRecord(BaseModel):
     """Names of columns that names were hashed to, as far as that data set knows them."""
     versions: dict[str, str]
     forecast: Forecast | None = None
-    """What the training was going to take; None where nothing was foreseen."""
+    """The forecast of what the training takes; None where nothing was foreseen."""
     warnings: tuple[str, ...] = ()
     """Why the training was not expected to come to its end, in sentences."""
     dtype: Literal["float32", "float64"] = "float32"
@@ -56,7 +56,7 @@ class RunRecord(BaseModel):
     methods: MethodChoice | None = None
     """The methods in place of `auto`; None where the plan names one."""
     lam_origin: LamOrigin | None = None
-    """What the plan's lam was chosen from; None where it was given."""
+    """The origin of the plan's lam; None where it was given."""
     parts: tuple[str, ...] = ()
     """Fingerprints of the data sets that its data set is a view of."""
     learnt_before: tuple[str, ...] = ()
@@ -68,8 +68,8 @@ class RunRecord(BaseModel):
     has seen: predictions are clipped to it.  None where nothing is clipped."""
 
     level: float | tuple[float, ...] = 0.0
-    """What the intercept is charged from: about the best constant score, of each class's model or
-    score if there are several."""
+    """The score that the intercept is charged from, about the best constant: of each class's model
+    or score if there are several."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunRecord:

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Removed(NamedTuple):
-    """What was removed, or would be."""
+    """Runs that were removed, or would be."""
 
     what: str
     address: str

@@ -32,12 +32,12 @@ Amount = Annotated[float, Field(ge=0.0)]
 
 
 def is_of_model(array: str) -> bool:
-    """Whether an array of a snapshot is of its model, and not of a state (packing.py)."""
+    """Return whether an array of a snapshot is of its model, and not of a state (packing.py)."""
     return not array.partition(".")[0].isdecimal()
 
 
 class Cursor(NamedTuple):
-    """Where in the plan a run stands, and what it took so far."""
+    """The place of a run in its plan, and what it took so far."""
 
     epoch: Natural = 0
     sweep: Natural = 0  # of the epoch's program
@@ -55,7 +55,7 @@ class Cursor(NamedTuple):
 
 
 class GroupDone(NamedTuple):
-    """What became of some classes that were trained before the others."""
+    """The result of some classes that were trained before the others."""
 
     certificate: Certificate | None
     passes: Amount
@@ -63,7 +63,7 @@ class GroupDone(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotFields:
-    """Where a training stands: the same in memory and among a snapshot's attributes."""
+    """The state of a training: the same in memory and among a snapshot's attributes."""
 
     cursor: Cursor
     certificate: Certificate | None  # of the weights

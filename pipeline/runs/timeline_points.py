@@ -1,4 +1,4 @@
-"""What a timeline has of single moments: losses, certificates, workers, work done; and silences."""
+"""Single moments of a timeline: losses, certificates, workers, work done; and silences."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def useful(certificates: Iterable[Certified]) -> list[Certified]:
 
 
 class Worker(NamedTuple):
-    """What one process did."""
+    """The work of one process."""
 
     rows: int = 0  # of the current pass
     memory: int = 0  # bytes, the most ever
@@ -111,7 +111,7 @@ NEWEST = 50  # that it is the median of
 
 
 class Silence(NamedTuple):
-    """How long a training has been silent, and how long it may be."""
+    """The time a training has been silent, and how long it may be."""
 
     seconds: float
     usual: float  # seconds from one sign of progress to the next
@@ -119,7 +119,7 @@ class Silence(NamedTuple):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether it has been silent for longer than it may."""
+        """Return whether it has been silent for longer than it may."""
         return self.seconds > self.most
 
     def sentence(self) -> str:

@@ -22,7 +22,7 @@ class ValidationPoint(NamedTuple):
 
     @property
     def criterion(self) -> float:
-        """What points are compared by: the lower the better."""
+        """Return the figure that points are compared by: the lower the better."""
         return self.loss if self.cost is None else self.cost
 
 
@@ -42,11 +42,11 @@ class Validation(NamedTuple):
 
     @property
     def is_at_best(self) -> bool:
-        """Whether the last point is the lowest."""
+        """Return whether the last point is the lowest."""
         return self.best is self.curve[-1]
 
     def is_over(self, n_iter_no_change: int) -> bool:
-        """Whether the loss has not fallen for N points."""
+        """Return whether the loss has not fallen for N points."""
         return self.waited >= n_iter_no_change
 
 

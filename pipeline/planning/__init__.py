@@ -1,1 +1,1 @@
-"""What to train and what that will take: plan, job, choice of method, forecast."""
+"""Plans of trainings and their cost: plan, job, choice of method, forecast."""

@@ -141,7 +141,7 @@ def _several_at_work(planner: Planner, plan: TrainingPlan, job: Job) -> Iterator
 
 
 def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:
-    """Whether a dual method's windows cannot be drawn anew, as each is one chunk of several."""
+    """Return whether windows of a dual method stay, as each is one chunk of several."""
     windows = job.windows
     several = windows.n_chunks > windows.streams
     dual = method_for(plan).certify_pass is not None

@@ -1,4 +1,4 @@
-"""Whether the rows of an unshuffled data set lie sorted, by the sums of its chunks.
+"""A test for rows of an unshuffled data set that lie sorted, by the sums of its chunks.
 
 Methods that go through the rows in stored order, or through random windows of them, count on
 every window being like the whole.  On rows sorted by label they stand still or move away from the
@@ -27,7 +27,7 @@ class Clustering(NamedTuple):
 
     @property
     def matters(self) -> bool:
-        """Whether chunks differ enough to matter."""
+        """Return whether chunks differ enough to matter."""
         return max(self) > CLUSTERED
 
 

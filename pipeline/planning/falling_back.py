@@ -1,4 +1,4 @@
-"""When the second method that was chosen goes on in place of the first."""
+"""The rule by which the second method that was chosen goes on in place of the first."""
 
 from __future__ import annotations
 

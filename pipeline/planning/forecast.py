@@ -56,9 +56,9 @@ class Forecast(BaseModel):
     theory_passes: float | None
     """Enough in expectation, with the best parameters, for f - f* to reach the tolerance."""
     usual_passes: float | None
-    """What a certificate of the tolerance usually takes."""
+    """Passes that a certificate of the tolerance usually takes."""
     passes: float
-    """What the plan allows, or the usual number where that is smaller; of all groups."""
+    """Passes that the plan allows, or the usual number where that is smaller; of all groups."""
     certifying_passes: float
     """On top, where the plan asks for them and not the method."""
     reduce_passes: float
@@ -70,7 +70,7 @@ class Forecast(BaseModel):
     window_bytes: int
     """Rows in memory, at most."""
     resident: bool = False
-    """Whether all of them stay there, so that they are read once."""
+    """True where all of them stay there, so that they are read once."""
     overhead_bytes: int
     """Kernels, compressed chunks, the cluster in the process."""
     window_rows: int

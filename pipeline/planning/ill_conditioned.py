@@ -1,4 +1,4 @@
-"""Whether a problem is beyond what the passes can do, and what helps, in a sentence."""
+"""Advice where a problem is beyond what the passes can do, in a sentence."""
 
 from __future__ import annotations
 

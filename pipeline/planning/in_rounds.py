@@ -1,4 +1,4 @@
-"""Whether the method that `auto` chose is stepped in rounds, which the cores of a machine share.
+"""The choice of rounds, which the cores of a machine share, for the method that `auto` chose.
 
 A round's row costs up to 1.7 times a chain's where sixteen threads share it, and threads wait for
 each other twice in 128 rows: it takes several cores, many rows and passes that last before that is

@@ -1,4 +1,4 @@
-"""How many streams the workers of a cluster had better step, and how often these meet.
+"""The number of streams that the workers of a cluster had better step, and how often these meet.
 
 A meeting costs time, whatever the rows: tasks and messages of every stream, and what is sent of the
 columns that moved.  Meetings may take a tenth of a pass; but those of streams that somebody asks

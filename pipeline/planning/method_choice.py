@@ -1,4 +1,4 @@
-"""What a method is chosen for, the choice, and the rules that several kinds of problems share."""
+"""The purpose and the choice of a method, and the rules that several kinds of problems share."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class MethodChoice(BaseModel):
 
 
 class MethodRequest(NamedTuple):
-    """What a method is chosen for."""
+    """The purpose that a method is chosen for."""
 
     plan: TrainingPlan  # tolerance and passes decide whether one pass is enough
     problem: Problem

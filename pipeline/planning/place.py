@@ -1,4 +1,4 @@
-"""Which engine a training runs on: plain threads for what takes seconds, else Dask.
+"""The engine that a training runs on: plain threads for what takes seconds, else Dask.
 
 Dask's scheduler and dashboard take a second or two to start, and some milliseconds per task.
 Neither counts in a training of minutes, which one may want to watch.
@@ -25,7 +25,7 @@ USUAL_PASSES = 20  # to a tolerance, whose forecast would have to read rows
 
 
 class Place(NamedTuple):
-    """Where a training runs, and why there."""
+    """The place where a training runs, with the reason."""
 
     execution: Execution  # its engine chosen
     why: str

@@ -1,4 +1,4 @@
-"""How fast a certificate falls, by its last three passes, and how many are left at that rate.
+"""The rate of a certificate's fall, by its last three passes, and the passes left at that rate.
 
 Digits of a relative gap fall about evenly where a method converges linearly.  What was predicted
 before the training knows nothing of these rows; the last three passes do.
@@ -19,7 +19,7 @@ SMALLEST = 1e-300  # relative gap
 
 
 class Mark(NamedTuple):
-    """How far a training was at some moment."""
+    """The state of a training at some moment."""
 
     passes: Annotated[float, Field(ge=0.0)]
     digits: Annotated[float, Field(ge=0.0, le=301.0)]  # of the certificate: 3 for 1e-3, relative

@@ -1,4 +1,4 @@
-"""What a row costs in a pass of Newton's method and of dual ascent, where rows are in memory.
+"""The cost of a row in a pass of Newton's method and of dual ascent, where rows are in memory.
 
 A pass of Newton's method adds up products of all pairs of a row's numbers, side by side where rows
 are dense, each to its own place where they are sparse; one of dual ascent goes over the numbers

@@ -1,4 +1,4 @@
-"""What Dask's cluster may log: kept until one is opened, so that no other run needs Dask."""
+"""Logs of Dask's cluster: kept until one is opened, so that no other run needs Dask."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Executor(Protocol):
 
     @property
     def near(self) -> bool:
-        """Whether all tasks run in this process."""
+        """Return whether all tasks run in this process."""
 
     @property
     def threads(self) -> int:
@@ -91,7 +91,7 @@ class Executor(Protocol):
 
     @property
     def alone(self) -> bool:
-        """Whether one task runs at a time, with nothing in parallel."""
+        """Return whether one task runs at a time, with nothing in parallel."""
 
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call a function in every process that runs tasks, while no task is running."""
@@ -231,7 +231,7 @@ def page_of(client: Any) -> str | None:
 
 
 def shows_trainings(dask_scheduler: Any) -> bool:
-    """Whether a scheduler has the page about trainings (dashboard/routes.py)."""
+    """Return whether a scheduler has the page about trainings (dashboard/routes.py)."""
     return hasattr(dask_scheduler, HAS_PAGE)
 
 

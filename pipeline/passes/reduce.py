@@ -136,7 +136,7 @@ def part_bytes(what: Sum, at: Any) -> int:
 
 
 def is_short(job: Job, step: int) -> bool:
-    """Whether spans of `step` chunks take little longer than Dask's cost of a task."""
+    """Return whether spans of `step` chunks take little longer than Dask's cost of a task."""
     values = job.dataset.manifest.nnz * step / job.windows.n_chunks
     return is_small(job) or values <= SHORT_SPAN_VALUES
 

@@ -56,7 +56,7 @@ SMALL_VALUES = 4e7  # of a data set: a pass over it takes a few times Dask's cos
 
 
 def is_small(job: Job) -> bool:
-    """Whether a pass over the data takes no longer than Dask's cost of a task."""
+    """Return whether a pass over the data takes no longer than Dask's cost of a task."""
     return job.dataset.manifest.nnz <= SMALL_VALUES
 
 

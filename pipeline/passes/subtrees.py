@@ -23,7 +23,7 @@ TELL_SECONDS = 1.0  # between two messages of a task
 
 @unpickled_once
 class Addends(NamedTuple):
-    """What all tasks of a reduction share."""
+    """Data that all tasks of a reduction share."""
 
     job: Job
     what: Sum

@@ -83,7 +83,7 @@ class Together:
         return list(self._watched.threads_by_worker().values()) or [1]
 
     def is_handle(self, value: Any) -> bool:
-        """Whether a value is a handle on the result of a task."""
+        """Return whether a value is a handle on the result of a task."""
         return isinstance(value, self._handle)
 
     def packed(self, value: Any) -> Packed:

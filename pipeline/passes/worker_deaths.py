@@ -1,4 +1,4 @@
-"""How worker processes of this machine ended, and first causes of what Dask raises."""
+"""Ends of worker processes of this machine, and first causes of what Dask raises."""
 
 from __future__ import annotations
 

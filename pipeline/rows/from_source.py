@@ -55,11 +55,11 @@ class OpenedSource(Protocol):
 
     @property
     def may_grow(self) -> bool:
-        """Whether rows to come may have columns that the first do not."""
+        """Return whether rows to come may have columns that the first do not."""
 
     @property
     def likely_columns(self) -> int:
-        """How many columns a state should have to begin with."""
+        """Return the number of columns that a state should have to begin with."""
 
     @property
     def reserved_bytes(self) -> int:
@@ -67,7 +67,7 @@ class OpenedSource(Protocol):
 
     @property
     def endless(self) -> bool:
-        """Whether the number of rows to come is unknown."""
+        """Return whether the number of rows to come is unknown."""
 
     def notes(self) -> tuple[str, ...]:
         """Return remarks on the rows that were read so far, in sentences."""

@@ -1,4 +1,4 @@
-"""Whether labels are grades: numbers that come more and more, then less and less often."""
+"""A test for labels that are grades: numbers that come more and more, then less and less often."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class WindowReader:
                 return_buffer(source)
 
     def _are_copied(self, windows: Sequence[Window]) -> bool:
-        """Whether these windows only have to be copied, which another thread does for more.
+        """Return whether these windows only have to be copied, which another thread does for more.
 
         The thread that steps them finds them in its cache then, and there is one buffer.
         """

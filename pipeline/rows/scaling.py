@@ -84,7 +84,7 @@ class Scaler:
         return {name: part for name, part in parts.items() if part is not None}
 
     def describe(self) -> Scaling:
-        """What the manifest says of it; the digest is the crc32c of scale and shift."""
+        """Return the manifest's words for it; the digest is the crc32c of scale and shift."""
         if self.scale is None:
             return Scaling(kind=self.kind, digest="")
         shift = b"" if self.shift is None else self.shift.tobytes()

@@ -67,17 +67,17 @@ class GroupSums(NamedTuple):
 
     @property
     def varies(self) -> bool:
-        """Whether not all targets are the same."""
+        """Return whether not all targets are the same."""
         return self._variance > 1e-12 * (self.squares / max(self.rows, 1))
 
     @property
     def sorted(self) -> bool:
-        """Whether groups differ enough to matter."""
+        """Return whether groups differ enough to matter."""
         return self.share > CLUSTERED
 
 
 class LossDrift(NamedTuple):
-    """Whether rows get harder: mean losses of buffers before their rows were learnt from."""
+    """Mean losses of buffers before rows were learnt from: they rise where rows get harder."""
 
     loss: float = 0.0  # sum so far
     n_monitored: Count = 0  # rows that it is of

@@ -19,7 +19,7 @@ class LeftOut(NamedTuple):
 
 
 class SourcePosition(NamedTuple):
-    """How far a source was read, and how its parts differ."""
+    """The part of a source that was read, and how its parts differ."""
 
     pieces: Natural = 0  # read, of the size that an ingest cuts a source into
     windows: Natural = 0  # buffers that were stepped

@@ -25,7 +25,7 @@ class Targeted(Protocol):
 
 
 class TargetRule(NamedTuple):
-    """How stored targets are read."""
+    """The way in which stored targets are read."""
 
     positive: int = -1  # code that counts as +1; -1: there is none
     values: tuple[float, ...] = ()  # the number that each code stands for, where codes are not it

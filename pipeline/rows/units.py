@@ -1,4 +1,4 @@
-"""How far the sizes of a data set's columns, and of its rows, are apart."""
+"""The spread of the sizes of a data set's columns, and of its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which chunks and rows are visited in which order: all of it from the seed, nothing stored."""
+"""The order in which chunks and rows are visited: all of it from the seed, nothing stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a model is worse than the best constant: nothing was learnt, or steps were too long.
+"""A check for models worse than the best constant: nothing was learnt, or steps were too long.
 
 By its certificate where there is one; of a source by the first rows, which it has learnt from.
 """

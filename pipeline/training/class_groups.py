@@ -64,12 +64,12 @@ class ModelGroups:
 
     @property
     def is_over(self) -> bool:
-        """Whether the current group is trained."""
+        """Return whether the current group is trained."""
         return len(self.done) > self.number
 
     @property
     def are_over(self) -> bool:
-        """Whether all groups are trained."""
+        """Return whether all groups are trained."""
         return len(self.done) == len(self._groups)
 
     @property

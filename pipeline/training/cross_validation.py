@@ -59,7 +59,7 @@ METRICS: tuple[MetricName, ...] = (
 
 
 class Fold(NamedTuple):
-    """What became of one fold."""
+    """The result of one fold."""
 
     fold: int  # from 0
     rows: int  # that were left out, and judged

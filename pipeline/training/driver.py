@@ -70,13 +70,13 @@ class Driver:
 
     @property
     def classes(self) -> int | None:
-        """How many classes have a model of their own."""
+        """Return the number of classes that have a model of their own."""
         rule = self._states.job.rule
         return (rule.n_classes if rule.width == 1 else 0) or None
 
     @property
     def forecast(self) -> Forecast | None:
-        """What the training is going to take; None where a source is read once."""
+        """Return the forecast of the training; None where a source is read once."""
         return None if self._work.reading else self._work.forecast
 
     @property
@@ -227,7 +227,7 @@ class Driver:
 
     @property
     def _has_another(self) -> bool:
-        """Whether another method was chosen to go on where this one cannot."""
+        """Return whether another method was chosen to go on where this one cannot."""
         chosen = self._training.methods
         return chosen is not None and self._cursor.method + 1 < len(chosen.methods)
 

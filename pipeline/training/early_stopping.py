@@ -44,7 +44,7 @@ class EarlyStopping:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is time to end."""
+        """Return whether it is time to end."""
         patience = self._training.plan.n_iter_no_change
         return self.validation is not None and self.validation.is_over(patience)
 

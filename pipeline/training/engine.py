@@ -1,4 +1,4 @@
-"""What an engine trains with: a store that it writes to, and snapshots.
+"""The surroundings of an engine: a store that it writes to, and snapshots.
 
 An engine is the driver (driver.py), or makes single steps (feature_steps.py): `begin` and `restore`
 take the first state or a snapshot's, `go_on` trains and yields events, `rest` takes a snapshot.
@@ -38,7 +38,7 @@ class Stopped(Exception):  # noqa: N818  it goes no further than the run
 
 
 class RunStore(Protocol):
-    """Where the snapshots and numbers per row of a training go."""
+    """The store of the snapshots and numbers per row of a training."""
 
     snapshots: Any  # where these are written; None where the newest states alone are retained
     row_state: Any  # reads and writes numbers per row, version by version
@@ -65,7 +65,7 @@ class Restorable(Protocol):
 
     @property
     def keeps_on_disk(self) -> bool:
-        """Whether every sweep may leave numbers per row on disk, which a snapshot clears away."""
+        """Return whether sweeps may leave numbers per row on disk, which a snapshot clears away."""
 
     @property
     def least_wait(self) -> float:
@@ -97,16 +97,16 @@ class Checkpoints:
 
     @property
     def finished(self) -> bool:
-        """Whether the newest snapshot is the last one."""
+        """Return whether the newest snapshot is the last one."""
         return self.newest is not None and self.newest.finished
 
     @property
     def is_current(self) -> bool:
-        """Whether the newest snapshot is of where the training stands."""
+        """Return whether the newest snapshot is of where the training stands."""
         return self.newest is not None and self.newest.cursor == self._progress.cursor
 
     def is_due(self, states: Restorable) -> bool:
-        """Whether it is time for a snapshot."""
+        """Return whether it is time for a snapshot."""
         when, done = self._last
         versions = self._progress.cursor.sweeps - done if states.keeps_on_disk else 0
         late = time.perf_counter() - when >= max(self._every, states.least_wait)
@@ -135,7 +135,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Training:
-    """What an engine works for: a store, a plan and its data, and where events and snapshots go."""
+    """The job of an engine: a store, a plan and its data, and where events and snapshots go."""
 
     run: RunStore
     plan: TrainingPlan

@@ -34,7 +34,7 @@ PILOT = 31  # what a random generator is for
 
 
 class FeatureData(NamedTuple):
-    """What such a method works on."""
+    """The data that such a method works on."""
 
     dataset: Dataset
     problem: Problem

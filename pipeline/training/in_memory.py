@@ -228,7 +228,7 @@ def _sample(problem: Problem, dataset: MemoryDataset) -> Table:
 
 
 def _is_for_one_model(plan: TrainingPlan) -> bool:
-    """Whether the plan is for one model, by as many passes as it takes."""
+    """Return whether the plan is for one model, by as many passes as it takes."""
     more = plan.early_stopping or plan.held_out or plan.streams > 1
     return plan.passes >= LEAST_PASSES and not more
 
@@ -249,6 +249,6 @@ def _method(
 
 
 def _has_usual_settings(plan: TrainingPlan, loss: str) -> bool:
-    """Whether the plan asks for dual ascent with the settings that a loss's default has."""
+    """Return whether the plan asks for dual ascent with the settings that a loss's default has."""
     kind = method_class(DUAL)
     return plan.solver in (kind(), kind(**kind.better.get(loss, {})))

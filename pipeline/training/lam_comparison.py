@@ -1,4 +1,4 @@
-"""What several lam come to on rows that their models (models_by_lam.py) did not learn from."""
+"""Losses of several lam on rows that their models (models_by_lam.py) did not learn from."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PARTS = 44  # what a random generator is for
 
 
 class LamComparison(NamedTuple):
-    """How several lam are compared."""
+    """The rules by which several lam are compared."""
 
     #: Of the models of a plan's lam; scored as given second, by default as the plan asks.
     losses: Callable[..., RowLosses]

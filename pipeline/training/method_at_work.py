@@ -64,7 +64,7 @@ class MethodAtWork:
 
     @cached_property
     def forecast(self) -> Forecast:
-        """What the training is going to take, on a data set."""
+        """Return the forecast of the training, on a data set."""
         return forecast(self.plan, self.sweeps.job)
 
     def proof(
@@ -91,7 +91,7 @@ class MethodAtWork:
         return None
 
     def is_reached(self, certified: Certificate | None) -> bool:
-        """Whether the tolerance is certified."""
+        """Return whether the tolerance is certified."""
         wanted = self.plan.tol
         return wanted is not None and certified is not None and certified.relative <= wanted
 

@@ -1,4 +1,4 @@
-"""What to do about a tolerance that a run missed, and which method would prove it."""
+"""Advice about a tolerance that a run missed, and the method that would prove it."""
 
 from __future__ import annotations
 
@@ -82,6 +82,6 @@ def what_helps(result: TrainingResult, prover: Prover | None) -> str:
 
 
 def goes_by_gradients(solver: str) -> bool:
-    """Whether what a method proves is the gradient's bound, and not a gap of dual variables."""
+    """Return whether a method proves the gradient's bound, and not a gap of dual variables."""
     method = method_class(solver)()
     return method.goal != "steps" and method.certify_pass is None

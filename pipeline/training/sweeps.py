@@ -126,7 +126,7 @@ class Sweeps:
 
     @property
     def are_distributed(self) -> bool:
-        """Whether there are several states, on workers: no process has the memory for all."""
+        """Return whether several states are on workers: no process has the memory for all."""
         return self.executor.together is not None and len(self.heads) > 1
 
     def write(self, snapshots: SnapshotStore, name: str) -> list[StoredState]:
@@ -241,11 +241,11 @@ class Sweeps:
         return [ends for ends in rounds if any(map(lt, done, ends)) or [*done] == ends]
 
     def skips(self, walk: Walk) -> bool:
-        """Whether the state needs no such walk."""
+        """Return whether the state needs no such walk."""
         return walk.skips is not None and self.ask("skips", walk.skips, self.heads[0])
 
     def _positions(self) -> list[StreamPosition]:
-        """Where every stream goes on; after a join there is one state for all."""
+        """Return the state that every stream goes on from; after a join there is one for all."""
         windows = self._progress.cursor.windows or (0,) * self.job.windows.streams
         last = len(self.heads) - 1
         return [StreamPosition(self.heads[min(k, last)], done) for k, done in enumerate(windows)]
@@ -339,7 +339,7 @@ class Sweeps:
 
     @property
     def keeps_on_disk(self) -> bool:
-        """Whether every sweep may leave numbers per row on disk."""
+        """Return whether every sweep may leave numbers per row on disk."""
         return not isinstance(self.job.row_state, RowStateInMemory)
 
     def flush_numbers(self, states: list[State]) -> None:

@@ -67,7 +67,7 @@ def zeros_of(problem: Problem, saved: Saved) -> dict[str, Any]:
 
 
 class StopRequest:
-    """Whether somebody asked for the end; without a lock, as a signal handler may ask.
+    """A flag that somebody asked for the end; without a lock, as a signal handler may ask.
 
     It refers to nothing, so that a training whose run is dropped frees its memory at once.
     """
@@ -317,12 +317,12 @@ class TrainingRun:
 
     @property
     def finished(self) -> bool:
-        """Whether all is done, and there is a result."""
+        """Return whether all is done, and there is a result."""
         return self._checkpoints.finished
 
     @property
     def result(self) -> TrainingResult:
-        """What came out; the run must be finished."""
+        """Return the result; the run must be finished."""
         saved, cursor = self._saved, self.cursor
         choice, seen = saved.choice, saved.validation
         return TrainingResult(

@@ -67,12 +67,12 @@ class TrainingStates:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no pass is left for them."""
+        """Return whether no pass is left for them."""
         return self._spent >= self.work.plan.passes
 
     @property
     def are_trained(self) -> bool:
-        """Whether these models are trained."""
+        """Return whether these models are trained."""
         whole = self._training.checkpoints.finished
         return whole or (self.groups is not None and self.groups.is_over)
 
@@ -81,7 +81,7 @@ class TrainingStates:
         self.work.note(certified, self._spent)
 
     def is_enough(self, certified: Certificate | None) -> bool:
-        """Whether to stop at a state with this certificate."""
+        """Return whether to stop at a state with this certificate."""
         return certified is not None and (self.is_spent or self.work.is_reached(certified))
 
     # -- groups of models ------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class TrainingStates:
 
     @property
     def keeps_on_disk(self) -> bool:
-        """Whether every sweep may leave numbers per row on disk."""
+        """Return whether every sweep may leave numbers per row on disk."""
         return self.work.sweeps.keeps_on_disk
 
     def content(self, certified: Certificate | None, *, finished: bool) -> Saved:
@@ -184,7 +184,7 @@ def require_position(snapshot: Snapshot, saved: Saved, solver: Solver, job: Job)
 
 
 def _is_beyond(cursor: Cursor, walk: Walk, job: Job) -> bool:
-    """Whether more windows were visited than a walk has, where it has a last one."""
+    """Return whether more windows were visited than a walk has, where it has a last one."""
     if walk.rows is not None or job.source_rows is not None:
         return False
     plan = job.windows

@@ -1,4 +1,4 @@
-"""Whether the newest run of a schedule was trained by the same plan on the same data set."""
+"""A check that the newest run of a schedule was trained by the same plan on the same data set."""
 
 from __future__ import annotations
 

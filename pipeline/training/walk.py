@@ -39,7 +39,7 @@ SPANS_SUBMITTED = 2  # per stream: one runs, one waits for its result
 
 
 class StreamPosition(NamedTuple):
-    """Where one stream of a walk stands."""
+    """The position of one stream of a walk."""
 
     state: Any  # handle on the state after `windows` windows; None while a span goes on from there
     windows: int
@@ -153,7 +153,7 @@ class WalkDriver:
 
     @property
     def job(self) -> Job:
-        """What spans are given; of rows that come once, with the columns so far."""
+        """Return the job of all spans; of rows that come once, with the columns so far."""
         return self._tasks.job
 
     def _awaited(self) -> AwaitedSpans:
@@ -208,7 +208,7 @@ class WalkDriver:
 
     @property
     def finished(self) -> bool:
-        """Whether every stream has visited all of its windows."""
+        """Return whether every stream has visited all of its windows."""
         return all(p.arrived for p in self.positions)
 
     def _adapt(self, report: SpanReport) -> None:

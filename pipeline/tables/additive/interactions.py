@@ -1,4 +1,4 @@
-"""How much two columns tell together that both alone do not: one number for every pair.
+"""Strengths of pairs: how much two columns tell together that both alone do not, a number each.
 
 With g how the scores of rows should change, and h how surely, sum both over the rows of every cell
 of two columns: G, H.  What columns alone can take is subtracted,
@@ -127,7 +127,7 @@ def phis_of(g: Floats, h: Floats, *, numbers: bool) -> Floats:
 
 
 class CellsMeasured(NamedTuple):
-    """What a table tells beyond chance."""
+    """Figures of what a table tells beyond chance."""
 
     score: float
     z: float

@@ -45,7 +45,7 @@ class RowGroups(NamedTuple):
 
     @property
     def are_one(self) -> bool:
-        """Whether all rows are of one group."""
+        """Return whether all rows are of one group."""
         return bool((self.codes == self.codes[0]).all())
 
     def parts(self, seed: int, few: int) -> tuple[Part, ...]:

@@ -1,4 +1,4 @@
-"""How many knots, cells and pairs a sample of n rows and d columns can bear."""
+"""Rules for the number of knots, cells and pairs that a sample of n rows and d columns can bear."""
 
 from __future__ import annotations
 

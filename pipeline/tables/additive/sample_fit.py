@@ -102,7 +102,7 @@ class SampleTargets(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """What a loss of 1 is in the targets' own units."""
+        """Return the size of a loss of 1 in the targets' own units."""
         return self.deviation * self.deviation
 
     @property
@@ -166,7 +166,7 @@ class SampleTargets(NamedTuple):
 
     @property
     def total(self) -> float:
-        """What the losses of rows are divided by for their mean."""
+        """Return the divisor of the rows' losses for their mean."""
         return float(len(self.y)) if self.weight is None else float(self.weight.sum())
 
     def of(self, rows: NDArray[np.int64]) -> SampleTargets:

@@ -1,4 +1,4 @@
-"""Whether a form that random rows chose is better than linear at all times.
+"""A check that a form that random rows chose is better than linear at all times.
 
 Rows drawn at random are of the same days as those that are learnt from, and say nothing of other
 days.  So the rows are sorted by a column of dates and cut into five folds; each is predicted from
@@ -64,7 +64,7 @@ class RowsInTime(NamedTuple):
 
     @property
     def are_of_whole_years(self) -> bool:
-        """Whether rows are of all months."""
+        """Return whether rows are of all months."""
         return self.months == len(LEVELS_OF["month"])
 
     @property

@@ -87,7 +87,7 @@ class FormTrial(NamedTuple):
 
     @property
     def best(self) -> int:
-        """Which lam is best of all parts."""
+        """Return the number of the lam that is best of all parts."""
         return int(np.argmin(np.sum([one.sum(axis=1) for one in self.losses], axis=0)))
 
     @property

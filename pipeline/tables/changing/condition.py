@@ -1,4 +1,4 @@
-"""Which rows are meant: conditions on columns that a data set keeps as they were written.
+"""Rows that are meant: conditions on columns that a data set keeps as they were written.
 
 A column holds numbers where every cell of it that is not missing is a plain number: without leading
 zeros or a plus, and with an exponent only where that has a sign or stands behind a fraction, for
@@ -157,7 +157,7 @@ class Condition:
 
     @property
     def is_learning(self) -> bool:
-        """Whether the kind of a column depends on further rows."""
+        """Return whether the kind of a column depends on further rows."""
         return bool(self._of_numbers)
 
     def learn(self, retained: Retained) -> None:

@@ -74,7 +74,7 @@ class ForgetResult(BaseModel):
     retrained: tuple[str, ...] = ()
     """Runs trained anew."""
     notes: tuple[str, ...] = ()
-    """What to know of test rows, and why models were not trained anew."""
+    """Remarks about test rows, and reasons why models were not trained anew."""
     fingerprint: str
 
 
@@ -197,7 +197,7 @@ class RowsMeant(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """How many there are."""
+        """Return the number of rows."""
         return sum(len(own) for own in self.places)
 
 

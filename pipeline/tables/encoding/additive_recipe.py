@@ -35,7 +35,7 @@ class TriedForm(BaseModel):
 
 
 class ChosenForm(BaseModel):
-    """How splines and pairs were chosen."""
+    """The choice of splines and pairs."""
 
     model_config = OF_RECIPES
 

@@ -59,7 +59,7 @@ class Surface(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """Return its name."""
         return self.table.name
 
     @property

@@ -1,4 +1,4 @@
-"""What a cell says: cells of a column, typed or as text, as numbers and words.
+"""Meanings of cells: cells of a column, typed or as text, as numbers and words.
 
 A cell says what its text says, whatever it comes in: 3 and 3.0 are one whole number, a date is its
 ISO 8601, and nothing is said by a null, a NaN and an empty text.  So a table that is read from CSV,

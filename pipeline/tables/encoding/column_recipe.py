@@ -48,12 +48,12 @@ class Slot(NamedTuple):
 
 
 class ColumnRecipe(BaseModel):
-    """How one column is encoded."""
+    """The encoding of one column."""
 
     model_config = OF_RECIPES
 
     is_group: ClassVar[bool] = True
-    """Whether its output columns are one group of a penalty; words of a text and hashes are not."""
+    """True where its features are one group of a penalty; words of a text and hashes are not."""
 
     name: str
     missing_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0

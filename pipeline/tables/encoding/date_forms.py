@@ -60,7 +60,7 @@ _SURELY = (
 
 
 class Dates(NamedTuple):
-    """How the dates of a column are written."""
+    """The form in which the dates of a column are written."""
 
     form: str | None  # see `read_moments`
     missing: tuple[str, ...]  # words that stand for a missing one

@@ -69,7 +69,7 @@ class Date(ColumnRecipe):
     standins: tuple[float, ...] = ()
     """Moments, in seconds since 1970, that do."""
     is_open: bool = False
-    """Whether no cell of the sample tells which of day and month comes first."""
+    """True where no cell of the sample tells which of day and month comes first."""
     first_year: Annotated[int | None, Field(exclude_if=lambda year: year is None)] = None
     """Of the hundred that years of two digits are of; None: 1969."""
 

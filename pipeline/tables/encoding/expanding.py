@@ -27,7 +27,7 @@ BLOCK = 64
 
 
 class ExpansionSteps(NamedTuple):
-    """What becomes of the codes of a row: axes first, then features in the order of columns.
+    """Features made of the codes of a row: axes first, then features in the order of columns.
 
     An axis is one of a pair: a number between two of some knots, or one of some levels.
     """

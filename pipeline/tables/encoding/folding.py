@@ -64,7 +64,7 @@ class Words(BaseModel):
     argument: Literal["words"] = "words"
     values: tuple[str, ...]
     any_case: bool
-    """Whether words are alike in any case: those that are true and false."""
+    """True where words are alike in any case: those that are true and false."""
 
 
 #: What a function is a function of; behind its levels is that of missing cells.

@@ -63,7 +63,7 @@ _LISTS: tuple[tuple[Callable[[Any], bool], Kind], ...] = (
 
 
 class Inferred(NamedTuple):
-    """What a column holds."""
+    """The contents of a column."""
 
     kind: Kind
     written: Written = "plain"  # how numbers are, as text

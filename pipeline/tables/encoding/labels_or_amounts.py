@@ -1,4 +1,4 @@
-"""Whether whole numbers look like labels, or like amounts: by how often each of them comes."""
+"""A test of whole numbers: labels, or amounts, by how often each of them comes."""
 
 from __future__ import annotations
 

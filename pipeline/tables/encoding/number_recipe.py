@@ -82,13 +82,13 @@ class Number(ColumnRecipe):
     lowest: float | None = None
     """Up to which a number is one of the lowest."""
     is_open: bool = False
-    """Whether no cell of the sample tells which of comma and point stands before decimals."""
+    """True where no cell of the sample tells which of comma and point stands before decimals."""
     log: Log | None = None
     """Next to the number."""
     largest: float | None = None
     """Of the sample, where the line goes on beyond it, to `high`."""
     takes_words: bool = False
-    """Whether cells that are no numbers are missing, and not bad."""
+    """True where cells that are no numbers are missing, and not bad."""
     n_words: Annotated[int, Field(ge=0, le=1 << 48)] = 0
     """Cells of the sample that are no numbers, and say something."""
     words: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ class Bins(ColumnRecipe):
     missing: tuple[str, ...] = ()
     """Words that stand for a missing number."""
     takes_words: bool = False
-    """Whether cells that are no numbers are missing, and not bad."""
+    """True where cells that are no numbers are missing, and not bad."""
 
     @model_validator(mode="after")
     def _fits(self) -> Bins:

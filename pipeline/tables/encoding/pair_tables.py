@@ -40,7 +40,7 @@ class HatAxis(BaseModel):
     part: Part = ""
     knots: Annotated[tuple[float, ...], Field(min_length=2)]
     has_missing: Annotated[bool, Field(exclude_if=lambda has: not has)] = False
-    """Whether missing numbers have features, too: only where functions are taken apart."""
+    """True where missing numbers have features, too: only where functions are taken apart."""
     missing_as: MissingAs = None
     """The number that missing ones count as, where the sample has none; None: they are missing."""
 
@@ -121,7 +121,7 @@ class PairTable(ColumnRecipe):
 
     @property
     def of(self) -> tuple[Variable, Variable]:
-        """What it is a function of."""
+        """Return the variables that it is a function of."""
         return Variable(self.a.column, self.a.part), Variable(self.b.column, self.b.part)
 
     @property
@@ -160,7 +160,7 @@ class PairTable(ColumnRecipe):
 
     @property
     def is_complete(self) -> bool:
-        """Whether cells of missing numbers have features."""
+        """Return whether cells of missing numbers have features."""
         return any(axis.kind == "hats" and axis.has_missing for axis in (self.a, self.b))
 
     def complete(self) -> PairTable:

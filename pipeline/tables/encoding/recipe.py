@@ -56,7 +56,7 @@ class Cross(BaseModel):
 
 
 class Recipe(BaseModel):
-    """How all columns of a table are encoded."""
+    """The encoding of all columns of a table."""
 
     model_config = OF_RECIPES
 

@@ -1,4 +1,4 @@
-"""What of a recipe does not fit together: columns that are not there, functions of other kinds.
+"""Faults of a recipe whose parts do not fit: columns that are not there, functions of other kinds.
 
 Each part is checked where it is made (pydantic); what one says of another is checked here, when a
 recipe is read.

@@ -52,7 +52,7 @@ class Spline(ColumnRecipe):
 
     @property
     def variable(self) -> Variable:
-        """What it is a function of."""
+        """Return the variable that it is a function of."""
         return Variable(self.column, self.part)
 
     @property

@@ -38,20 +38,20 @@ class NumberCell(_Plain):
     missing: tuple[str, ...] = ()
     """Words that stand for a missing number."""
     takes_words: bool = False
-    """Whether cells that are no numbers are missing, and not bad."""
+    """True where cells that are no numbers are missing, and not bad."""
     required: bool = False
-    """Whether rows without it are refused."""
+    """True where rows without it are refused."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def shape(self) -> str:
-        """What text looks like that is such a number: no other text is."""
+        """Return the pattern of text that is such a number: no other text is."""
         return SHAPES[self.written]
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def nothing(self) -> str:
-        """What other text looks like that is missing; all else is a word."""
+        """Return the pattern of other text that is missing; all else is a word."""
         return f"{NOTHING}|{NOT_FINITE}" if self.written == "plain" else NOTHING
 
 
@@ -72,7 +72,7 @@ class MomentCell(_Plain):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def nothing(self) -> str:
-        """What other text looks like that is missing, such as a 30 February; all else is bad."""
+        """Return the pattern of other missing text, such as a 30 February; all else is bad."""
         return no_date_in(self.form)
 
 
@@ -174,7 +174,7 @@ class DatePart(_Plain):
 
 
 class Range(_Plain):
-    """How many edges a number is not below."""
+    """The number of edges that a number is not below."""
 
     step: Literal["range"] = "range"
     edges: tuple[float, ...]
@@ -219,7 +219,7 @@ class WordTerm(_Plain):
 
     @property
     def any_case(self) -> bool:
-        """Whether words are alike in any case: those that are true and false."""
+        """Return whether words are alike in any case: those that are true and false."""
         return are_flags(self.values)
 
 
@@ -312,7 +312,7 @@ class WordAxis(_Plain):
 
     @property
     def any_case(self) -> bool:
-        """Whether words are alike in any case."""
+        """Return whether words are alike in any case."""
         return are_flags(self.values)
 
 

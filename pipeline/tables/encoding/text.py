@@ -176,7 +176,7 @@ def _slices(words: Any) -> Iterator[Any]:
 
 
 class DocumentCounts:
-    """How many rows have each slot, of all cells added so far."""
+    """Counts of rows that have each slot, of all cells added so far."""
 
     def __init__(self, bits: int, grams: Grams) -> None:
         self.bits, self.grams = bits, grams

@@ -41,7 +41,7 @@ class Text(ColumnRecipe):
     idf: str
     """Of every slot, a byte each in sixteenths; zlib, base64."""
     examples: tuple[str, ...] = ()
-    """What many cells of the sample hold, most frequent first: by it columns have names."""
+    """Words that many cells of the sample hold, most frequent first: by them columns have names."""
 
     @model_validator(mode="after")
     def _fits(self) -> Text:

@@ -24,7 +24,7 @@ class Variable(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """Return its name."""
         return f"{self.column} {self.part}" if self.part else self.column
 
 

@@ -1,4 +1,4 @@
-"""How many rows go into a chunk, and rows of a table that are copied when they are needed."""
+"""The size of chunks in rows, and rows of a table that are copied when they are needed."""
 
 from __future__ import annotations
 

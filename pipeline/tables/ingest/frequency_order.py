@@ -30,7 +30,7 @@ SHORT, TOGETHER = 96, 32
 
 
 class ColumnCounts:
-    """How many rows have a value in each column; several threads may count at once.
+    """Counts of rows that have a value in each column; several threads may count at once.
 
     Whole numbers are added, so the order in which threads come does not matter. Four bytes count
     up to 2^32 rows.

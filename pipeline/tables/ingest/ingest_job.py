@@ -55,17 +55,17 @@ class IngestJob(NamedTuple):
 
     @property
     def work_dir(self) -> WorkDir:
-        """Where the unfinished work lies."""
+        """Return the folder of the unfinished work."""
         return self.work_dirs[0]
 
     @property
     def part_folder(self) -> Folder:
-        """Where parts of the rows lie that are not in memory."""
+        """Return the folder for parts of the rows that are not in memory."""
         return self.work_dir.folder if self.executor is None else self.shared_folder
 
     @property
     def shared_folder(self) -> Folder:
-        """Where workers of a cluster put parts: with a store's data set, in the store."""
+        """Return the folder for parts of a cluster's workers: with a store's data set, in the store."""
         return self.work_dir.in_store or self.work_dir.folder
 
     def begin_anew(self, *, keep_spans: bool) -> None:

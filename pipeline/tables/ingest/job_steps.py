@@ -82,7 +82,7 @@ def gone_on(
 
 
 def _is_replacing(job: IngestJob) -> bool:
-    """Whether a set that is there is to be made anew, whatever an earlier call has left."""
+    """Return whether a set that is there is to be made anew, whatever an earlier call has left."""
     return job.plan.overwrite and job.targets[TRAINING].folder.exists(KEY)
 
 
@@ -141,7 +141,7 @@ def written(
 
 
 class RowForm(NamedTuple):
-    """What rows of a data set have in common, as its manifest calls it."""
+    """Properties that rows of a data set have in common, as its manifest calls them."""
 
     layout: Layout
     n_features: int

@@ -222,7 +222,7 @@ class LabelCounts:
             )
 
     def is_classification(self) -> bool:
-        """Whether the targets are labels: asked for, words, or few distinct whole numbers."""
+        """Return whether targets are labels: asked for, words, or few distinct whole numbers."""
         if self.task == "regression":
             self.require_numbers()
             return False
@@ -241,7 +241,7 @@ class LabelCounts:
 
     @property
     def has_names(self) -> bool:
-        """Whether some labels are no words, and written as no number is."""
+        """Return whether some labels are no words, and written as no number is."""
         return not self.are_words and any(isinstance(label, str) for label in self.labels or ())
 
     @property

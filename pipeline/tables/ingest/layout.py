@@ -1,4 +1,4 @@
-"""How rows are stored: sparse ones as dense where that is better, and with which digits."""
+"""The layout of rows: sparse ones as dense where that is better, and with which digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the first phase of an ingest leaves to the second: rows in parts, and their counts."""
+"""Rows in parts and their counts, which the first phase of an ingest leaves to the second."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class RowMapper:
 
     @property
     def is_divisible(self) -> bool:
-        """Whether other processes can map spans of the source.
+        """Return whether other processes can map spans of the source.
 
         Columns of sparse rows are measured by one thread, as these are as wide as all rows.
         """

@@ -1,4 +1,4 @@
-"""What is made of a piece of a source: rows with random keys, and what was counted of them."""
+"""Rows with random keys that are made of a piece of a source, and counts of them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class MappedPiece(NamedTuple):
 
 @unpickled_once
 class PieceMap(NamedTuple):
-    """What is made of a piece of a source; the same in any thread and process."""
+    """The work on a piece of a source; the same in any thread and process."""
 
     source: Source
     plan: IngestPlan

@@ -1,4 +1,4 @@
-"""How far an ingest is, and its result."""
+"""The progress of an ingest, and its result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Phase = Literal["partition", "write", "done"]
 
 
 class IngestProgress(NamedTuple):
-    """How far an ingest is; reported a few times a second."""
+    """The progress of an ingest; reported a few times a second."""
 
     phase: Phase
     fraction: float  # of this phase; while partitioning an estimate

@@ -1,4 +1,4 @@
-"""What an ingest reads: the source of its plan, read like the data set that it follows."""
+"""The source of an ingest's plan, read like the data set that it follows."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class RowParts:
 
     @property
     def are_in_memory(self) -> bool:
-        """Whether all rows are in memory."""
+        """Return whether all rows are in memory."""
         return all(part.rows is not None for part in self.parts)
 
     def _of(self, group: int, counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -44,7 +44,7 @@ class IngestRecord(BaseModel):
 
 
 class SetPair(NamedTuple):
-    """Where an ingest puts training rows, and test rows if it holds any out."""
+    """The places for training rows, and for test rows if an ingest holds any out."""
 
     training: IngestTarget
     test: IngestTarget | None = None
@@ -157,7 +157,7 @@ def _named_by(training: Dataset, half: OtherHalf, url: str) -> Dataset | None:
 
 
 def _is_way_back(here: Location, there: Location, half: OtherHalf, back: OtherHalf | None) -> bool:
-    """Whether test rows lead back here, or have the name that such rows have by default."""
+    """Return whether test rows lead back here, or have the name that such rows have by default."""
     if back is None:
         return False
     usual = half.way == f"{back.way}-test" and there.resolved == f"{here.resolved}-test"

@@ -28,7 +28,7 @@ _KINDS: dict[str, type[Measured]] = {"statistics": ColumnStatistics, "largest": 
 
 
 class MappedSpan(NamedTuple):
-    """What was counted of a span, and the parts that its rows are in."""
+    """Counts of a span, and the parts that its rows are in."""
 
     pieces: list[MappedPiece]  # without their rows
     parts: list[MadePart]
@@ -98,7 +98,7 @@ _NAME = re.compile(rf"{SPANS}/(?P<number>\d+)(?:-from-(?P<begin>\d+))?-\d+")
 
 @unpickled_once
 class SpanMap(NamedTuple):
-    """What is made of a span of a source; the same in any process."""
+    """The work on a span of a source; the same in any process."""
 
     pieces: PieceMap
     parts: RowParts  # how rows are grouped and where they go; none are there yet

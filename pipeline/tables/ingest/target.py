@@ -109,7 +109,7 @@ class IngestTarget:
                 looked_at.add(above)
 
     def _is_ours(self, key: str) -> bool:
-        """Whether the mark of a data set is there, and not a file of another program.
+        """Return whether the mark of a data set is there, and not a file of another program.
 
         A damaged one is ours where other objects of a data set are next to it.
         """

@@ -1,4 +1,4 @@
-"""What the targets are once all rows were counted: a few labels, or numbers to regress on."""
+"""Targets once all rows were counted: a few labels, or numbers to regress on."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class TargetMap:
         return self._places[np.searchsorted(self._numbers, target)]
 
     def targets(self, group: int) -> Labels | Values:
-        """What the manifest of group 0 (training) or 1 (test) says of its targets."""
+        """Return the targets of group 0 (training) or 1 (test), as their manifest has them."""
         if not self.is_classification:
             return self._counts.moments[group].values()
         label_counts = self._counts.label_counts(as_words=self._as_words)

@@ -54,13 +54,13 @@ def work_dir_path(folder: Folder, spill: str | None) -> Path:
 
 
 def is_mapped(plan: IngestPlan) -> bool:
-    """Whether an ingest that was cut short has all rows in files, so that the next goes on."""
+    """Return whether an ingest that was cut short has all rows in files, and the next goes on."""
     folder = Folder(plan.dataset, plan.storage_options)
     return WorkDir(work_dir_path(folder, plan.spill)).folder.exists(f"{MAPPED}.json")
 
 
 def has_spans(plan: IngestPlan) -> bool:
-    """Whether an ingest on a cluster that was cut short has some rows in files."""
+    """Return whether an ingest on a cluster that was cut short has some rows in files."""
     place = work_dirs_of([Folder(plan.dataset, plan.storage_options)], plan.spill)[0]
     return SPANS in (place.in_store or place.folder).names()
 
@@ -132,7 +132,7 @@ class WorkDir:
 
     @property
     def has_leftovers(self) -> bool:
-        """Whether there is something, perhaps no more than a lock."""
+        """Return whether there is something, perhaps no more than a lock."""
         in_store = () if self.in_store is None else self.in_store.names()
         return self.path.is_dir() or SPANS in in_store
 

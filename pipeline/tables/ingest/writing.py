@@ -55,7 +55,7 @@ class WrittenRows(NamedTuple):
 
 
 class StoredAs(NamedTuple):
-    """What rows become before they are stored."""
+    """Changes to rows before they are stored."""
 
     targets: TargetMap
     scaler: Scaler

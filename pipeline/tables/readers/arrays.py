@@ -140,7 +140,7 @@ class NpySource(ArraySource):
 
 
 class _Kind(NamedTuple):
-    """What an NPZ file holds."""
+    """The contents of an NPZ file."""
 
     layout: Literal["dense", "sparse"]
     n_features: int
@@ -199,7 +199,7 @@ class NpzSource(ArraySource):
 
 
 def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_Kind, int]:
-    """What a file holds, and the bytes its rows take in memory."""
+    """The contents of a file, and the bytes its rows take in memory."""
     with opened_npz(address) as arrays:
         sparse = all(part in arrays for part in _CSR_PARTS)
         if not sparse and "X" not in arrays:

@@ -196,7 +196,7 @@ def _type_of(name: str, values: Iterable[Mapping[str, str | None]], like: Schema
 
 
 class Part(NamedTuple):
-    """What is read on its own: a file, or the rows of a query."""
+    """A part that is read on its own: a file, or the rows of a query."""
 
     name: str
     #: By columns, rows and bytes: validated batches that have those columns, of about that size.
@@ -208,7 +208,7 @@ class Part(NamedTuple):
 
     @property
     def identity(self) -> tuple[str, tuple[str, ...]]:
-        """What is equal where the rows are."""
+        """Return a key that is equal where the rows are."""
         return self.name, self.deletes
 
 
@@ -402,7 +402,7 @@ def _spans(file: int, groups: Sequence[RowGroup], span_bytes: int) -> list[Sourc
 
 
 class PieceStart(NamedTuple):
-    """Where a piece begins, and how many pieces of its file do so before."""
+    """The place where a piece begins, and the number of pieces of its file before."""
 
     row: int
     number: int

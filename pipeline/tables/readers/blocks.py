@@ -61,7 +61,7 @@ class RowBlock(NamedTuple):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether X is a CSR matrix."""
+        """Return whether X is a CSR matrix."""
         return bool(sparse.issparse(self.X))
 
     @property

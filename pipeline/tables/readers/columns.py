@@ -1,4 +1,4 @@
-"""Which column is what: by name or position, the same for CSV, Parquet and NPY."""
+"""Roles of columns: by name or position, the same for CSV, Parquet and NPY."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROLES = ("label", "weight", "offset", "exposure")
 
 
 class TableColumns(NamedTuple):
-    """What every column of a source is used for."""
+    """The use of every column of a source."""
 
     names: tuple[str, ...] | None
     n_columns: int
@@ -81,7 +81,7 @@ class TableColumns(NamedTuple):
         return f"column {column} (counting from 0)"
 
     def advice(self, column: int) -> str:
-        """How to leave a column out, on the command line."""
+        """Return the way to leave a column out, on the command line."""
         return f"`drop={self.names[column]!r}`" if self.names else f"`drop={column}`"
 
 
@@ -173,7 +173,7 @@ def choose(
 
 
 def _is_by_name(header: _Header, options: SourceOptions, expected: Expected) -> bool:
-    """Whether the features are found by their names; BadInput when only one side has some."""
+    """Return whether features are found by their names; BadInput when only one side has some."""
     schema = expected.schema
     if not header.names:
         refuse_nameless(schema, header.where, expected.whose, options)

@@ -42,7 +42,7 @@ WIDE = 300
 
 
 class CsvLayout(NamedTuple):
-    """How rows fall into cells."""
+    """The rules by which rows fall into cells."""
 
     delimiter: str
     quotes: bool

@@ -220,6 +220,6 @@ class CsvNumbers:
 
 
 def _mostly_words(cells: list[str]) -> bool:
-    """Whether most cells are neither numbers nor missing."""
+    """Return whether most cells are neither numbers nor missing."""
     are_words = [NUMBER.fullmatch(cell) is None for cell in cells if cell.lower() not in MISSING]
     return sum(are_words) > len(are_words) / 2

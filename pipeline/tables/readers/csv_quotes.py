@@ -88,7 +88,7 @@ class CsvText(NamedTuple):
 
 
 class Quotes(NamedTuple):
-    """What begins and ends quoted cells, and what stands between cells."""
+    """The marks that begin and end quoted cells, and stand between cells."""
 
     delimiter: int
     quote: int = QUOTE  # 256: cells are in none

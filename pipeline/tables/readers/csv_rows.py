@@ -97,7 +97,7 @@ class CsvRows(TableReader):
 
     @property
     def quotes(self) -> bool:
-        """Whether double quotes enclose cells."""
+        """Return whether double quotes enclose cells."""
         return self._addresses[0].quotes
 
     def expands_to(self) -> float:

@@ -71,7 +71,7 @@ class Address(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether the operating system can open it by path."""
+        """Return whether the operating system can open it by path."""
         return _is_local(self.store)
 
 
@@ -276,7 +276,7 @@ def plain_errors(name: str, store: Any) -> Iterator[None]:
 
 
 def _repeats_addresses(error: BaseException) -> bool:
-    """Whether an error is a store's own, or tells an address with its secrets."""
+    """Return whether an error is a store's own, or tells an address with its secrets."""
     return (
         isinstance(error, OSError)
         or type(error).__module__.partition(".")[0] in ("aiohttp", "botocore", "fsspec")

@@ -118,7 +118,7 @@ class FittedTable:
 
     @property
     def is_new(self) -> bool:
-        """Whether the recipe was fitted to the sample, not taken over."""
+        """Return whether the recipe was fitted to the sample, not taken over."""
         return recipe_in(self.expected.schema) is None
 
     @property

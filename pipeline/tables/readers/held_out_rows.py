@@ -1,4 +1,4 @@
-"""Which rows are held out: drawn at random, or by a column, the same in ingest and training.
+"""Rows that are held out: drawn at random, or by a column, the same in ingest and training.
 
 At random a share of every piece is, and of its rows of every target.  By a column every row has a
 key (`split_column`), and rows of a key from some threshold on are held out.

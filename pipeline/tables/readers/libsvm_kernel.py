@@ -64,7 +64,7 @@ WIDEST = 10**_MOST_DIGITS
 
 
 class LibsvmRules(NamedTuple):
-    """What is allowed."""
+    """The rules for what is allowed."""
 
     first_index: int  # 1, or 0
     width: int  # indices must be smaller, counted from 0
@@ -75,7 +75,7 @@ class LibsvmRules(NamedTuple):
 
 
 class LibsvmSpace(NamedTuple):
-    """Where the rows go; as long as the text could need."""
+    """The arrays that rows go to; as long as the text could need."""
 
     data: NDArray[np.floating]  # (nnz,)
     indices: NDArray[np.integer]  # (nnz,)
@@ -85,7 +85,7 @@ class LibsvmSpace(NamedTuple):
 
 
 class LibsvmCounts(NamedTuple):
-    """How much of the space is used."""
+    """The part of the space that is used."""
 
     rows: int
     max_index: int  # -1: none
@@ -125,7 +125,7 @@ def _begins_with_index(text: Bytes, at: Position) -> bool:
 
 @called_by_kernels
 def _label_fault(text: Bytes, status: int, behind: Position) -> int:
-    """What is wrong with a label that ends at `behind`."""
+    """Return the fault of a label that ends at `behind`."""
     c = text[behind]
     if status != JUNK and c == COMMA:
         return SEVERAL_LABELS
@@ -162,7 +162,7 @@ def _index_fault(digits: Index, c: Byte, column: Index, last: Index, width: int)
 
 @called_by_kernels
 def _value_fault(status: int, c: Byte, missing_is_zero: bool) -> int:
-    """What is wrong with a value with `c` behind it."""
+    """Return the fault of a value with `c` behind it."""
     if status == JUNK or not _is_end(c):
         return BAD_VALUE
     if status == NAN:

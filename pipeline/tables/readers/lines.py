@@ -231,7 +231,7 @@ def _is_as_stored(address: Address) -> bool:
 
 
 def _is_plain(address: Address) -> bool:
-    """Whether text is as it is stored, so that reading may begin anywhere."""
+    """Return whether text is as it is stored, so that reading may begin anywhere."""
     if not _is_as_stored(address):
         return False
     with opened(address) as (stream, _):
@@ -400,7 +400,7 @@ def line_pieces(
 
 
 def _stated_size(stored: BinaryIO) -> int:
-    """What a gzip file's last bytes say of its length, modulo 2^32 and of its last member only."""
+    """Return the length by a gzip file's last bytes, modulo 2^32 and of its last member only."""
     if not stored.seekable():
         return 0
     stored.seek(-4, io.SEEK_END)

@@ -31,7 +31,7 @@ CellsByColumn = Mapping[int, Any]
 
 
 class RoleValues(NamedTuple):
-    """What rows have besides features, and which rows are bad."""
+    """Parts of rows besides features, and the bad rows."""
 
     targets: Targets
     weight: NDArray[np.float64] | None  # (n,)
@@ -40,7 +40,7 @@ class RoleValues(NamedTuple):
 
 
 class RowRoles(NamedTuple):
-    """Which columns of a table have a role, and how its targets and other numbers are written."""
+    """The columns of a table that have a role, and the form of its targets and other numbers."""
 
     columns: TableColumns
     written: Written | None  # of targets; None: they are words

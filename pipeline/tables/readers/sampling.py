@@ -1,4 +1,4 @@
-"""What decides on a recipe: a sample of first rows; for `idf=exact` the words of all rows."""
+"""Samples that decide on a recipe: first rows; for `idf=exact` the words of all rows."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _joined(parts: Sequence[Any], name: str) -> Any:
 
 
 def _is_mostly_columns(parts: Sequence[Any]) -> bool:
-    """Whether drawn rows take more memory as columns of many parts than for their cells."""
+    """Return whether drawn rows take more memory as columns of many parts than for their cells."""
     return bool(sum(COLUMN_BYTES * part.num_columns - part.nbytes for part in parts) > 0)
 
 

@@ -90,7 +90,7 @@ class SeenFiles:
         return states[-1][1] if states else None
 
     def has(self, file: TakenFile, name: str) -> bool:
-        """Whether a file was taken as it is; BadInput where it was another then."""
+        """Return whether a file was taken as it is; BadInput where it was another then."""
         state = _state_of(file)
         states = self._states.get(file.place) or self._states.get(_inode_at(file.place) or "")
         if not states:

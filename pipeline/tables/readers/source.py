@@ -1,4 +1,4 @@
-"""What a reader is: rows of numbers (`Source`), or tables before they are such (`TableReader`)."""
+"""Readers: of rows of numbers (`Source`), or of tables before they are such (`TableReader`)."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class SplitBy(NamedTuple):
 
     @property
     def setting(self) -> str:
-        """What asks for it."""
+        """Return the setting that asks for it."""
         return f"test_{self.how}"
 
 
 class Expected(NamedTuple):
-    """What a source has to fit, besides the options."""
+    """Requirements that a source has to fit, besides the options."""
 
     schema: Schema | None = None  # columns to match
     whose: str = "the model"  # that they are the columns of
@@ -117,7 +117,7 @@ class BadRow(NamedTuple):
 
 
 class PiecePlace(NamedTuple):
-    """Which piece it is: what is drawn at random for its rows depends on that alone."""
+    """The number of a piece: what is drawn at random for its rows depends on that alone."""
 
     number: int  # among those of its file
     file: int  # number of the file among those of the source
@@ -134,7 +134,7 @@ class SourceSpan(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Where in a file the rows of a piece are."""
+    """The place in a file of the rows of a piece."""
 
     lines: int  # lines, or rows, that they take
     begin: int  # position: of text a byte, of Parquet what `PieceStart.position` makes
@@ -153,7 +153,7 @@ class Piece(NamedTuple):
 
     @property
     def where(self) -> str:
-        """What messages about its rows begin with."""
+        """Return the words that messages about its rows begin with."""
         return f"{self.file}, after line {self.first_line - 1}"
 
 
@@ -224,7 +224,7 @@ class FilesOfAFormat:
 
     @property
     def cuts_by_columns(self) -> bool:
-        """Whether it depends on the columns that are read where spans begin."""
+        """Return whether it depends on the columns that are read where spans begin."""
         return False
 
 
@@ -278,12 +278,12 @@ class Source(FilesOfAFormat):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What somebody should look at, once rows were read."""
+        """Return remarks that somebody should look at, once rows were read."""
         return self.remarks
 
     @property
     def kinds(self) -> dict[str, str]:
-        """What every column is taken for, as the setting `column` has it; drops included."""
+        """Return the kind of every column, as the setting `column` has it; drops included."""
         return {}
 
     @property
@@ -293,7 +293,7 @@ class Source(FilesOfAFormat):
 
     @property
     def cell_notes(self) -> tuple[str, ...]:
-        """What these cells hold."""
+        """Return sentences about these cells."""
         return () if self.unlike_cells is None else tuple(self.unlike_cells.sentences())
 
     def threshold(self) -> float | None:
@@ -340,11 +340,11 @@ class TableReader(FilesOfAFormat):
     index: tuple[str, ...] = ()
     """Columns that are the index of a frame, and no features."""
     notes: tuple[str, ...] = ()
-    """What somebody should look at, once rows were read."""
+    """Remarks that somebody should look at, once rows were read."""
 
     @property
     def has_folders(self) -> bool:
-        """Whether some columns are names of folders, which are no columns of plain numbers."""
+        """Return whether some columns are names of folders: these are no plain numbers."""
         return False
 
     def expands_to(self) -> float:

@@ -21,7 +21,7 @@ from fewpass.storage.ordered import ordered_map
 
 
 class ReadExtent(NamedTuple):
-    """Where in a file the rows of a span are that was read."""
+    """The place in a file of the rows of a span that was read."""
 
     begin: int | None = None  # byte of the first one; None: there is none
     end: int = 0  # byte behind the last one
@@ -67,7 +67,7 @@ class ReadPieces:
 
 
 class SpanChain:
-    """Where the next span of a source begins, as the ones before were read."""
+    """The place where the next span of a source begins, as the ones before were read."""
 
     def __init__(self) -> None:
         self._at = SourceSpan(-1)
@@ -81,7 +81,7 @@ class SpanChain:
         return span
 
     def fits(self, read: ReadExtent) -> bool:
-        """Whether the span was read from where it begins; the first of a file always is."""
+        """Return whether the span was read from where it begins; the first of a file always is."""
         return not self._at.begin or self._at.begin == read.begin
 
     def add(self, read: ReadExtent) -> None:
@@ -92,7 +92,7 @@ class SpanChain:
 
 
 class ChainedResult(NamedTuple):
-    """What became of a span."""
+    """The result of a span."""
 
     result: Any
     span: SourceSpan  # as it was read

@@ -25,7 +25,7 @@ _TOKEN_BYTES = 200
 
 
 class ParsedText(NamedTuple):
-    """What a kernel made of whole lines."""
+    """The rows that a kernel made of whole lines."""
 
     table: SparseTable
     max_index: int
@@ -51,7 +51,7 @@ class SparseText(Source):
     refusal: ClassVar[str]
     """... and the sentences that refuse one of them."""
     is_ascii: ClassVar[bool] = False
-    """Whether bad rows hold nothing else, if they are text."""
+    """True where bad rows hold nothing else, if they are text."""
     messages: ClassVar[Mapping[int, tuple[str, str]]]
     """Fact and advice for every code of the kernel; {token} stands where the row is bad."""
 

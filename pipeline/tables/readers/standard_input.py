@@ -15,7 +15,7 @@ HEAD_BYTES = 16 << 20  # that may be looked at before rows are read
 
 
 def is_standard_input(specs: Sequence[str]) -> bool:
-    """Whether sources name it."""
+    """Return whether sources name it."""
     return any(word in specs for word in STANDARD_INPUT_WORDS)
 
 

@@ -108,7 +108,7 @@ def _stored(reader: Reader) -> Reader:
 
 
 class CurvesOfNumbers(NamedTuple):
-    """Whether curves are tried on a table of plain numbers."""
+    """The choice whether curves are tried on a table of plain numbers."""
 
     tried: bool
     against: str = ""  # why not, where nobody asked for any and the rest of the table speaks for it

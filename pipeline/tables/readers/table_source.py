@@ -221,7 +221,7 @@ class TableSource(Source):
 
     @cached_property
     def _roles(self) -> RowRoles:
-        """How targets and other numbers are written: by the sample, or as plain numbers are."""
+        """Return the form of targets and other numbers: by the sample, or that of plain numbers."""
         from fewpass.pipeline.tables.readers.row_roles import RowRoles  # noqa: PLC0415 - Arrow
 
         if self._fitted is not None:

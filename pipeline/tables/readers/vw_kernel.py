@@ -25,7 +25,7 @@ BAD_LABEL, BAD_WEIGHT, NO_BAR, BAD_VALUE, MISSING_LABEL, TOO_LARGE = range(1, 7)
 
 
 class VwSpace(NamedTuple):
-    """Where the rows go; as long as the text could need."""
+    """The arrays that rows go to; as long as the text could need."""
 
     data: NDArray[np.float64]  # (nnz,)
     indices: NDArray[np.int64]  # (nnz,)
@@ -37,7 +37,7 @@ class VwSpace(NamedTuple):
 
 
 class VwCounts(NamedTuple):
-    """How much of the space is used."""
+    """The part of the space that is used."""
 
     rows: int
     bad: int  # may exceed the space, which lists the first ones

@@ -35,7 +35,7 @@ class ShownColumn(NamedTuple):
     name: str
     origin: Literal["kept", "feature", "label", "weight", "offset"]
     became: str
-    """What became of it."""
+    """The features that it became, in words."""
     of: str
     """The column of the source that it belongs to; a curve, and what two columns make, have names
     of their own."""
@@ -109,7 +109,7 @@ class DatasetTable:
 
     @property
     def fingerprint(self) -> str:
-        """What the rows are known by; another after each `append` and `forget`."""
+        """Return the name of the state of the rows; another after each `append` and `forget`."""
         return self._stored.manifest.fingerprint
 
     @property

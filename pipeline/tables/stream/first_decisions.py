@@ -1,4 +1,4 @@
-"""What the first rows of a source decide for all of them: targets, scaling, how many there are."""
+"""Decisions by a source's first rows for all of them: targets, scaling, how many there are."""
 
 from __future__ import annotations
 

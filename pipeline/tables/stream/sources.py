@@ -1,4 +1,4 @@
-"""Whether an address names a source of rows or a data set; and a source opened to be read once.
+"""A test for addresses of sources, as against data sets; and a source opened to be read once.
 
 Light to import: readers come when a source is opened.
 """

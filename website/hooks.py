@@ -31,7 +31,8 @@ SHIM = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
 #: The copy button takes the commands of a session alone, and covers text only when asked for.
 #: The page is as wide as lines of output are, and a column of a table as narrow as its words.
 STYLE = """
-[data-md-color-scheme=default] { --md-code-hl-comment-color: #5f5f5f; --md-code-hl-generic-color: #5f5f5f }
+[data-md-color-scheme=default] { --md-code-hl-comment-color: #555;
+  --md-code-hl-generic-color: #555 }
 [data-md-copying] .gp, [data-md-copying] .go { display: none }
 .gp { user-select: none; -webkit-user-select: none }
 .md-code__nav { opacity: 0; background: var(--md-code-bg-color) }

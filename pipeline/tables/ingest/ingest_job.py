@@ -65,7 +65,7 @@ class IngestJob(NamedTuple):
 
     @property
     def shared_folder(self) -> Folder:
-        """Return the folder for parts of a cluster's workers: with a store's data set, in the store."""
+        """Return the folder for workers' parts: with a store's data set, in the store."""
         return self.work_dir.in_store or self.work_dir.folder
 
     def begin_anew(self, *, keep_spans: bool) -> None:

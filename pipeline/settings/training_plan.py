@@ -88,7 +88,7 @@ class TrainingPlan(Described):
     """Share of the targets that the quantile loss leaves below its predictions."""
     epsilon: Annotated[float, Field(ge=0.0)] = 0.1
     """Largest error that costs nothing under the epsilon-insensitive loss."""
-    lam: Lam = Lam.of(AUTO)
+    lam: Annotated[Lam, Field(json_schema_extra={"default": AUTO})] = Lam.of(AUTO)
     """Strength of the penalty: a number, or a multiple of 1/n such as 10/n; with l1 also a share of
     the smallest that makes all weights 0, such as .1max, found by one more pass; several, such as
     1e-2,1e-3,1/n, or with l1 a path (20 from 1max to .01max), are trained in the same passes, and

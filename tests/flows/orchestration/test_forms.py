@@ -95,6 +95,33 @@ def test_what_one_refuses_the_other_refuses(faults):
             assert faults(flow, asked(flow, changed)), changed
 
 
+def unfit(part, form):
+    """Yield the defaults of a form's fields that the fields themselves refuse."""
+    from jsonschema import Draft202012Validator
+
+    for inner in part if isinstance(part, list) else part.values():
+        if isinstance(inner, dict | list):
+            yield from unfit(inner, form)
+        if isinstance(inner, dict) and {"default", "title"} <= inner.keys():
+            own = inner | {"definitions": form["definitions"]}
+            if not Draft202012Validator(own).is_valid(inner["default"]):
+                yield inner["title"], inner["default"]
+
+
+def test_a_form_takes_its_own_defaults():
+    """Prefect's page fills them in: the word `auto` for lam, and not how a plan holds it."""
+    from fewpass.flows.orchestration.parameter_forms import form_of
+
+    forms = {name: form_of(request) for name, request in REQUESTS.items()}
+    assert not {name: found for name, form in forms.items() if (found := [*unfit(form, form)])}
+    (lam,) = (
+        f["properties"]["lam"]
+        for f in forms["train"]["definitions"].values()
+        if "lam" in f.get("properties", ())
+    )
+    assert lam["default"] == "auto"
+
+
 def test_fields_of_a_form_say_their_order():
     """Postgres stores a form without one."""
     from fewpass.flows.orchestration.parameter_forms import form_of

@@ -27,6 +27,9 @@ SECRETS = (
     rf"{_SERVER}{_REST}(?:\?|/{_REST}@)",  # a query, or a password with a slash in it
     rf"{_SERVER}[^/]*[\s\"<>][^/]*@",  # a password with blanks or quotes in it
 )
+#: Settings whose default depends on the others.  Prefect's page gives all defaults of a form: one
+#: pass would be asked for, with no tolerance.
+DEPENDENT = ("passes", "memory", "streams")
 WITHOUT_SECRETS = rf"^(?![\s\S]*(?:{'|'.join(SECRETS)}))"
 
 
@@ -44,7 +47,7 @@ def form_of(request: Request) -> dict[str, Any]:
 
 
 def _in_order(part: Any) -> Any:
-    """Return a part of a schema whose fields say which comes first.
+    """Return a part of a schema whose fields say which comes first; dependent ones have no default.
 
     Prefect's page asks for that; Postgres keeps no order, and would begin with the shortest name.
     """
@@ -57,6 +60,8 @@ def _in_order(part: Any) -> Any:
     if isinstance(fields, dict) and "type" in inner:
         for place, field in enumerate(fields.values()):
             field["position"] = place
+        for name in fields.keys() & set(DEPENDENT):
+            fields[name].pop("default", None)
     return inner
 
 

@@ -122,6 +122,18 @@ def test_a_form_takes_its_own_defaults():
     assert lam["default"] == "auto"
 
 
+def test_what_a_form_fills_in_changes_nothing():
+    """Prefect's page gives every default: a plan of these trains as one that says nothing."""
+    from fewpass.flows.orchestration.parameter_forms import form_of
+    from fewpass.pipeline.settings.training_plan import TrainingPlan
+
+    fields = form_of(REQUESTS["train"])["definitions"]["TrainingPlan"]["properties"]
+    given = {name: field["default"] for name, field in fields.items() if "default" in field}
+    plan = TrainingPlan.model_validate({"dataset": "d"} | given)
+    assert plan == TrainingPlan(dataset="d")
+    assert not plan.model_fields_set & {"passes", "memory", "streams"}
+
+
 def test_fields_of_a_form_say_their_order():
     """Postgres stores a form without one."""
     from fewpass.flows.orchestration.parameter_forms import form_of

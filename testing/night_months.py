@@ -15,7 +15,7 @@ from fewpass.pipeline.models.refresh.night_rule import (
     judged,
     learnt_from,
 )
-from fewpass.pipeline.models.refresh.night_scores import Scores, ScoreSums
+from fewpass.pipeline.models.refresh.night_scores import Scores, joint_losses
 from fewpass.pipeline.models.refresh.past_nights import HALF, PUBLISHED, Past
 from testing.night_streams import FARTHEST, WIDTH, Nights, Vector, losses
 
@@ -145,4 +145,4 @@ def _verdict(
 def scored(models: dict[str, Vector], x: Vector, y: Vector) -> Scores:
     """Return what models make of rows."""
     each = np.stack([losses(weights, x, y) for weights in models.values()])
-    return ScoreSums.of_rows(each, np.ones(len(y))).scores(tuple(models))
+    return Scores.of_sums(tuple(models), joint_losses(each, np.ones(len(y))))

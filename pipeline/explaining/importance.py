@@ -28,6 +28,7 @@ from fewpass.pipeline.explaining.contributions import (
 )
 from fewpass.pipeline.explaining.function_terms import StoredTerms, stored_terms
 from fewpass.pipeline.explaining.score_terms import places_of_largest, terms_of
+from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.passes.span import SpanReport
@@ -37,7 +38,7 @@ from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_losses import losses_of_scores
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Sum, Weights
+from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.storage.dataset import Dataset
 
 #: Terms at most; of more, those with the largest weights, and one of all others.
@@ -84,12 +85,8 @@ class Exchanged(NamedTuple):
     """Sums over the rows whose columns were exchanged."""
 
     rows: int
-    weight: float
-    squares: float  # of weights
     loss: float
-    more: Vector  # (T,) weighted losses without each, minus the loss
-    more_by_squares: Vector  # (T,) the same by squared weights
-    more_squares: Vector  # (T,) squares, by squared weights
+    more: PairedMean  # (T,) of the losses without each, minus the loss
 
 
 def importance(
@@ -160,11 +157,9 @@ def sum_over_files(model: Model, terms: StoredTerms) -> Sum:
 
 def _none(at: TermWeights) -> ImportancePart:
     K, T = at.means.shape
-    none = np.zeros(T)
-    exchanged = Exchanged(0, 0.0, 0.0, 0.0, none, none.copy(), none.copy())
-    return ImportancePart(
-        0, 0.0, np.zeros(K), np.zeros(K), np.zeros((K, T)), np.zeros((K, T)), none.copy(), exchanged
-    )
+    exchanged = Exchanged(0, 0.0, PairedMean.none(T))
+    sums = np.zeros(K), np.zeros(K), np.zeros((K, T)), np.zeros((K, T)), np.zeros(T)
+    return ImportancePart(0, 0.0, *sums, exchanged)
 
 
 def add_importance(
@@ -231,13 +226,11 @@ def _with_exchanged(
             for t in range(at.n_terms)
         ]
     )
-    squared = weight**2
-    return Exchanged(
-        part.rows + int(np.count_nonzero(weight)), part.weight + float(weight.sum()),
-        part.squares + float(squared.sum()),
-        part.loss + float(weight @ loss), part.more + more @ weight,
-        part.more_by_squares + more @ squared, part.more_squares + np.square(more) @ squared,
-    )  # fmt: skip
+    rows = int(np.count_nonzero(weight))
+    added: Exchanged = add_parts(
+        part, Exchanged(rows, float(weight @ loss), PairedMean.of(more, weight))
+    )
+    return added
 
 
 def _donors(weight: Vector) -> NDArray[np.int64]:
@@ -259,14 +252,15 @@ def summary_of_terms(stored: StoredTerms, total: ImportancePart) -> Importance:
     together = (total.product / C - total.term * total.score[:, None] / C**2).sum(axis=0)
     shares = together / variance if variance > 0.0 else np.zeros(len(together))
     few = total.exchanged
-    more = few.more / few.weight
-    square = few.more_squares - 2.0 * more * few.more_by_squares + more**2 * few.squares
-    errors = np.sqrt(np.maximum(square, 0.0)) / few.weight
-    columns = (shares, total.size / C, more, errors)
+    columns = (shares, total.size / C, few.more.mean, few.more.standard_error)
     each = [
         TermImportance(stored.terms.names[t], *(float(column[t]) for column in columns))
         for t in np.argsort(-shares, kind="stable").tolist()
     ]
     return Importance(
-        total.rows, few.rows, few.loss / few.weight, float(np.sqrt(max(0.0, variance))), tuple(each)
+        total.rows,
+        few.rows,
+        few.loss / few.more.weight,
+        float(np.sqrt(max(0.0, variance))),
+        tuple(each),
     )

@@ -12,6 +12,7 @@ from fewpass.pipeline.drawing.pieces import Bar, bars, card, section
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, TermImportance
 from fewpass.pipeline.explaining.term_shapes import TermShape, term_shapes
+from fewpass.pipeline.paired_mean import NORMAL_975
 from fewpass.pipeline.reporting.model_shapes import is_additive
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.predictor import classes_of
@@ -45,7 +46,7 @@ def _shares(importance: Importance) -> Markup:
 
 
 def _text(one: TermImportance) -> str:
-    return f"{one.share:.1%}, loss {one.loss_without:+.3g} +- {1.96 * one.standard_error:.1g}"
+    return f"{one.share:.1%}, loss {one.loss_without:+.3g} +- {NORMAL_975 * one.standard_error:.1g}"
 
 
 def _shapes(model: Model, importance: Importance | None) -> list[Markup]:

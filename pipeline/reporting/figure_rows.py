@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fewpass.pipeline.paired_mean import NORMAL_975
 from fewpass.pipeline.runs.timeline_points import written_gap
 from fewpass.pipeline.scoring.metric import HIGHER, figure_of
 from fewpass.pipeline.sizes import as_fixed, decimals_of, or_dash
@@ -79,7 +80,7 @@ def _importance_row(one: Any) -> dict[str, str]:
         "column": one.name,
         SHARE: f"{one.share:.2%}",
         "mean contribution": f"{one.size:.4g}",
-        WITHOUT: f"{one.loss_without:+.4g} +- {1.96 * one.standard_error:.2g}",
+        WITHOUT: f"{one.loss_without:+.4g} +- {NORMAL_975 * one.standard_error:.2g}",
     }
 
 

@@ -1,11 +1,7 @@
 """Choice among several models by held-out rows, and how sure these are, out of core.
 
-With losses l_ij of rows i under models j, and c_i the rows' weights, the mean distance from model b
-and the square of its standard error are
-
-    m_j = sum c_i (l_ij - l_ib) / C,    e_j^2 = sum c_i^2 (l_ij - l_ib - m_j)^2 / C^2,  C = sum c_i
-
-so the products of all models' losses are all that one reading adds up: (M, M).
+Which model is the best is known once all rows are read: their joint means (paired_mean.py) tell by
+then how sure the distance of each from it is.
 """
 
 from __future__ import annotations
@@ -14,9 +10,9 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fewpass.pipeline.matching import Matched
+from fewpass.pipeline.paired_mean import JointMeans
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.passes.span import Job
@@ -37,7 +33,7 @@ from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.solvers.each_model import sum_each
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Certificate, State, Sum, Weights
+from fewpass.solvers.protocol import Block, Certificate, State, Sum, Weights, add_parts
 from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 
@@ -138,7 +134,7 @@ def compared_figures(models: ModelsToScore, n: int, executor: Executor) -> list[
     """Do the same under an l1 penalty: with standard errors, and the numbers of non-zeros."""
     job, at = _models_at(models, n, executor)
     each = sum_each(_scoring_sum(models.record, job), (Task(),) * n)
-    total = reduce(executor, job, side_by_side((each, PRODUCTS)), at, lambda _report: None)
+    total = reduce(executor, job, side_by_side((each, JOINT_LOSSES)), at, lambda _report: None)
     made: list[ComparedFigures] = executor.result(
         executor.submit("figures", partial(_compared, job, models.record), at, total)
     )
@@ -146,9 +142,10 @@ def compared_figures(models: ModelsToScore, n: int, executor: Executor) -> list[
 
 
 def _compared(
-    job: Job, record: RunRecord, at: tuple[Weights, ...], total: tuple[Any, LossProducts]
+    job: Job, record: RunRecord, at: tuple[Weights, ...], total: tuple[Any, JointMeans]
 ) -> list[ComparedFigures]:
-    figures, errors = figures_of_each(job, record, at, total[0]), standard_errors(total[1])
+    figures, losses = figures_of_each(job, record, at, total[0]), total[1]
+    errors = losses.errors_from(int(np.argmin(losses.mean)))
     counts = [int(np.count_nonzero(one.coef)) for one in at]
     each = zip(figures, map(finite, errors.tolist()), counts, strict=True)
     return [ComparedFigures(*one) for one in each]
@@ -174,48 +171,18 @@ def figures_of_each(
     return [figures_of(job.problem, record, *own) for own in zip(at, totals, strict=True)]
 
 
-# -- how sure the rows are ------------------------------------------------------------------------
+def _no_means(at: tuple[Weights, ...]) -> JointMeans:
+    return JointMeans.of(np.zeros((len(at), 0)), np.zeros(0))
 
 
-class LossProducts(NamedTuple):
-    """Sums over rows; parts can be added."""
-
-    products: NDArray[np.float64]  # (M, M) of squared weights times both losses
-    losses: NDArray[np.float64]  # (M,) of squared weights times the loss
-    squares: float  # of weights
-    weighted: NDArray[np.float64]  # (M,) of weights times the loss
-    weight: float
-
-
-def no_products(at: tuple[Weights, ...]) -> LossProducts:
-    """Return the zero of the sums for the models `at`."""
-    M = len(at)
-    return LossProducts(np.zeros((M, M)), np.zeros(M), 0.0, np.zeros(M), 0.0)
+def _add_means(
+    problem: Problem, at: tuple[Weights, ...], block: Block, part: JointMeans
+) -> JointMeans:
+    added: JointMeans = add_parts(
+        part, JointMeans.of(row_losses(problem, block, at).loss, block.weight)
+    )
+    return added
 
 
-def add_products(
-    problem: Problem, at: tuple[Weights, ...], block: Block, part: LossProducts
-) -> LossProducts:
-    """Add a block."""
-    rows = row_losses(problem, block, at)
-    c = rows.weight
-    squared = rows.loss * np.square(c)
-    return LossProducts(
-        part.products + squared @ rows.loss.T, part.losses + squared.sum(axis=1),
-        part.squares + float(c @ c), part.weighted + rows.loss @ c, part.weight + float(c.sum()),
-    )  # fmt: skip
-
-
-def standard_errors(total: LossProducts) -> NDArray[np.float64]:
-    """Return the standard errors of the distances from the model of least loss, (M,)."""
-    means = total.weighted / total.weight
-    best = int(np.argmin(means))
-    own = np.diagonal(total.products)
-    square = own - 2.0 * total.products[:, best] + own[best]
-    mean = means - means[best]
-    square = square - 2.0 * mean * (total.losses - total.losses[best]) + mean**2 * total.squares
-    errors: NDArray[np.float64] = np.sqrt(np.maximum(square, 0.0)) / total.weight
-    return errors
-
-
-PRODUCTS = Sum("reduce-products", no_products, add_products)
+#: The losses of several models, and how they vary together.
+JOINT_LOSSES = Sum("reduce-losses", _no_means, _add_means)

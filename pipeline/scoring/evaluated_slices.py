@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.rows.buffers import rows_taken
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluation import Evaluation
-from fewpass.pipeline.scoring.paired_mean import PairedMean
 from fewpass.pipeline.scoring.reliability import wilson
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.scoring.slices import SliceBy, require_few

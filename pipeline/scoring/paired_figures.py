@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.rows.targets import clipped, label_text
 from fewpass.pipeline.runs.model import Model
@@ -22,7 +23,6 @@ from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import problem_and_rule, scored_together
 from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
-from fewpass.pipeline.scoring.paired_mean import PairedMean
 from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.scoring.probabilities import block_scores, predicted_labels, responses
 from fewpass.pipeline.scoring.reliability import several_classes, two_classes
@@ -189,8 +189,8 @@ def _without_run(model: Model) -> Model:
 
 
 def _no_sums(those: Sequence[Contestant], at: tuple[Weights, ...]) -> tuple[Any, PairedPart]:
-    zeros = np.zeros((len(those), len(those[0].names)))
-    none = PairedPart(zeros, PairedMean(0.0, 0.0, zeros, zeros, zeros))
+    shape = len(those), len(those[0].names)
+    none = PairedPart(np.zeros(shape), PairedMean.none(*shape))
     return tuple(of.what.zero(own) for of, own in zip(those, at, strict=True)), none
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.scoring.paired_mean import NORMAL_975
+from fewpass.pipeline.paired_mean import NORMAL_975
 
 Vector = NDArray[np.float64]
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.rows.targets import Bounds
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Loss, Problem, value
@@ -60,14 +61,8 @@ class RowLosses(NamedTuple):
 
     def standard_errors(self, best: int) -> NDArray[np.float64]:
         """Return the standard errors of the mean distances from one model, (M,), row by row."""
-        share = self.weight / self.weight.sum()
         with np.errstate(over="ignore", invalid="ignore"):  # of infinite losses
-            difference = self.loss - self.loss[best]
-            mean = difference @ share
-            errors: NDArray[np.float64] = np.sqrt(
-                np.square(difference - mean[:, None]) @ np.square(share)
-            )
-        return errors
+            return PairedMean.of(self.loss - self.loss[best], self.weight).standard_error
 
     def with_models(self, others: RowLosses) -> RowLosses:
         """Return the same rows under these models and others."""

@@ -281,7 +281,10 @@ def _proven(certified: Certificate | None, count: int, k: int) -> tuple[float, f
 
 
 def _means(figures: Sequence[Evaluation]) -> tuple[FoldMean, ...]:
-    """Return means and standard errors over folds of all figures that every fold has."""
+    """Return means and standard errors over folds of all figures that every fold has.
+
+    Folds are few and count the same: hence n - 1, and no PairedMean, which is of many rows.
+    """
     means = []
     for name in METRICS:
         each = [figure_of(one, name) for one in figures]

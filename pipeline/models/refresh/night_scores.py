@@ -1,12 +1,7 @@
 """What models made of a night's rows before any of these was learnt: mean losses, by row in pairs.
 
-With losses l_im of rows i under models m and weights c_i, the columns x_i are the loss under the
-first model, and by how much the others' losses differ from it; their means and the covariance of
-these means are
-
-    m = sum c_i x_i / C,    V = sum c_i^2 (x_i - m)(x_i - m)' / C^2,    C = sum c_i
-
-Rows that are hard for all models cancel in a difference, which is known far better than a loss.
+The columns that are averaged are the loss under the first model, and by how much the others' losses
+differ from it (paired_mean.py: JointMeans).
 """
 
 from __future__ import annotations
@@ -16,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fewpass.pipeline.paired_mean import JointMeans
 
 Vector = NDArray[np.float64]
 
@@ -29,6 +26,13 @@ class Scores(NamedTuple):
         tuple[float, ...], ...
     ]  # of the first loss, and differences of others from it
     rows: int
+
+    @classmethod
+    def of_sums(cls, names: Sequence[str], total: JointMeans) -> Scores:
+        """Return the scores of models by name from the sums over all rows (`joint_losses`)."""
+        first, *others = total.mean.tolist()
+        loss = (first, *(first + other for other in others))
+        return cls(tuple(names), loss, _as_tuples(total.covariance), total.rows)
 
     def of(self, name: str) -> tuple[float, float]:
         """Return a model's mean loss and its standard error."""
@@ -57,37 +61,11 @@ class Scores(NamedTuple):
         return float(np.sqrt(max(columns @ np.array(self.covariance) @ columns, 0.0)))
 
 
-class ScoreSums(NamedTuple):
-    """Sums over some rows; parts can be added (`add_parts`)."""
-
-    rows: int
-    weight: float
-    squares: float  # of weights
-    total: Vector  # (M,) of columns by weights
-    by_squares: Vector  # (M,) of columns by squared weights
-    products: Vector  # (M, M) of pairs of columns by squared weights
-
-    @classmethod
-    def of_rows(cls, losses: Vector, weight: Vector) -> ScoreSums:
-        """Return the sums of rows with losses (M, n) and weights (n,)."""
-        columns = losses - losses[0]
-        columns[0] = losses[0]
-        squared = np.square(weight)
-        return cls(
-            len(weight), float(weight.sum()), float(squared.sum()), columns @ weight,
-            columns @ squared, (columns * squared) @ columns.T,
-        )  # fmt: skip
-
-    def scores(self, names: Sequence[str]) -> Scores:
-        """Return the mean losses of the models by name."""
-        mean = self.total / self.weight
-        both = np.outer(mean, self.by_squares)
-        covariance = self.products - both - both.T + self.squares * np.outer(mean, mean)
-        loss = (mean[0], *(mean[0] + mean[1:]))
-        return Scores(
-            tuple(names), tuple(map(float, loss)), _as_tuples(covariance / self.weight**2),
-            self.rows,
-        )  # fmt: skip
+def joint_losses(losses: Vector, weight: Vector) -> JointMeans:
+    """Return the sums of rows with losses (M, n) and weights (n,): the columns of `Scores`."""
+    columns = losses - losses[0]
+    columns[0] = losses[0]
+    return JointMeans.of(columns, weight)
 
 
 def _as_tuples(square: Vector) -> tuple[tuple[float, ...], ...]:

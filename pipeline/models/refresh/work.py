@@ -12,9 +12,10 @@ import numpy as np
 
 from fewpass.pipeline.models.refresh.drift import Drift
 from fewpass.pipeline.models.refresh.gates import Slices
-from fewpass.pipeline.models.refresh.night_scores import Scores, ScoreSums
+from fewpass.pipeline.models.refresh.night_scores import Scores, joint_losses
 from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
+from fewpass.pipeline.paired_mean import JointMeans
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.planning.engines import engine_for_pass, engine_for_training
 from fewpass.pipeline.rows.targets import Bounds
@@ -125,18 +126,18 @@ def _scores_of(runs: Mapping[str, str], rows: Dataset, executor: Executor) -> Sc
     distinct = list(dict.fromkeys(runs.values()))
     models = [load_model(RunFolder(run)) for run in distinct]
     what = Sum("reduce-scores", _none, partial(_add, [model.bounds for model in models]))
-    total: ScoreSums = scored_together(models, rows, executor, what)
-    return total.scores(distinct).renamed(runs)
+    total: JointMeans = scored_together(models, rows, executor, what)
+    return Scores.of_sums(distinct, total).renamed(runs)
 
 
-def _none(at: tuple[Weights, ...]) -> ScoreSums:
-    return ScoreSums.of_rows(np.zeros((len(at), 0)), np.zeros(0))
+def _none(at: tuple[Weights, ...]) -> JointMeans:
+    return JointMeans.of(np.zeros((len(at), 0)), np.zeros(0))
 
 
 def _add(
     bounds: Sequence[Bounds | None], problem: Problem, at: tuple[Weights, ...], block: Block,
-    part: ScoreSums,
-) -> ScoreSums:  # fmt: skip
+    part: JointMeans,
+) -> JointMeans:  # fmt: skip
     rows = row_losses(problem, block, at, bounds)
-    total: ScoreSums = add_parts(part, ScoreSums.of_rows(rows.loss, rows.weight))
+    total: JointMeans = add_parts(part, joint_losses(rows.loss, rows.weight))
     return total

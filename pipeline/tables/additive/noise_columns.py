@@ -59,6 +59,10 @@ def is_better_without(losses: Floats, others: Floats) -> bool:
 
 
 def is_surely_less(losses: Floats, others: Floats, errors: float = 1.0) -> bool:
-    """Return whether rows (n,) or parts lose less, by over `errors` standard errors."""
+    """Return whether rows (n,) or parts lose less, by over `errors` standard errors.
+
+    Losses are times the rows' weights.  Not as PairedMean has it: rows may be ten and parts three,
+    whose spread about their own mean is less than that about the true one (hence n - 1).
+    """
     less = others - losses
     return bool(less.mean() > errors * less.std(ddof=1) / np.sqrt(len(less)))

@@ -117,11 +117,14 @@ class SampleTargets(NamedTuple):
         return loss_class(self.word)(*wide)
 
     @property
+    def row_weight(self) -> Floats:
+        """Weights (n,) of rows."""
+        return np.ones(len(self.y)) if self.weight is None else self.weight
+
+    @property
     def unit_weight(self) -> Floats:
         """Weights of mean 1."""
-        if self.weight is None:
-            return np.ones(len(self.y))
-        return self.weight / max(float(self.weight.mean()), 1e-300)
+        return self.row_weight / max(float(self.row_weight.mean()), 1e-300)
 
     @property
     def level(self) -> Any:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample, Part, Rows
 from fewpass.pipeline.tables.additive.interactions import holds, interactions, phis_of, ranked
 from fewpass.pipeline.tables.additive.noise_columns import is_surely_less
@@ -107,12 +108,15 @@ class FormTrial(NamedTuple):
 
     def recorded(self, linear: FormTrial, progressive: float | None = None) -> TriedForm:
         """Return the record of it in recipes."""
-        rows, total = self.row_losses, total_weight(self.sample)
-        above = rows - linear.row_losses
+        sample, rows = self.sample, self.row_losses
+        weight = np.concatenate(
+            [sample.targets.of(scored).row_weight for _, scored in sample.parts]
+        )
+        above = (rows - linear.row_losses) / np.where(weight > 0.0, weight, 1.0)
         return TriedForm(
-            form=self.form, features=self.features, loss=float(rows.sum() / total),
-            lam=self.lam, deviation=float(above.std() * np.sqrt(len(above)) / total),
-            progressive=progressive,
+            form=self.form, features=self.features, loss=float(rows.sum() / total_weight(sample)),
+            lam=self.lam, progressive=progressive,
+            deviation=float(PairedMean.of(above, weight).standard_error) * sample.targets.unit,
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from fewpass.pipeline.reporting.page import path_of_lams
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.choosing_lam import add_products, no_products, standard_errors
+from fewpass.pipeline.scoring.choosing_lam import JOINT_LOSSES
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -33,7 +33,7 @@ def test_a_path_is_twenty_shares_at_equal_ratios():
 
 
 @pytest.mark.parametrize("classes", [0, 3])
-def test_standard_errors_by_products_are_those_row_by_row(classes, rng):
+def test_errors_of_joint_means_are_those_row_by_row(classes, rng):
     X, weight = rng.standard_normal((90, 4)), rng.uniform(0.0, 2.0, 90)
     y = rng.integers(classes, size=90) if classes else np.where(X[:, 0] > 0.0, 1.0, -1.0)
     shape = (5, classes) if classes else (5,)
@@ -43,12 +43,13 @@ def test_standard_errors_by_products_are_those_row_by_row(classes, rng):
 
     def part_of(k):
         some = block(dense_rows(X[k]), y[k], weight[k])
-        return add_products(problem, at, some, no_products(at))
+        return JOINT_LOSSES.add(problem, at, some, JOINT_LOSSES.zero(at))
 
     total = reduce(add_parts, map(part_of, (slice(0, 20), slice(20, 70), slice(70, 90))))
     each = row_losses(problem, block(dense_rows(X), y, weight), at)
     best = int(np.argmin(each.mean()))
-    found = standard_errors(total)
+    assert int(np.argmin(total.mean)) == best
+    found = total.errors_from(best)
     np.testing.assert_allclose(found, each.standard_errors(best), rtol=1e-9, atol=1e-9)
     assert found[best] == 0.0
 

@@ -20,7 +20,7 @@ from fewpass.pipeline.models.refresh.night_rule import (
     judged_anew,
     learnt_from,
 )
-from fewpass.pipeline.models.refresh.night_scores import Scores, ScoreSums
+from fewpass.pipeline.models.refresh.night_scores import Scores, joint_losses
 from fewpass.pipeline.models.refresh.past_nights import HALF, PUBLISHED, Past
 from fewpass.solvers.protocol import add_parts
 from testing.night_months import Models, by_rule
@@ -39,15 +39,16 @@ def test_scores_of_parts_are_the_formulas_of_paired_rows(seed, common, n_models)
     losses = common + rng.normal(size=(1, 60)) + 0.1 * rng.normal(size=(n_models, 60))
     weight = rng.integers(1, 4, 60).astype(float)
     names = "abcd"[:n_models]
-    parts = [ScoreSums.of_rows(losses[:, k : k + 25], weight[k : k + 25]) for k in (0, 25, 50)]
-    sums = add_parts(add_parts(parts[0], parts[1]), parts[2]).scores(names)
+    parts = [joint_losses(losses[:, k : k + 25], weight[k : k + 25]) for k in (0, 25, 50)]
+    sums = add_parts(add_parts(parts[0], parts[1]), parts[2])
     share = weight / weight.sum()
 
     def mean_and_error(of):
         mean = of @ share
         return pytest.approx((mean, math.sqrt((share * (of - mean)) @ (share * (of - mean)))), 1e-7, 1e-12)  # fmt: skip
 
-    for scores in (sums, ScoreSums.of_rows(losses, weight).scores(names)):
+    for total in (sums, joint_losses(losses, weight)):
+        scores = Scores.of_sums(names, total)
         assert scores.rows == 60
         for order in (names, names[::-1]):
             renamed = scores.renamed({name.upper(): name for name in order})

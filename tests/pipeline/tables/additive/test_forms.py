@@ -31,6 +31,7 @@ from fewpass.pipeline.tables.additive.of_table import of_numbers
 from fewpass.pipeline.tables.additive.rules import AskedForm, FormRules
 from fewpass.pipeline.tables.additive.sample_fit import (
     GRID,
+    SampleModels,
     SampleTargets,
     fitted_models,
 )
@@ -255,6 +256,23 @@ def test_rows_choose_by_their_weights(tmp_path):
         found[name] = {pair.name for pair in own.pairs}, own.chosen.candidates[-1].loss
     assert found["both"][0] >= {"a x b", "c x town"} and found["alone"][0] >= {"a x b", "c x town"}
     assert found["both"][1] < 2 * found["alone"][1] < found["blind"][1]
+
+
+def test_the_error_of_a_difference_is_that_of_its_weighted_mean():
+    """A difference that is the same for all rows is sure, however they weigh; 0 is no row."""
+    weight, part = np.array([1.0, 4.0, 2.0, 0.0]), (np.arange(0), np.arange(4))
+    sample = SimpleNamespace(targets=SampleTargets(np.zeros(4), 2, weight), parts=[part])
+
+    def recorded(losses):
+        models = (SampleModels((1.0,), ()),)
+        trials = [FormTrial("f", sample, 1, (np.array([weight * own]),), models) for own in losses]
+        return trials[1].recorded(trials[0])
+
+    assert recorded((np.ones(4), np.full(4, 0.5))).deviation == pytest.approx(0.0, abs=1e-8)
+    of = recorded((np.zeros(4), np.array([1.0, 2.0, 3.0, 9.0])))
+    assert of.loss == pytest.approx(15.0 / 7.0)
+    far = np.array([1.0, 2.0, 3.0]) - 15.0 / 7.0
+    assert of.deviation == pytest.approx(np.sqrt(np.square(weight[:3] * far).sum()) / 7.0)
 
 
 def test_where_rows_are_read_once_progressive_losses_decide(tmp_path, monkeypatch):

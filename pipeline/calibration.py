@@ -17,6 +17,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.softmax_of_scores import softmax, softmax_and_losses
+
 Vector = NDArray[np.float64]
 Method = Literal["platt", "isotonic"]
 Part = tuple[Vector, NDArray[np.intp], Vector]  # scores (n, K), classes (n,), weights (n,)
@@ -113,7 +115,7 @@ class Softmax(NamedTuple):
 
     def probabilities(self, scores: Vector) -> Vector:
         """Return p (n, K)."""
-        return _softmax(self.slope * scores + np.asarray(self.offsets))
+        return softmax(self.slope * scores + np.asarray(self.offsets))
 
 
 Calibration = Sigmoid | Steps | Softmax
@@ -224,15 +226,12 @@ def _offsets(point: Vector) -> Vector:
 def softmax_log_loss(point: Vector, part: Part) -> LogLoss:
     """Return the log loss of some rows with slope and offsets at `point` (K,)."""
     scores, classes, weight = part
-    K, own = scores.shape[1], np.arange(len(scores))
+    K = scores.shape[1]
     contrasts = np.vstack([np.eye(K - 1), -np.ones(K - 1)])  # (K, K - 1)
     s = point[0] * scores + _offsets(point)
-    highest = s.max(axis=1)
-    norm = highest + np.log(np.exp(s - highest[:, None]).sum(axis=1))
-    value = float(weight @ (norm - s[own, classes]))
-    p = _softmax(s)
+    p, losses = softmax_and_losses(s, classes)
     miss = p * weight[:, None]
-    miss[own, classes] -= weight
+    miss[np.arange(len(s)), classes] -= weight
     mean = (p * scores).sum(axis=1)
     centred = p * (scores - mean[:, None])  # d mean / d s
     gradient = np.append((miss * scores).sum(), contrasts.T @ miss.sum(axis=0))
@@ -241,7 +240,7 @@ def softmax_log_loss(point: Vector, part: Part) -> LogLoss:
     hessian[0, 1:] = hessian[1:, 0] = contrasts.T @ (weight @ centred)
     covariance = np.diag(weight @ p) - (p * weight[:, None]).T @ p
     hessian[1:, 1:] = contrasts.T @ covariance @ contrasts
-    return LogLoss(value, gradient, hessian)
+    return LogLoss(float(weight @ losses), gradient, hessian)
 
 
 def _newton(starts: Sequence[Vector], log_loss: Callable[[Vector], LogLoss]) -> Vector:
@@ -270,10 +269,4 @@ def _sigmoid(s: Vector) -> Vector:
     """Return 1 / (1 + exp(-s)) without overflow."""
     e = np.exp(-np.abs(s))
     result: Vector = np.where(s >= 0.0, 1.0, e) / (1.0 + e)
-    return result
-
-
-def _softmax(s: Vector) -> Vector:
-    e = np.exp(s - s.max(axis=1, keepdims=True))
-    result: Vector = e / e.sum(axis=1, keepdims=True)
     return result

@@ -38,7 +38,8 @@ class PairedMean(NamedTuple):
     def of(cls, numbers: Vector, weight: Vector) -> PairedMean:
         """Return the sums of rows with numbers (..., n) and weights (n,)."""
         squared = weight**2
-        sums = numbers @ weight, numbers @ squared, numbers**2 @ squared
+        with np.errstate(over="ignore", invalid="ignore"):  # losses may be infinite
+            sums = numbers @ weight, numbers @ squared, numbers**2 @ squared
         return cls(float(weight.sum()), float(squared.sum()), *sums)
 
     @property
@@ -49,9 +50,10 @@ class PairedMean(NamedTuple):
     @property
     def standard_error(self) -> Vector:
         """The standard errors (...) of the means."""
-        mean = self.mean
-        square = self.square_sums - 2.0 * mean * self.by_squares + mean**2 * self.squares
-        error: Vector = np.sqrt(np.maximum(square, 0.0)) / self.weight
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = self.mean
+            square = self.square_sums - 2.0 * mean * self.by_squares + mean**2 * self.squares
+            error: Vector = np.sqrt(np.maximum(square, 0.0)) / self.weight
         return error
 
     @property

@@ -104,35 +104,3 @@ def add_wide_slopes(
 def loss_at_zero(loss: LossOfScores) -> float:
     """Return the loss of a row whose scores are all 0."""
     return float(loss.losses(np.zeros((1, loss.width)), np.zeros(1))[0])
-
-
-def losses_and_ranks(
-    problem: Problem, at: Weights, block: Block
-) -> tuple[float, NDArray[np.int64]]:
-    """Return the sum of all rows' weighted losses, and each row's class of the highest score."""
-    base = base_of(np.asarray(at.intercept), problem.intercept)
-    best = np.zeros(len(block.y), np.int64)
-    V = in_columns(at.coef).ravel()
-    return float(judge_rows(best, V, base, problem.loss, *block[:3])), best
-
-
-@kernel
-def judge_rows(
-    best: Order,
-    V: EndToEnd,
-    base: PerClass,
-    loss: LossOfScores,
-    rows: Rows,
-    y: PerRow,
-    weight: PerRow,
-) -> float:
-    """Write every row's class of the highest score; return the sum of the weighted losses."""
-    wide, total = base.shape[0], 0.0
-    v, g = np.empty(wide), np.empty(wide)
-    for i in range(best.shape[0]):
-        scores_of(rows, i, V, base, v)
-        total += weight[i] * loss_and_slopes(loss, v, int(y[i]), g)
-        for k in range(1, loss.n_classes):
-            if v[k] > v[best[i]]:
-                best[i] = k
-    return total

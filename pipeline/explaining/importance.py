@@ -217,15 +217,13 @@ def _with_exchanged(
     """Add rows of a block, each column of which is exchanged among them."""
     y, weight = block.y[own], block.weight[own]
     offset = 0.0 if block.offset is None else block.offset[own, None]
-    scores = c.sum(axis=2) + at.base + offset
-    loss = losses_of_scores(problem.loss, scores, y)
-    order = _donors(weight)
-    more = np.stack(
-        [
-            losses_of_scores(problem.loss, scores + c[order, :, t] - c[:, :, t], y) - loss
-            for t in range(at.n_terms)
-        ]
-    )
+    scores, order = c.sum(axis=2) + at.base + offset, _donors(weight)
+
+    def losses(s: Vector) -> Vector:
+        return losses_of_scores(problem.loss, s[:, 0] if s.shape[1] == 1 else s, y)
+
+    loss, each = losses(scores), range(at.n_terms)
+    more = np.stack([losses(scores + c[order, :, t] - c[:, :, t]) - loss for t in each])
     rows = int(np.count_nonzero(weight))
     added: Exchanged = add_parts(
         part, Exchanged(rows, float(weight @ loss), PairedMean.of(more, weight))

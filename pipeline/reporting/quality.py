@@ -22,7 +22,7 @@ from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import scored
 from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
 from fewpass.pipeline.scoring.predictor import label_names
-from fewpass.pipeline.scoring.probabilities import block_scores, responses
+from fewpass.pipeline.scoring.probabilities import responses, scored_parts
 from fewpass.pipeline.scoring.reliability import Reliability
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
@@ -134,12 +134,13 @@ def _add_cells(
     part: tuple[Vector],
 ) -> tuple[Vector]:  # fmt: skip
     """Add a block's rows; predictions outside the targets' range count at its ends."""
-    p = clipped(responses(problem.loss, block_scores(problem, at, block)), bounds)
 
     def cell(values: Vector) -> NDArray[np.intp]:
         place = CELLS * (np.clip(values, low, high) - low) / (high - low)
         return np.minimum(place.astype(np.intp), CELLS - 1)
 
-    both = np.bincount(cell(block.y) * CELLS + cell(p), block.weight, CELLS * CELLS)
-    part[0][:] += both.reshape(CELLS, CELLS)
+    for rows in scored_parts(problem, at, block):
+        p = clipped(responses(problem.loss, rows.scores), bounds)
+        both = np.bincount(cell(rows.y) * CELLS + cell(p), rows.weight, CELLS * CELLS)
+        part[0][:] += both.reshape(CELLS, CELLS)
     return part

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -13,7 +12,6 @@ from fewpass.pipeline.calibration import (
     Calibration,
     LogLoss,
     Method,
-    Part,
     ScoreCounts,
     fit_softmax,
     fit_two_classes,
@@ -23,20 +21,17 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.passes.reduce import reduce
 from fewpass.pipeline.planning.problem import loss_of
-from fewpass.pipeline.rows.buffers import cut_rows
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.runs.model import require_same_columns, stored_weights
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
-from fewpass.pipeline.scoring.probabilities import class_scores
+from fewpass.pipeline.scoring.probabilities import scored_parts
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, same
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
 
 Vector = NDArray[np.float64]
-
-SCORES_TOGETHER = 1 << 20  # of all classes, for which several arrays are made at once
 
 
 def require_calibratable(record: RunRecord, dataset: Dataset) -> None:
@@ -111,8 +106,8 @@ def no_counts(_at: Weights) -> ScoreCounts:
 
 def add_counts(problem: Problem, at: Weights, block: Block, part: ScoreCounts) -> ScoreCounts:
     """Add the rows of a block to the counts."""
-    for scores, classes, weight in scored_parts(problem, at, block):
-        part = part + ScoreCounts.of(scores, classes == 1, weight)
+    for scored in scored_parts(problem, at, block):
+        part = part + ScoreCounts.of(scored.scores, scored.y > 0.0, scored.weight)
     return part
 
 
@@ -134,18 +129,6 @@ def add_log_loss(
 ) -> LogLoss:
     """Add the log loss of a block."""
     for scored in scored_parts(problem, at, block):
-        part = part + softmax_log_loss(point, scored)
+        given = scored.scores, scored.classes, scored.weight
+        part = part + softmax_log_loss(point, given)
     return part
-
-
-def scored_parts(problem: Problem, at: Weights, block: Block) -> Iterator[Part]:
-    """Yield scores (n,) or (n, K), classes (n,) and weights (n,) of a block, in parts."""
-    several = at.coef.ndim == 2
-    n, step = len(block.y), max(1, SCORES_TOGETHER // (len(at.coef) if several else 1))
-    at = at._replace(intercept=at.intercept * problem.intercept)
-    for first in range(0, n, step):
-        own = slice(first, min(first + step, n))
-        scores = class_scores(at, cut_rows(block.rows, own.start, own.stop), own.stop - own.start)
-        y = block.y[own]
-        classes = y.astype(np.intp) if several else (y > 0).astype(np.intp)
-        yield scores, classes, block.weight[own]

@@ -21,16 +21,13 @@ from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model, require_same_columns
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.paired_figures import (
-    Contestant,
     Difference,
     PairedPart,
     contestants,
     differences,
     paired,
-    row_figures,
 )
 from fewpass.pipeline.scoring.predictor import make_predictor
-from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.scoring.slices import MOST_SLICES, SliceBy
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.tables.encoding.category_recipe import Category
@@ -40,7 +37,7 @@ from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.showing.dataset_table import DatasetTable, features_of
-from fewpass.solvers.protocol import Block, add_parts
+from fewpass.solvers.protocol import add_parts
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
 from fewpass.storage.table import DenseTable, SparseTable, Table, cut
@@ -139,12 +136,12 @@ class _Look:
         table = self.dataset.read_chunk(k)
         table = cut(table, 0, min(table.n_rows, MOST_ROWS - self.rows))
         block = dataset_block(table, self.dataset, self.rule)
-        figures = [row_figures(of, of.model.weights, block) for of in self.those]
+        figures, each = zip(*(of.figures_and_losses(block) for of in self.those), strict=True)
+        losses = np.stack(each)
         for by, column, first in self.slicing:
             slices = by.rows(_cells_of(column, first, table), self.dataset.folder.url)
             self._add_slices(by.column, slices, figures, block.weight)
         self._add_slices(self.label, self._labels(table), figures, block.weight)
-        losses = np.stack([_losses(of, block) for of in self.those])
         self._worst = _with_rows(self._worst, losses[-1], k, losses)
         if self.are_alike:
             self._fallen = _with_rows(self._fallen, losses[-1] - losses[0], k, losses)
@@ -288,11 +285,6 @@ def _unscaled(scaler: Scaler, row: Table) -> Table:
     assert isinstance(row, DenseTable), "rows are dense or sparse"
     shift = 0.0 if scaler.shift is None else scaler.shift
     return row._replace(X=(row.X / scaler.scale + shift).astype(row.X.dtype))
-
-
-def _losses(of: Contestant, block: Block) -> NDArray[np.float64]:
-    loss: NDArray[np.float64] = row_losses(of.problem, block, [of.model.weights]).loss[0]
-    return loss
 
 
 def _with_rows(

@@ -24,7 +24,6 @@ from fewpass.pipeline.scoring.paired_figures import (
     comparison_of,
     contestants,
     paired,
-    row_figures,
 )
 from fewpass.pipeline.scoring.scoring_budget import ScoredPieces, scored_pieces, scoring_budget
 from fewpass.pipeline.scoring.summed_spans import sums_of_spans
@@ -118,8 +117,8 @@ class RowComparer(NamedTuple):
                 block, at = given.block, given.at
                 if block is None:
                     return None
-                part = of.what.add(of.problem, at, block, of.what.zero(at))
-                return _ScoredPiece(piece[0], part, row_figures(of, at, block), block.weight)
+                part, figures = of.scored(at, block, of.what.zero(at))
+                return _ScoredPiece(piece[0], part, figures, block.weight)
 
             yield score
 

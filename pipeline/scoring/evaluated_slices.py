@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
-from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.rows.buffers import rows_taken
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluation import Evaluation
+from fewpass.pipeline.scoring.figure_sums import FigureSums
 from fewpass.pipeline.scoring.reliability import wilson
-from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.scoring.slices import SliceBy, require_few
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
@@ -62,16 +61,13 @@ class Slicing(NamedTuple):
         of_columns = dict(zip(self.columns, cells, strict=True))
         return tuple(
             {
-                name: sparse(self._sums(problem, at, rows_taken(block, rows)))
+                name: sparse(
+                    self.what.add(problem, at, rows_taken(block, rows), self.what.zero(at))
+                )
                 for name, rows in by.rows(of_columns[by.column], where).items()
             }
             for by in self.by
         )
-
-    def _sums(self, problem: Problem, at: Weights, block: Block) -> tuple[Any, PairedMean]:
-        part = self.what.add(problem, at, block, self.what.zero(at))
-        loss = row_losses(problem, block, [at]).loss[0]
-        return part, PairedMean.of(loss, block.weight)
 
     def add(self, total: Sequence[dict[str, Any]], parts: Sequence[dict[str, Any]]) -> None:
         """Add the sums of a block to those before; BadInput where slices are too many, or large."""
@@ -97,12 +93,13 @@ class Slicing(NamedTuple):
 
 
 def _ordered(by: SliceBy, sums: dict[str, Any]) -> list[str]:
-    return [name for name in by.ranges or sorted(sums) if name in sums and sums[name][1].weight > 0]
+    return [
+        name for name in by.ranges or sorted(sums) if name in sums and sums[name].loss.weight > 0
+    ]
 
 
-def _slice(name: str, total: tuple[Any, PairedMean], summed: Callable[[Any], Evaluation]) -> Slice:
-    sums, losses = total
-    figures = summed(sums)
+def _slice(name: str, total: FigureSums, summed: Callable[[Any], Evaluation]) -> Slice:
+    figures, losses = summed(total), total.loss
     low = high = None
     if figures.error is not None:
         effective = losses.weight**2 / losses.squares  # rows of equal weight that say as much

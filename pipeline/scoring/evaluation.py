@@ -80,7 +80,7 @@ def figures_of(
     asked: FigureOptions = USUAL,
 ) -> Evaluation:
     """Return the figures of a model from the sums over all rows."""
-    loss = total.loss / total.weight
+    loss = float(total.loss.mean)
     of_targets = _of_labels if len(total.confusion) else _of_numbers
     return Evaluation(
         rows=total.rows,
@@ -111,7 +111,7 @@ def _of_numbers(problem: Problem, _trained: Targeted, total: FigureSums) -> dict
     if problem.loss.is_steep:
         figures |= deviances(problem.loss, total)
     if problem.loss.name == Quantile.name:
-        figures["pinball"] = total.loss / total.weight
+        figures["pinball"] = float(total.loss.mean)
     return figures
 
 
@@ -133,8 +133,8 @@ def deviances(loss: Loss, total: FigureSums) -> dict[str, float | None]:
     mean = y / weight
     p = loss.best_constant(np.array(mean))
     alone = at_zero + weight * float(value(loss, p, mean) - value(loss, 0.0, mean))
-    explained = 1.0 - total.loss / alone if alone > 0.0 else None
-    return {"deviance": 2.0 * total.loss / total.weight, "d2": explained}
+    explained = 1.0 - float(total.loss.total) / alone if alone > 0.0 else None
+    return {"deviance": 2.0 * float(total.loss.mean), "d2": explained}
 
 
 def area(

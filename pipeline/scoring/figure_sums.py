@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,24 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.calibration import BITS, score_bins
+from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.rows.targets import Bounds, TargetRule, clipped
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.probabilities import (
     Probabilities,
-    block_scores,
+    ScoredRows,
     predicted_labels,
     probabilities_if_any,
     require_threshold,
     require_two_labels,
     responses,
+    scored_parts,
 )
 from fewpass.pipeline.scoring.reliability import ReliabilityPart, add_reliability, no_reliability
+from fewpass.pipeline.scoring.row_losses import losses_of_scores
 from fewpass.pipeline.settings.prediction_plan import FigureOptions
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.losses.loss import loss_sum
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
-from fewpass.solvers.wide_gradient import losses_and_ranks
+from fewpass.solvers.softmax_of_scores import softmax_and_losses
 from fewpass.storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]
@@ -54,13 +56,17 @@ class FigureSums(NamedTuple):
     """Sums over some rows; parts can be added."""
 
     rows: int
-    weight: float
-    loss: float  # of several models against the rest the mean of theirs
+    loss: PairedMean  # of several models against the rest the mean of theirs
     confusion: Vector  # (K, K) weight by label, then by predicted label; (0, 0) of numbers
     probabilities: ReliabilityPart
     positive: Vector  # (2^bits,) weight of rows of the second of two labels, by score; else (0,)
     negative: Vector  # likewise, of the first
     numbers: NumberSums
+
+    @property
+    def weight(self) -> float:
+        """The weight of all rows."""
+        return self.loss.weight
 
 
 class Measured(NamedTuple):
@@ -103,9 +109,37 @@ def _mean_of(targets: Labels | Values) -> float | None:
     return targets.mean if targets.weighted_mean is None else targets.weighted_mean
 
 
+class JudgedRows(NamedTuple):
+    """Rows with all that a model makes of them: figures of rows, and sums of these, follow."""
+
+    rows: ScoredRows
+    predicted: NDArray[Any]  # (n,) numbers of labels, or numbers within their bounds
+    p: Vector | None  # (n,) or (n, K) probabilities
+    losses: Vector  # (n,) of numbers those of unclipped predictions
+
+
+def judged_parts(
+    measured: Measured, problem: Problem, at: Weights, block: Block
+) -> Iterator[JudgedRows]:
+    """Yield the rows of a block with what a model makes of them, each scored once."""
+    made, loss = measured.probabilities, problem.loss
+    for rows in scored_parts(problem, at, block):
+        p = None
+        if loss.is_wide and made is not None and made.calibration is None:
+            p, losses = softmax_and_losses(rows.scores, rows.classes)
+        else:
+            losses = losses_of_scores(loss, rows.scores, rows.y)
+            p = None if made is None else made.of(rows.scores)
+        if measured.n_labels:
+            predicted: Any = predicted_labels(rows.scores, p, measured.threshold)
+        else:
+            predicted = clipped(responses(loss, rows.scores), measured.bounds)
+        yield JudgedRows(rows, predicted, p, losses)
+
+
 def sum_of_rows(measured: Measured, bits: int = BITS) -> Sum:
     """Return the sum of an evaluation; scores of two labels are counted by their first `bits`."""
-    add = partial(_add_rows, measured, bits)
+    add = partial(_add_block, measured, bits)
     return Sum("reduce-scores", partial(_no_rows, measured.n_labels, bits), add)
 
 
@@ -113,75 +147,59 @@ def _no_rows(n_labels: int, bits: int, _at: Weights) -> FigureSums:
     bins, confusion = (1 << bits if n_labels == 2 else 0), np.zeros((n_labels, n_labels))
     numbers = NumberSums(np.zeros(3), *(0.0,) * 8)
     return FigureSums(
-        0, 0.0, 0.0, confusion, no_reliability(), np.zeros(bins), np.zeros(bins), numbers
+        0, PairedMean.none(), confusion, no_reliability(), np.zeros(bins), np.zeros(bins), numbers
     )
 
 
-def _add_rows(
+def _add_block(
     measured: Measured, bits: int, problem: Problem, at: Weights, block: Block, part: FigureSums
 ) -> FigureSums:
-    weight = block.weight
-    rows = part.rows + int(np.count_nonzero(weight))
-    part = part._replace(rows=rows, weight=part.weight + float(weight.sum()))
-    if not measured.n_labels:
-        return _with_numbers(measured, problem, at, block, part)
-    if problem.loss.is_wide:
-        part = part._replace(loss=part.loss + losses_and_ranks(problem, at, block)[0])
-    for scored in scored_parts(problem, at, block):
-        part = _with_labels(measured, bits, problem.loss, *scored, part)
+    for one in judged_parts(measured, problem, at, block):
+        part = with_rows(measured, problem, one, part, bits)
     return part
 
 
-def _with_labels(
-    measured: Measured, bits: int, loss: Loss, scores: Vector, classes: NDArray[np.intp],
-    weight: Vector, part: FigureSums,
-) -> FigureSums:  # fmt: skip
-    """Add rows of labels; arrays of the part are added to in place."""
-    p = None if measured.probabilities is None else measured.probabilities.of(scores)
-    best, K = predicted_labels(scores, p, measured.threshold), measured.n_labels
-    part.confusion[:] += np.bincount(classes * K + best, weight, K * K).reshape(K, K)
+def with_rows(
+    measured: Measured, problem: Problem, one: JudgedRows, part: FigureSums, bits: int = BITS
+) -> FigureSums:
+    """Return the sums with those of rows; arrays of labels are added to in place."""
+    weight = one.rows.weight
+    rows = part.rows + int(np.count_nonzero(weight))
+    part = part._replace(rows=rows, loss=add_parts(part.loss, PairedMean.of(one.losses, weight)))
+    if measured.n_labels:
+        return _with_labels(bits, one, part)
+    return part._replace(numbers=add_parts(part.numbers, _of_numbers(measured, problem, one)))
+
+
+def _with_labels(bits: int, one: JudgedRows, part: FigureSums) -> FigureSums:
+    scores, classes, weight = one.rows.scores, one.rows.classes, one.rows.weight
+    K = len(part.confusion)
+    part.confusion[:] += np.bincount(classes * K + one.predicted, weight, K * K).reshape(K, K)
     if scores.ndim == 1:
         bins = score_bins(scores, bits)
         for side, own in ((part.positive, classes == 1), (part.negative, classes != 1)):
             side[:] += np.bincount(bins[own], weight[own], len(side))
-    came_true = part.probabilities
-    if p is not None:
-        came_true = add_reliability(p, classes, weight, came_true)
-    more = 0.0 if loss.is_wide else _loss_of_each(loss, scores, classes, weight)
-    return part._replace(loss=part.loss + more, probabilities=came_true)
+    if one.p is None:
+        return part
+    came_true = add_reliability(one.p, classes, weight, part.probabilities)
+    return part._replace(probabilities=came_true)
 
 
-def _loss_of_each(loss: Loss, scores: Vector, classes: NDArray[np.intp], weight: Vector) -> float:
-    """Return the loss of scores (n,), or the mean of that of several (n, K) against the rest."""
-    if scores.ndim == 1:
-        return loss_sum(loss, scores, np.where(classes == 1, 1.0, -1.0), weight)
-    every = np.ascontiguousarray(scores.T)
-    sides = (np.where(classes == k, 1.0, -1.0) for k in range(len(every)))
-    each = [loss_sum(loss, p, y, weight) for p, y in zip(every, sides, strict=True)]
-    return sum(each) / len(each)
-
-
-def _with_numbers(
-    measured: Measured, problem: Problem, at: Weights, block: Block, part: FigureSums
-) -> FigureSums:
-    """Add rows of numbers; their loss is that of unclipped predictions."""
-    p, y, weight = block_scores(problem, at, block), block.y, block.weight
-    error = np.abs(clipped(responses(problem.loss, p), measured.bounds) - y)
-    size, away = np.abs(y), y - problem.target_level
+def _of_numbers(measured: Measured, problem: Problem, one: JudgedRows) -> NumberSums:
+    y, weight = one.rows.y, one.rows.weight
+    error, size, away = np.abs(one.predicted - y), np.abs(y), y - problem.target_level
     relative = np.divide(error, size, out=np.zeros(len(y)), where=size > 0.0)
     base = np.abs(y - (math.nan if measured.mean is None else measured.mean))
     sums = (error**2, error, relative, size == 0.0, away, away**2, base, base**2)
-    null = _null_sums(problem.loss, block) if problem.loss.is_steep else np.zeros(3)
-    own = NumberSums(null, *(float(weight @ one) for one in sums))
-    loss = part.loss + loss_sum(problem.loss, p, y, weight)
-    return part._replace(loss=loss, numbers=add_parts(part.numbers, own))
+    null = _null_sums(problem.loss, one.rows) if problem.loss.is_steep else np.zeros(3)
+    return NumberSums(null, *(float(weight @ column) for column in sums))
 
 
-def _null_sums(loss: Loss, block: Block) -> NDArray[np.float64]:
+def _null_sums(loss: Loss, rows: ScoredRows) -> NDArray[np.float64]:
     """Return the sums that the loss of the best constant score follows from."""
-    y, weight = block.y, block.weight
-    if block.offset is not None:
-        taken = loss.at_offset(y, block.offset)
+    y, weight = rows.y, rows.weight
+    if rows.offset is not None:
+        taken = loss.at_offset(y, rows.offset)
         y, weight = taken.y, weight * taken.weight
     at_zero = loss_sum(loss, np.zeros(len(y)), y, weight)
     return np.array([weight.sum(), weight @ y, at_zero])

@@ -17,15 +17,20 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.passes.executor import Executor
-from fewpass.pipeline.rows.targets import clipped, label_text
+from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import problem_and_rule, scored_together
-from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
+from fewpass.pipeline.scoring.figure_sums import (
+    FigureSums,
+    JudgedRows,
+    Measured,
+    judged_parts,
+    sum_of_rows,
+    with_rows,
+)
 from fewpass.pipeline.scoring.predictor import label_names
-from fewpass.pipeline.scoring.probabilities import block_scores, predicted_labels, responses
-from fewpass.pipeline.scoring.reliability import several_classes, two_classes
+from fewpass.pipeline.scoring.reliability import errors_of
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
@@ -69,8 +74,27 @@ class Contestant(NamedTuple):
     model: Model
     problem: Problem
     measured: Measured
-    what: Sum
     names: tuple[str, ...]  # of the figures of a row
+
+    @property
+    def what(self) -> Sum:
+        """The sum of all figures."""
+        return sum_of_rows(self.measured)
+
+    def scored(self, at: Weights, block: Block, part: FigureSums) -> tuple[FigureSums, Vector]:
+        """Return the sums with those of a block's rows, and their figures (n, Q)."""
+        figures = []
+        for one in judged_parts(self.measured, self.problem, at, block):
+            part = with_rows(self.measured, self.problem, one, part)
+            figures.append(row_figures(self.names, one))
+        return part, np.concatenate(figures)
+
+    def figures_and_losses(self, block: Block) -> tuple[Vector, Vector]:
+        """Return the figures (n, Q) and losses (n,) of a block, at the model's weights."""
+        parts = judged_parts(self.measured, self.problem, self.model.weights, block)
+        each = [(row_figures(self.names, one), one.losses) for one in parts]
+        figures, losses = map(np.concatenate, zip(*each, strict=True))
+        return figures, losses
 
 
 class PairedPart(NamedTuple):
@@ -100,7 +124,7 @@ def contestants(models: Sequence[Model], least: int = 2) -> list[Contestant]:
 
 def _contestant(model: Model, measured: Measured, names: tuple[str, ...]) -> Contestant:
     problem, _ = problem_and_rule(model.record, model.lam)
-    return Contestant(model, problem, measured, sum_of_rows(measured), names)
+    return Contestant(model, problem, measured, names)
 
 
 def _are_alike(one: Model, other: Model) -> bool:
@@ -121,23 +145,18 @@ def _in_words(model: Model) -> str:
     return f"the labels {', '.join(labels[:20])}" if labels else "numbers"
 
 
-def row_figures(of: Contestant, at: Weights, block: Block) -> Vector:
-    """Return the figures of every row of a block, (n, Q)."""
-    if not of.measured.n_labels:
-        numbers = responses(of.problem.loss, block_scores(of.problem, at, block))
-        error = clipped(numbers, of.measured.bounds) - block.y
+def row_figures(names: tuple[str, ...], one: JudgedRows) -> Vector:
+    """Return the figures of these names of every row, (n, Q)."""
+    p, classes = one.p, one.rows.classes
+    if names == OF_NUMBERS:
+        error = one.predicted - one.rows.y
         return np.stack([np.abs(error), error**2], axis=1)
-    parts = []
-    for scores, classes, _ in scored_parts(of.problem, at, block):
-        made = of.measured.probabilities
-        p = None if made is None else made.of(scores)
-        columns = [(predicted_labels(scores, p) != classes).astype(np.float64)]
-        if len(of.names) > 1:
-            assert p is not None, "all models have probabilities"
-            errors = (two_classes if p.ndim == 1 else several_classes)(p, classes)
-            columns += [errors[1], errors[0]]
-        parts.append(np.stack(columns, axis=1))
-    return np.concatenate(parts)
+    columns = [(one.predicted != classes).astype(np.float64)]
+    if names == OF_PROBABILITIES:
+        assert p is not None, "all models have probabilities"
+        brier, log_loss, *_ = errors_of(p, classes)
+        columns += [log_loss, brier]
+    return np.stack(columns, axis=1)
 
 
 def paired(figures: Sequence[Vector], weight: Vector) -> PairedPart:
@@ -199,10 +218,6 @@ def _add_block(
     part: tuple[Any, PairedPart],
 ) -> tuple[Any, PairedPart]:  # fmt: skip
     """Add a block to the sums of every model, and to those of all differences."""
-    each = list(zip(those, at, strict=True))
-    sums = tuple(
-        of.what.add(of.problem, own, block, before)
-        for (of, own), before in zip(each, part[0], strict=True)
-    )
-    figures = [row_figures(of, own, block) for of, own in each]
+    each = zip(those, at, part[0], strict=True)
+    sums, figures = zip(*(of.scored(own, block, sums) for of, own, sums in each), strict=True)
     return sums, add_parts(part[1], paired(figures, block.weight))

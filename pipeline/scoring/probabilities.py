@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.planning.problem import loss_of
+from fewpass.pipeline.rows.buffers import cut_rows
 from fewpass.pipeline.runs.model import Model
 from fewpass.solvers.kernels.rows import Rows
 from fewpass.solvers.kernels.scores import rank, scores
@@ -17,6 +19,8 @@ from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.protocol import Block, Weights
 
 Vector = NDArray[np.float64]
+
+SCORES_TOGETHER = 1 << 20  # of all classes, for which several arrays are made at once
 
 
 class Probabilities(NamedTuple):
@@ -116,10 +120,31 @@ def class_scores(at: Weights, rows: Rows, n_rows: int) -> Vector:
     return np.ascontiguousarray(every.T)
 
 
-def block_scores(problem: Problem, at: Weights, block: Block) -> Vector:
-    """Return the scores of a block's rows, (n,)."""
-    p = scores(at.coef, at.intercept * problem.intercept, block.rows)
-    return p if block.offset is None else p + block.offset
+class ScoredRows(NamedTuple):
+    """Rows with their scores."""
+
+    scores: Vector  # (n,) of the second of two labels, or that numbers follow of; (n, K) of classes
+    y: Vector  # (n,) -1 and +1, numbers, or the number of a class
+    weight: Vector  # (n,)
+    offset: Vector | None  # (n,) of numbers, which the scores have in them
+
+    @property
+    def classes(self) -> NDArray[np.intp]:
+        """The number of each row's label (n,)."""
+        return (self.y if self.scores.ndim == 2 else self.y > 0.0).astype(np.intp)
+
+
+def scored_parts(problem: Problem, at: Weights, block: Block) -> Iterator[ScoredRows]:
+    """Yield the rows of a block with their scores, as many at a time as memory allows."""
+    several = at.coef.ndim == 2
+    n, step = len(block.y), max(1, SCORES_TOGETHER // (len(at.coef) if several else 1))
+    at = at._replace(intercept=at.intercept * problem.intercept)
+    for first in range(0, n, step):
+        own = slice(first, min(first + step, n))
+        scores = class_scores(at, cut_rows(block.rows, own.start, own.stop), own.stop - own.start)
+        offset = None if block.offset is None else block.offset[own]
+        scores = scores if offset is None else scores + offset
+        yield ScoredRows(scores, block.y[own], block.weight[own], offset)
 
 
 def responses(loss: Loss, p: Vector) -> Vector:

@@ -59,7 +59,7 @@ def add_reliability(
     p: Vector, classes: NDArray[np.intp], weight: Vector, part: ReliabilityPart
 ) -> ReliabilityPart:
     """Add rows with probabilities p (n,) or (n, K)."""
-    brier, log_loss, p, came_true = (two_classes if p.ndim == 1 else several_classes)(p, classes)
+    brier, log_loss, p, came_true = errors_of(p, classes)
     return ReliabilityPart(
         part.brier + float(weight @ brier),
         part.log_loss + float(weight @ log_loss),
@@ -70,19 +70,20 @@ def add_reliability(
 Errors = tuple[Vector, Vector, Vector, NDArray[np.bool_]]  # all (n,)
 
 
-def two_classes(p: Vector, classes: NDArray[np.intp]) -> Errors:
-    """Return squared errors, log losses, p of the second class, and whether it is the true one."""
-    true = classes == 1
-    own = np.where(true, p, 1.0 - p)
-    return (p - true) ** 2, -np.log(np.maximum(own, LEAST_P)), p, true
+def errors_of(p: Vector, classes: NDArray[np.intp]) -> Errors:
+    """Return squared errors, log losses, p of a class, and whether that is the true one.
 
-
-def several_classes(p: Vector, classes: NDArray[np.intp]) -> Errors:
-    """Return the same for p (n, K): errors of all classes, p of the most probable one."""
-    rows = np.arange(len(p))
-    own, best = p[rows, classes], p.argmax(axis=1)
-    brier = (p * p).sum(axis=1) - 2.0 * own + 1.0
-    return brier, -np.log(np.maximum(own, LEAST_P)), p[rows, best], best == classes
+    That class is the second one for p (n,), and the most probable one for p (n, K).
+    """
+    if p.ndim == 1:
+        shown, came_true = p, classes == 1
+        own = np.where(came_true, p, 1.0 - p)
+        brier = (p - came_true) ** 2
+    else:
+        rows, best = np.arange(len(p)), p.argmax(axis=1)
+        shown, came_true, own = p[rows, best], best == classes, p[rows, classes]
+        brier = (p * p).sum(axis=1) - 2.0 * own + 1.0
+    return brier, -np.log(np.maximum(own, LEAST_P)), shown, came_true
 
 
 def counted(p: Vector, came_true: NDArray[np.bool_], weight: Vector) -> Vector:

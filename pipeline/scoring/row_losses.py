@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.rows.targets import Bounds
-from fewpass.solvers.kernels.scores import scores
+from fewpass.pipeline.scoring.probabilities import predicted_labels, scored_parts
 from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.solvers.protocol import Block, Weights, as_sides
+
+Vector = NDArray[np.float64]
 
 
 class RowLosses(NamedTuple):
@@ -61,8 +63,9 @@ class RowLosses(NamedTuple):
 
     def standard_errors(self, best: int) -> NDArray[np.float64]:
         """Return the standard errors of the mean distances from one model, (M,), row by row."""
-        with np.errstate(over="ignore", invalid="ignore"):  # of infinite losses
-            return PairedMean.of(self.loss - self.loss[best], self.weight).standard_error
+        with np.errstate(invalid="ignore"):  # of infinite losses
+            difference = self.loss - self.loss[best]
+        return PairedMean.of(difference, self.weight).standard_error
 
     def with_models(self, others: RowLosses) -> RowLosses:
         """Return the same rows under these models and others."""
@@ -87,58 +90,44 @@ def row_losses(
     `bounds` are those that each model's predicted numbers are clipped to; by default none are.
     """
     pairs = zip(models, bounds, strict=False)
-    with np.errstate(over="ignore", invalid="ignore"):  # losses may be infinite
-        each = [_of_model(problem, block, model, own) for model, own in pairs]
+    each = [_of_model(problem, block, model, own) for model, own in pairs]
     wrong = None if problem.loss.takes_numbers else np.array([one for _, one in each])
     return RowLosses(np.array([loss for loss, _ in each]), wrong, block.weight)
 
 
 def _of_model(
     problem: Problem, block: Block, model: Weights, bounds: Bounds | None
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    if isinstance(problem.loss, WideLoss):
-        return _of_all_scores(problem.loss, problem.intercept, block, model)
-    several = model.coef.ndim == 2
-    coef, intercept = np.atleast_2d(model.coef), np.atleast_1d(model.intercept)
-    loss, best, top = np.zeros(len(block.y)), np.zeros(len(block.y)), np.full(len(block.y), -np.inf)
-    for k, (w, b) in enumerate(zip(coef, intercept, strict=True)):
-        p = scores(w, float(b) * problem.intercept, block.rows)
-        p = p if block.offset is None else p + block.offset
-        p = p if bounds is None else clipped_scores(problem.loss, p, bounds)
-        loss += value(problem.loss, p, as_sides(block.y, k if several else -1)) / len(coef)
-        best[p > top] = k
-        np.maximum(top, p, out=top)
-    return loss, best != block.y if several else (top > 0.0) != (block.y > 0.0)
+) -> tuple[Vector, NDArray[np.bool_]]:
+    loss, wrong = np.zeros(len(block.y)), np.zeros(len(block.y), np.bool_)
+    first = 0
+    for scored in scored_parts(problem, model, block):
+        own, s = slice(first, first + len(scored.y)), scored.scores
+        s = s if bounds is None else clipped_scores(problem.loss, s, bounds)
+        loss[own] = losses_of_scores(problem.loss, s, scored.y)
+        wrong[own] = predicted_labels(s) != scored.classes
+        first = own.stop
+    return loss, wrong
 
 
-def clipped_scores(loss: Loss, p: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
+def clipped_scores(loss: Loss, p: Vector, bounds: Bounds) -> Vector:
     """Return the scores (n,) whose predictions are within bounds."""
     if loss.response is None:
         return np.clip(p, *bounds)
     return np.minimum(p, np.log(bounds[1])) if bounds[1] > 0.0 else p  # of a logarithm
 
 
-def _of_all_scores(
-    loss: WideLoss, intercept: float, block: Block, model: Weights
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    each = zip(model.coef, np.asarray(model.intercept) * intercept, strict=True)
-    S = np.stack([scores(w, float(b), block.rows) for w, b in each], axis=1)
-    return loss.losses(S, block.y), S.argmax(axis=1) != block.y
-
-
-def losses_of_scores(
-    loss: Loss, scores: NDArray[np.float64], y: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the losses (n,) of rows with scores (n, K): of one of all classes, or of K = 1.
+def losses_of_scores(loss: Loss, scores: Vector, y: Vector) -> Vector:
+    """Return the losses (n,) of rows with scores (n,), or (n, K) of one of all classes.
 
     Of classes each against the rest it is the mean.
     """
-    if isinstance(loss, WideLoss):
-        return loss.losses(scores, y)
-    if scores.shape[1] == 1:
-        return np.asarray(value(loss, scores[:, 0], y), np.float64)
-    each = [value(loss, p, as_sides(y, k)) for k, p in enumerate(scores.T)]
-    return np.asarray(np.mean(each, axis=0), np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # losses may be infinite
+        if isinstance(loss, WideLoss):
+            return loss.losses(scores, y)
+        if scores.ndim == 1:
+            return np.asarray(value(loss, scores, y), np.float64)
+        each = [value(loss, p, as_sides(y, k)) for k, p in enumerate(scores.T)]
+        return np.asarray(np.mean(each, axis=0), np.float64)
 
 
 def losses_of_all_rows(parts: Sequence[RowLosses]) -> RowLosses:

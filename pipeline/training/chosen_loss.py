@@ -20,7 +20,7 @@ from fewpass.pipeline.rows.amounts import (
 )
 from fewpass.pipeline.rows.targets import Targeted, TargetRule, clipped, range_of
 from fewpass.pipeline.runs.grid import LamOrigin, LossChoice
-from fewpass.pipeline.scoring.probabilities import block_scores, responses
+from fewpass.pipeline.scoring.probabilities import responses, scored_parts
 from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.regularisation import AUTO
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -81,7 +81,9 @@ def errors_of_predictions(
     """Return the squared errors of a model's predictions, and their loss as amounts, (2, n)."""
     (at,) = models
     assert isinstance(data.targets, Values), "numbers are predicted"
-    predicted = responses(problem.loss, block_scores(problem, at, block))
+    predicted = responses(
+        problem.loss, np.concatenate([s.scores for s in scored_parts(problem, at, block)])
+    )
     predicted = clipped(predicted, range_of(data, problem.loss, None) if plan.clip else None)
     return RowLosses(prediction_errors(predicted, block.y, data.targets.mean), None, block.weight)
 

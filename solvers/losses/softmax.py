@@ -36,19 +36,13 @@ from fewpass.solvers.kernels.simd.exp_log import exp_below, log_below
 from fewpass.solvers.kernels.simd.wide_rows import PerClass
 from fewpass.solvers.losses.loss import Link
 from fewpass.solvers.losses.wide_loss import Classes, WideLoss
+from fewpass.solvers.softmax_of_scores import softmax, softmax_and_losses
 
 MOST_STEPS = 30
 SMALL_STEP = 1e-4  # of a p: D rises by nearly all that it can
 LONG_STEP, SHORT_STEP = 2.0, -30.0  # in log p; above the first it counts by its logarithm
 LEAST_LOG = -690.0  # of a p: it is above 1e-300
 LEAST = 1e-300
-
-
-def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return exp(v_k) / sum exp(v), (n, K), for scores (n, K)."""
-    e = np.exp(scores - scores.max(axis=1, keepdims=True))
-    p: NDArray[np.float64] = e / e.sum(axis=1, keepdims=True)
-    return p
 
 
 @part_of_kernels
@@ -127,10 +121,7 @@ class SoftmaxLoss(WideLoss, Classes):
 
     def losses(self, scores: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return log sum exp(v) - v_y of every row."""
-        v = scores - scores.max(axis=1, keepdims=True)
-        own = np.take_along_axis(v, y.astype(np.int64)[:, None], axis=1)[:, 0]
-        result: NDArray[np.float64] = np.log(np.exp(v).sum(axis=1)) - own
-        return result
+        return softmax_and_losses(scores, y.astype(np.int64))[1]
 
     def constant_loss(self, shares: NDArray[np.float64], *, intercept: bool) -> float:
         """Return the entropy of the shares; log K without an intercept."""

@@ -27,7 +27,6 @@ from fewpass.solvers.kernels.rows import Rows, SparseRows
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.losses.constant_prediction import best_constants, some_of_each
-from fewpass.solvers.losses.softmax import softmax
 from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Weights
@@ -42,6 +41,7 @@ from fewpass.solvers.registry import (
     loss_class,
     method_class,
 )
+from fewpass.solvers.softmax_of_scores import softmax
 from fewpass.solvers.tasks import Task
 from fewpass.storage.table import SparseTable, take
 

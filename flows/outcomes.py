@@ -66,15 +66,12 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
 
     Of more than two classes, the error, r2 if they are grades, and what becomes of each.
     """
-    figures: tuple[str, ...] = ("error", "auc") if evaluation.mse is None else ("mse", "r2")
-    if evaluation.deviance is not None:
-        figures = (*figures, "deviance", "d2")
-    if evaluation.pinball is not None:
-        figures = (*figures, "pinball")
-    names = ("rows", "objective", "loss", *figures)
-    facts = {name: getattr(evaluation, name) for name in names}
-    if evaluation.metrics is not None:
-        facts |= {k: v for k, v in evaluation.metrics._asdict().items() if v is not None}
+    usual: tuple[str, ...] = ("error", "auc") if evaluation.mse is None else ("mse", "r2")
+    usual = usual[:1] if evaluation.classes else usual
+    usual += ("d2",) if evaluation.deviance is not None else ()
+    names = ("rows", "objective", "loss", *usual, "r2", "deviance", "d2", "pinball")
+    own = {name: getattr(evaluation, name) for name in names} | evaluation.metrics._asdict()
+    facts: dict[str, Any] = {k: v for k, v in own.items() if v is not None or k in usual}
     if evaluation.left_out:
         facts["left_out"] = evaluation.left_out
     if evaluation.skipped:
@@ -82,8 +79,6 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
     if evaluation.notes:
         facts["notes"] = evaluation.notes
     if evaluation.classes:
-        del facts["auc"]
-        facts |= {"r2": evaluation.r2} if evaluation.r2 is not None else {}
         facts["classes"] = [figures._asdict() for figures in evaluation.classes]
     if evaluation.slices:
         facts["slices"] = {column: [*map(slice_facts, of)] for column, of in evaluation.slices}

@@ -12,9 +12,11 @@ from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.reporting.figure_rows import (
     class_rows,
     importance_rows,
+    note_of,
     slice_rows,
     worst_classes,
 )
+from fewpass.pipeline.settings.metric_registry import METRICS
 
 if TYPE_CHECKING:
     from fewpass.pipeline.explaining.importance import Importance
@@ -22,12 +24,6 @@ if TYPE_CHECKING:
     from fewpass.pipeline.scoring.reliability import Reliability
 
 MOST_CLASSES = 20  # that are shown one by one; --json has all
-#: Figures that are shown with the one of a model that knows no columns.
-BASES = {
-    "error": "base_error", "precision": "base_precision", "average_precision": "base_precision",
-    "log_loss": "base_log_loss", "brier": "base_brier", "mae": "base_mae", "rmse": "base_rmse",
-}  # fmt: skip
-OF_NUMBERS = ("mae", "rmse")
 
 
 def all_tables(
@@ -71,17 +67,12 @@ def _shown(evaluation: Evaluation) -> dict[str, Any]:
     facts = evaluation_facts(evaluation)
     for name in ("classes", "left_out", "skipped", "notes", "slices"):
         facts.pop(name, None)
-    for name, base in BASES.items():
-        if name in facts and (of_base := facts.get(base)) is not None:
-            digits = ".6g" if name in OF_NUMBERS else ".6f"
-            facts[name] = f"{facts[name]:{digits}} (base rate {of_base:{digits}})"
-    for base in BASES.values():
-        facts.pop(base, None)
-    if (top := facts.pop("lift_top", None)) is not None:
-        facts["lift"] = f"{facts['lift']:.4f} (in the top {top:.3g} of the rows)"
-    if evaluation.auc is not None and evaluation.auc_within is not None:
-        facts["auc"] = f"{evaluation.auc:.6f} (exact to {evaluation.auc_within:.1g})"
-    return facts
+    for name, metric in METRICS.items():
+        form = ".4f" if name == "lift" else ".6g" if metric.of == "numbers" else ".6f"
+        if name in facts and (note := note_of(evaluation, name, form)):
+            facts[name] = f"{facts[name]:{form}}{note}"
+    in_notes = ("lift_top", *(metric.base for metric in METRICS.values()))
+    return {name: fact for name, fact in facts.items() if name not in in_notes}
 
 
 def importance_facts(columns: Importance) -> dict[str, Any]:

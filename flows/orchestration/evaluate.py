@@ -20,10 +20,9 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import Matching
+from fewpass.pipeline.settings.metric_registry import METRICS
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.stream.sources import is_source
-
-SHOWN = ("loss", "error", "auc", "mse", "r2")  # of all figures, in the state's message
 
 
 @made_flow(requests.EvaluateParameters, "run")
@@ -49,7 +48,11 @@ def evaluate(
     card = model_card(chosen, {dataset: evaluation}, columns)
     show_text(run, "card", card, f"model of {run}")
     facts = evaluation_facts(evaluation)
-    shown = (f"{name} {facts[name]:.6g}" for name in SHOWN if facts.get(name) is not None)
+    shown = (
+        f"{name} {facts[name]:.6g}"
+        for name, one in METRICS.items()
+        if one.brief and facts.get(name) is not None
+    )
     message = f"{', '.join(shown)} of {counted(evaluation.rows, 'row')}: {dataset}."
     return Completed(message=message, data=facts)
 

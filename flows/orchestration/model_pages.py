@@ -15,7 +15,7 @@ from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.passes.executor import Executor
 from fewpass.pipeline.planning.engines import engine_for_pass
-from fewpass.pipeline.reporting.comparison_page import NAMES, verdict
+from fewpass.pipeline.reporting.comparison_page import verdict
 from fewpass.pipeline.reporting.figure_rows import importance_rows
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.scoring.compared_rows import (
@@ -27,6 +27,7 @@ from fewpass.pipeline.scoring.compared_rows import (
 from fewpass.pipeline.scoring.paired_figures import Difference, ModelComparison, compare
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
+from fewpass.pipeline.settings.metric_registry import METRICS, capitalised
 from fewpass.pipeline.sizes import counted
 from fewpass.storage.dataset import Dataset
 
@@ -111,7 +112,7 @@ def figure_rows(figures: ModelComparison | None) -> list[dict[str, str]]:
         return []
     old, new = figures.models
     rows = [
-        {"figure": NAMES[one.metric]} | _compared(one, was)
+        {"figure": capitalised(one.metric)} | _compared(one, was)
         for one, was in zip(new.differences, old.differences, strict=True)
     ]
     if new.evaluation.auc is not None and old.evaluation.auc is not None:
@@ -146,8 +147,8 @@ def _slice_row(one: ComparedSlice) -> dict[str, str]:
     main = "log_loss" if "log_loss" in new else next(iter(new))
     if len(one.figures) == 1:
         shown = dict.fromkeys((main, *(name for name in ("error",) if name in new)))
-        return row | {NAMES[name].lower(): _figure(new[name]) for name in shown}
-    name = NAMES[main].lower()
+        return row | {METRICS[name].words: _figure(new[name]) for name in shown}
+    name = METRICS[main].words
     row["verdict"] = verdict(new[main])
     row["difference"] = f"{new[main].difference:+.2g} +- {new[main].within:.2g}"
     row |= {name: _figure(new[main]), f"{name}, {OTHER}": _figure(old[main])}

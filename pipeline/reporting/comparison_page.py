@@ -7,11 +7,7 @@ from markupsafe import Markup
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
 from fewpass.pipeline.drawing.pieces import card, document, header, last_part, section, table
 from fewpass.pipeline.scoring.paired_figures import ComparedModel, Difference, ModelComparison
-
-NAMES = {
-    "error": "Error", "log_loss": "Log loss", "brier": "Brier score",
-    "mae": "Mean absolute error", "mse": "Mean squared error",
-}  # fmt: skip
+from fewpass.pipeline.settings.metric_registry import METRICS, capitalised
 
 
 def comparison_page(comparison: ModelComparison, data: str) -> str:
@@ -45,7 +41,7 @@ def names_of(comparison: ModelComparison) -> list[str]:
 def _figures(comparison: ModelComparison, names: list[str]) -> Markup:
     metrics = [one.metric for one in comparison.models[0].differences]
     has_auc = comparison.models[0].evaluation.auc is not None
-    head = ("model", *(NAMES[metric] for metric in metrics), *["AUC"] * has_auc)
+    head = ("model", *(METRICS[metric].words for metric in metrics), *["AUC"] * has_auc)
     rows = [
         (name, *(f"{one.value:.5g}" for one in model.differences), *_auc(model, has_auc=has_auc))
         for name, model in zip(names, comparison.models, strict=True)
@@ -75,7 +71,7 @@ def _metric(comparison: ModelComparison, names: list[str], k: int) -> Markup:
         (f"{m}: {name}", f"{one.difference:+.4g} +- {one.within:.2g}", verdict(one))
         for m, (name, one) in enumerate(zip(names, each, strict=True), 1)
     ]
-    title = NAMES[each[0].metric]
+    title = capitalised(each[0].metric)
     return card(title, drawn + table(("model", "difference", ""), rows))
 
 

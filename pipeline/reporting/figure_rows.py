@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.paired_mean import NORMAL_975
 from fewpass.pipeline.runs.timeline_points import written_gap
-from fewpass.pipeline.scoring.metric import HIGHER, figure_of
+from fewpass.pipeline.settings.metric_registry import METRICS
 from fewpass.pipeline.sizes import as_fixed, decimals_of, or_dash
 
 if TYPE_CHECKING:  # Arrow's half a second, which the table of lam need not wait for
@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # Arrow's half a second, which the table of lam need not wait
     from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
     from fewpass.pipeline.scoring.evaluated_slices import Sliced
     from fewpass.pipeline.scoring.evaluation import Evaluation
-    from fewpass.pipeline.scoring.row_metrics import MetricFigures
 
 Rows = list[dict[str, str]]
 
@@ -52,7 +51,7 @@ def _with_error(above: float, error: float | None) -> str:
 
 def metric_of(cost: float | None, metric: str) -> str:
     """Write a metric by its cost, which is negated where higher is better."""
-    return "-" if cost is None else f"{-cost if metric in HIGHER else cost:.6g}"
+    return "-" if cost is None else f"{-cost if METRICS[metric].higher else cost:.6g}"
 
 
 def importance_rows(columns: Importance, most: int, before: Importance | None = None) -> Rows:
@@ -116,10 +115,10 @@ def slice_rows(slices: Sliced) -> Rows:
             bounded = one.error_low is not None
             between = f" ({one.error_low:.2%} to {one.error_high:.2%})" if bounded else ""
             row["error"] = or_dash(figures.error, ".2%") + between
-            row["base rate"] = or_dash(metrics and metrics.base_error, ".2%")
+            row["base rate"] = or_dash(metrics.base_error, ".2%")
             row["AUC"] = or_dash(figures.auc, ".4f")
         else:
-            row["mean absolute error"] = or_dash(metrics and metrics.mae, ".5g")
+            row["mean absolute error"] = or_dash(metrics.mae, ".5g")
             row["R squared"] = or_dash(figures.r2, ".4f")
         rows.append(row)
     return rows
@@ -130,14 +129,14 @@ def fold_rows(folds: Sequence[Any], all_means: Sequence[Any]) -> Rows:
 
     These are the fields of `training.cross_validation.CrossValidated`.
     """
-    means = [one for one in all_means if one.metric in OF_FOLDS]
+    means = [one for one in all_means if METRICS[one.metric].brief]
     rows = [
         {
             "fold": str(fold.fold),
             "rows": f"{fold.rows:,}",
             "objective": f"{fold.objective:.6g}",
             "above\noptimum": written_gap(fold.gap, fold.relative_gap, ".1e") or "-",
-            **{one.metric: _of_fold(fold.evaluation, one.metric) for one in means},
+            **{one.metric: or_dash(fold.evaluation.figure(one.metric), ".5g") for one in means},
         }
         for fold in folds
     ]
@@ -147,56 +146,24 @@ def fold_rows(folds: Sequence[Any], all_means: Sequence[Any]) -> Rows:
     return [*rows, mean, none | {"fold": "standard error"} | error]
 
 
-#: Figures of folds that are shown, of those that there are.
-OF_FOLDS = ("loss", "error", "auc", "mae", "r2")
-
-
-def _of_fold(evaluation: Evaluation, metric: Any) -> str:
-    return or_dash(figure_of(evaluation, metric), ".5g")
-
-
 def shown_figures(figures: Evaluation) -> dict[str, str | None]:
     """Write the figures of an evaluation; those without a meaning are None."""
-    within = f" (exact to {figures.auc_within:.1g})" if figures.auc_within is not None else ""
-    return {
-        "rows": f"{figures.rows:,}",
-        "mean loss": f"{figures.loss:.6g}",
-        "objective": f"{figures.objective:.6g}",
-        "error": _error(figures),
-        "area under the ROC curve": None if figures.auc is None else f"{figures.auc:.5f}{within}",
-        "mean squared error": None if figures.mse is None else f"{figures.mse:.6g}",
-        "R squared": None if figures.r2 is None else f"{figures.r2:.5f}",
-        "mean deviance": None if figures.deviance is None else f"{figures.deviance:.6g}",
-        "mean pinball loss": None if figures.pinball is None else f"{figures.pinball:.6g}",
-        "D squared": None if figures.d2 is None else f"{figures.d2:.5f}",
-        **(_metrics(figures.metrics) if figures.metrics else {}),
-    }
+    each = {one.words: _figure(figures, name, one.form) for name, one in METRICS.items()}
+    return {"rows": f"{figures.rows:,}"} | each
 
 
-def _metrics(metrics: MetricFigures) -> dict[str, str | None]:
-    """Write the metrics that people use, with the base rates of those that have one."""
-    plain = {
-        "F1": metrics.f1, "balanced accuracy": metrics.balanced_accuracy,
-        "recall": metrics.recall, "mean absolute percentage error": metrics.mape,
-        "calibration error": metrics.calibration_error,
-    }  # fmt: skip
-    shown = {name: None if one is None else f"{one:.5g}" for name, one in plain.items()}
-    if metrics.lift is not None and metrics.lift_top is not None:
-        shown["lift"] = f"{metrics.lift:.3f} (in the top {100 * metrics.lift_top:.3g}% of the rows)"
-    based = {
-        "precision": (metrics.precision, metrics.base_precision),
-        "mean absolute error": (metrics.mae, metrics.base_mae),
-        "log loss": (metrics.log_loss, metrics.base_log_loss),
-        "Brier score": (metrics.brier, metrics.base_brier),
-    }
-    for name, (one, base) in based.items():
-        if one is not None:
-            shown[name] = f"{one:.5g}" + ("" if base is None else f" (base rate {base:.5g})")
-    return shown
+def _figure(figures: Evaluation, name: str, form: str) -> str | None:
+    one = figures.figure(name)
+    return None if one is None else format(one, form) + note_of(figures, name, form)
 
 
-def _error(figures: Evaluation) -> str | None:
-    base = figures.metrics.base_error if figures.metrics else None
-    if figures.error is None:
-        return None
-    return f"{figures.error:.3%}" + ("" if base is None else f" (base rate {base:.3%})")
+def note_of(figures: Evaluation, name: str, form: str) -> str:
+    """Return what is said behind a metric: a base rate, how exact it is, of which rows."""
+    base, metrics = METRICS[name].base, figures.metrics
+    if base is not None and (rate := getattr(metrics, base)) is not None:
+        return f" (base rate {rate:{form}})"
+    if name == "auc" and figures.auc_within is not None:
+        return f" (exact to {figures.auc_within:.1g})"
+    if name == "lift" and metrics.lift_top is not None:
+        return f" (in the top {100 * metrics.lift_top:.3g}% of the rows)"
+    return ""

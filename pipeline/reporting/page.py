@@ -101,7 +101,7 @@ def _verdict(report: RunReport) -> Markup:
 
 def _tiles(report: RunReport, quality: Quality | None) -> Markup:
     figures = quality.figures if quality else None
-    base = figures and figures.metrics and figures.metrics.base_error
+    base = figures and figures.metrics.base_error
     above = above_optimum(report.certificate, report.relative_gap)
     return tiles({
         "error, held out": _written(figures and figures.error, ".2%"),

@@ -29,7 +29,7 @@ from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.figure_sums import Measured, side_by_side, sum_of_rows
-from fewpass.pipeline.scoring.metric import Metric
+from fewpass.pipeline.scoring.metric import cost_of
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.solvers.each_model import sum_each
 from fewpass.solvers.losses import Problem
@@ -86,12 +86,6 @@ def _scoring_sum(record: RunRecord, job: Job) -> Sum:
     return sum_of_rows(measured)
 
 
-def cost_of(record: RunRecord, figures: Evaluation) -> float | None:
-    """Return what models are compared by, the lower the better; None: their loss."""
-    metric = record.plan.metric
-    return None if metric == "loss" else Metric(metric).cost(figures)
-
-
 def _models_at(models: ModelsToScore, n: int, executor: Executor) -> tuple[Job, Any]:
     """Return the job that reads the held-out rows, and a handle on the models of all n lams."""
     record, trained, held_out, solver, head = models
@@ -118,7 +112,7 @@ def choose_lam(
         own = certificate_of(certified, n, k)
         proven = (own.objective, own.gap) if own else (None, None)
         made = Candidate(lam, finite(figures.loss), figures.error, *proven, *compared)
-        candidates.append(made._replace(cost=cost_of(record, figures)))
+        candidates.append(made._replace(cost=cost_of(record.plan.metric, figures)))
     return best_of(candidates)
 
 

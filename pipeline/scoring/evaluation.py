@@ -41,7 +41,7 @@ class Evaluation(NamedTuple):
     deviance: float | None = None  # mean; of the Poisson and the gamma loss
     d2: float | None = None  # fraction of the deviance of the mean that is explained
     classes: tuple[ClassFigures, ...] | None = None  # of more than two classes
-    metrics: MetricFigures | None = None  # the others; None where nobody asked for them
+    metrics: MetricFigures = MetricFigures()  # the others
     left_out: tuple[str, ...] = ()  # columns that the model does not have
     slices: tuple[tuple[str, tuple[Any, ...]], ...] = ()  # by the columns that were asked for, the
     # slices of each (evaluated_slices.py: Slice)
@@ -49,6 +49,11 @@ class Evaluation(NamedTuple):
     skipped: int = 0  # bad rows of files that were left out
     notes: tuple[str, ...] = ()  # on cells of files that the model's columns were not made for
     reliability: Reliability | None = None  # whether probabilities come true, where there are some
+
+    def figure(self, metric: str) -> float | None:
+        """Return a metric by its name; None where it has no meaning."""
+        figure: float | None = getattr(self if metric in self._fields else self.metrics, metric)
+        return None if figure is None else float(figure)
 
 
 def evaluate(
@@ -82,12 +87,13 @@ def figures_of(
     """Return the figures of a model from the sums over all rows."""
     loss = float(total.loss.mean)
     of_targets = _of_labels if len(total.confusion) else _of_numbers
+    diagram = reliability(total.probabilities)
     return Evaluation(
         rows=total.rows,
         objective=loss + penalty(problem, at),
         loss=loss,
-        metrics=metrics_of(total, asked),
-        reliability=reliability(total.probabilities),
+        metrics=metrics_of(total, diagram, asked),
+        reliability=diagram,
         **of_targets(problem, trained, total),
     )
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.scoring.figure_sums import USUAL, FigureSums
-from fewpass.pipeline.scoring.reliability import Reliability, reliability
+from fewpass.pipeline.scoring.reliability import Reliability
 from fewpass.pipeline.settings.prediction_plan import FigureOptions
 
 Vector = NDArray[np.float64]
@@ -53,12 +53,14 @@ class MetricFigures(NamedTuple):
     base_rmse: float | None = None
 
 
-def metrics_of(total: FigureSums, asked: FigureOptions = USUAL) -> MetricFigures:
+def metrics_of(
+    total: FigureSums, diagram: Reliability | None, asked: FigureOptions = USUAL
+) -> MetricFigures:
     """Return the metrics from the sums over all rows."""
     C, sides = total.confusion, (total.positive, total.negative)
     if not len(C):
         return _of_numbers(total)
-    metrics = _of_labels(C)._replace(**_of_probabilities(reliability(total.probabilities), C))
+    metrics = _of_labels(C)._replace(**_of_probabilities(diagram, C))
     if len(C) != 2 or not C.sum(axis=1).all():
         return metrics
     top = USUAL_TOP if asked.lift_at is None else asked.lift_at

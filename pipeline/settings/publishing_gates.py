@@ -8,23 +8,21 @@ loss@city <= before + 0.05    of every value of a category, each with rows enoug
 from __future__ import annotations
 
 import re
-from typing import Annotated, NamedTuple, get_args
+from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, Field
 
 from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.errors import BadInput, did_you_mean
-from fewpass.pipeline.settings.training_plan import MetricName
+from fewpass.pipeline.settings.metric_registry import METRICS
 
-#: What `fewpass evaluate` tells of rows.
-FIGURES = ("objective", *get_args(MetricName), "lift")
 _GATE = re.compile(
     rf"\s*(?P<figure>\w+)\s*(?:@\s*(?P<column>.+?))?\s*(?P<side>[<>]=)\s*"
     rf"(?:(?P<before>before)\s*(?P<by>[+-]\s*{DECIMAL})?|(?P<limit>{DECIMAL}))\s*"
 )
 #: The same for forms, whose expressions have no names, with the figures that there are.
 GATE_PATTERN = re.sub(r"\?P<\w+>", "?:", f"^{_GATE.pattern}$").replace(
-    r"(?:\w+)", f"(?:{'|'.join(FIGURES)})", 1
+    r"(?:\w+)", f"(?:{'|'.join(METRICS)})", 1
 )
 
 
@@ -48,10 +46,10 @@ class Gate(NamedTuple):
                 "loss@city<=before+0.05 for every value of a column."
             )
         figure = match["figure"]
-        if figure not in FIGURES:
+        if figure not in METRICS:
             raise BadInput(
-                f'There is no figure "{figure}" for a gate.{did_you_mean(figure, FIGURES)} There '
-                f"are {', '.join(FIGURES)}."
+                f'There is no figure "{figure}" for a gate.{did_you_mean(figure, METRICS)} There '
+                f"are {', '.join(METRICS)}."
             )
         number = (match["limit"] or match["by"] or "0").replace(" ", "")
         return cls(

@@ -21,6 +21,7 @@ from pydantic import (
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.method_kinds import AnyMethod, Auto, kind_of, with_better
+from fewpass.pipeline.settings.metric_registry import MetricName
 from fewpass.pipeline.settings.model_config import Workers
 from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
@@ -58,11 +59,6 @@ if TYPE_CHECKING:
     AskedLoss = str
 else:
     AskedLoss = Literal[(*LOSSES, AUTO)]
-
-MetricName = Literal[
-    "loss", "error", "auc", "f1", "balanced_accuracy", "precision", "recall", "average_precision",
-    "log_loss", "brier", "calibration_error", "mse", "rmse", "mae", "mape", "r2", "deviance", "d2",
-]  # fmt: skip
 
 
 class TrainingPlan(Described):

@@ -36,10 +36,10 @@ from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
-from fewpass.pipeline.scoring.metric import figure_of
 from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
+from fewpass.pipeline.settings.metric_registry import METRICS
 from fewpass.pipeline.settings.regularisation import Lam
-from fewpass.pipeline.settings.training_plan import MetricName, TrainingPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.training.defaults import with_defaults
 from fewpass.pipeline.training.prepared import Prepared, prepare
@@ -51,11 +51,6 @@ from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 
 MOST_FOLDS = 50
-#: Figures of all folds, as far as every fold has them.
-METRICS: tuple[MetricName, ...] = (
-    "loss", "error", "auc", "f1", "balanced_accuracy", "log_loss", "brier", "mse", "rmse", "mae",
-    "mape", "r2", "deviance", "d2",
-)  # fmt: skip
 
 
 class Fold(NamedTuple):
@@ -287,7 +282,7 @@ def _means(figures: Sequence[Evaluation]) -> tuple[FoldMean, ...]:
     """
     means = []
     for name in METRICS:
-        each = [figure_of(one, name) for one in figures]
+        each = [one.figure(name) for one in figures]
         if all(value is not None for value in each):
             values = np.array(each, np.float64)
             error = float(values.std(ddof=1) / np.sqrt(len(values)))

@@ -15,7 +15,7 @@ from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import figures_of
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
-from fewpass.pipeline.scoring.metric import Metric
+from fewpass.pipeline.scoring.metric import cost_of, require_defined
 from fewpass.pipeline.scoring.row_losses import (
     RowLosses,
     losses_of_all_rows,
@@ -91,14 +91,13 @@ def scored(
     """Return the losses of rows under several models, and the costs of the metric asked for."""
     if plan.metric == "loss":
         return row_losses(problem, block, models)
-    metric = Metric(plan.metric)
-    metric.require_defined(problem, rule)
+    require_defined(plan.metric, problem, rule)
     what, costs = sum_of_rows(Measured.of_problem(problem, rule)), []
 
     def measured() -> Iterator[Weights]:  # one model is there at a time
         for at in models:
             total = what.add(problem, at, block, what.zero(at))
-            cost = metric.cost(figures_of(problem, data, at, total))
+            cost = cost_of(plan.metric, figures_of(problem, data, at, total))
             costs.append(np.inf if cost is None else cost)
             yield at
 

@@ -28,7 +28,7 @@ from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
-from fewpass.pipeline.scoring.metric import Metric
+from fewpass.pipeline.scoring.metric import require_defined
 from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS, loss_class
@@ -70,7 +70,7 @@ class Prepared(NamedTuple):
             weights_to_start_at(self.plan.start_from, job)
         if self.held_out is not None and self.source is None:
             job = evaluation_job(record, self.held_out)
-            Metric(self.plan.metric).require_defined(job.problem, job.rule)
+            require_defined(self.plan.metric, job.problem, job.rule)
             if self.plan.calibrate:
                 require_calibratable(record, self.held_out)
 

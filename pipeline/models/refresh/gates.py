@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fewpass.pipeline.models.refresh.store_events import GateFact
 from fewpass.pipeline.scoring.evaluation import Evaluation
-from fewpass.pipeline.scoring.metric import figure_of
 from fewpass.pipeline.settings.publishing_gates import Gate
 
 LEAST_ROWS = 30  # of a slice: figures of fewer rows say little
@@ -54,9 +53,9 @@ def _looks(gate: Gate, new: Slices, before: Slices) -> Iterator[GateFact]:
     for name, evaluation in new.items():
         if gate.column is not None and evaluation.rows < LEAST_ROWS:
             continue
-        value, old = figure_of(evaluation, gate.figure), None
+        value, old = evaluation.figure(gate.figure), None
         if gate.relative and name in before:
-            old = figure_of(before[name], gate.figure)
+            old = before[name].figure(gate.figure)
         where = f"{gate.figure} of {gate.column}={name}" if gate.column else gate.figure
         if value is None or (gate.relative and old is None):
             yield GateFact(gate=gate.written, passed=False, reason=f"{where} is not defined")

@@ -16,8 +16,15 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.scoring.comparing_files import compare_rows
 from fewpass.pipeline.scoring.evaluated_slices import Slicing, bytes_of, sparse, whole
-from fewpass.pipeline.scoring.evaluation import evaluate
-from fewpass.pipeline.scoring.paired_figures import compare
+from fewpass.pipeline.scoring.evaluation import Evaluation, evaluate
+from fewpass.pipeline.scoring.paired_figures import (
+    OF_LABELS,
+    OF_NUMBERS,
+    OF_PROBABILITIES,
+    compare,
+)
+from fewpass.pipeline.scoring.row_metrics import MetricFigures
+from fewpass.pipeline.settings.metric_registry import METRICS
 from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.solvers.protocol import add_parts
@@ -40,6 +47,15 @@ def rows_of(n, seed):
     table["kind"] = np.where(score > 1.0, "c", np.where(score > 0.0, "b", "a"))
     table["spent"] = (20.0 + 5.0 * score).round(2)
     return table
+
+
+def test_the_registry_has_all_figures_and_no_other():
+    """What models are chosen, gated, shown and compared by is what evaluations have, by name."""
+    named = {*METRICS, *(one.base for one in METRICS.values() if one.base)}
+    beside = {"rows", "auc_within", "classes", "metrics", "left_out", "slices", "skipped", "notes",
+              "reliability", "lift_top"}  # fmt: skip
+    assert named == {*Evaluation._fields, *MetricFigures._fields} - beside
+    assert {*OF_LABELS, *OF_PROBABILITIES, *OF_NUMBERS} < {*METRICS}
 
 
 TARGETS = ("bought", "kind", "spent")

@@ -19,7 +19,8 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.category_slices import evaluate_slices
 from fewpass.pipeline.scoring.evaluation import evaluate
-from fewpass.pipeline.settings.publishing_gates import FIGURES, Gate
+from fewpass.pipeline.settings.metric_registry import METRICS
+from fewpass.pipeline.settings.publishing_gates import Gate
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.seal import unseal
@@ -281,4 +282,4 @@ def test_what_is_no_gate_is_refused(written, said):
 def test_a_gate_is_read():
     assert Gate.of(" loss @ a city <= before - 1e-3")[1:] == ("loss", "a city", True, True, -1e-3)
     assert Gate.of("auc>=.8")[1:] == ("auc", None, False, False, 0.8)
-    assert {"loss", "auc", "calibration_error", "mae"} <= set(FIGURES)
+    assert {"loss", "auc", "calibration_error", "mae"} <= set(METRICS)

@@ -105,6 +105,11 @@ def decimals_of(numbers: Iterable[float]) -> int:
     return max(6, 5 - math.floor(math.log10(least)))
 
 
+def or_none(number: float | None, style: str = ".6g") -> str | None:
+    """Write a number in a style; None where there is none."""
+    return None if number is None else format(number, style)
+
+
 def or_dash(number: float | None, style: str) -> str:
     """Write a number in a style, or a dash where there is none."""
     return "-" if number is None else format(number, style)

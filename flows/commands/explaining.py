@@ -123,18 +123,14 @@ def _explain_rows(
     from fewpass.pipeline.explaining import explain as explaining
 
     if out is None:
-        shown = explaining.explain_rows(
-            model, [input_], plan.options, rows=plan.rows, label=plan.class_label,
-            memory=plan.memory,
-        )  # fmt: skip
+        shown = explaining.explain_rows(model, [input_], plan)
         facts = {"run": model.run.url, "rows": [_facts(one) for one in shown]}
         terminal.result(facts, Group(*(row_table(one, plan.top or TERMS) for one in shown)))
         return 0
     with work_display(terminal, "Explaining") as show:
         result = explaining.explain(
-            model, [input_], out, plan.options,
-            on_progress=lambda now: show(now.fraction, counted(now.rows, "row")), **plan.written,
-        )  # fmt: skip
+            model, [input_], out, plan, lambda now: show(now.fraction, counted(now.rows, "row"))
+        )
     say_what_was_odd(terminal, result)
     written = {
         "at": result.output, "rows": result.rows, "skipped rows": result.skipped or None,

@@ -140,10 +140,8 @@ def _explained_rows(
     plan.refuse_others(written=out is not None)
     model = load_model(run)
     if out is not None:
-        return explained(model, files, os.fspath(out), plan.options, **plan.written)
-    return explain_rows(
-        model, files, plan.options, rows=plan.rows, label=plan.class_label, memory=plan.memory
-    )
+        return explained(model, files, os.fspath(out), plan)
+    return explain_rows(model, files, plan)
 
 
 def _require_all_asked(plan: ExplanationPlan) -> None:

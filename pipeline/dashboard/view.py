@@ -122,14 +122,14 @@ def losses(runs: list[ShownRun], against: Against) -> Markup:
         Whisker(getattr(c, against), max(0.0, c.objective - c.gap), c.objective) for c in proven
     ]
     drawn = chart(lines, LABELS[against], "progressive loss", whiskers=strokes)
-    return card("Loss and objective", drawn) if drawn else Markup()
+    return card("Loss and objective", drawn)
 
 
 def certificates(runs: list[ShownRun]) -> Markup:
     """Draw how far above the optimum the objective is at most."""
     lines = compared(runs, "certificate", 2, certified)
     drawn = chart(lines, LABELS["passes"], "above the optimum, at most", y="log")
-    return card("Objective above the optimum, at most", drawn) if drawn else Markup()
+    return card("Objective above the optimum, at most", drawn)
 
 
 def certified(run: ShownRun) -> list[XY]:
@@ -147,7 +147,7 @@ def step_sizes(runs: list[ShownRun]) -> Markup:
     )
     drawn = chart(lines, LABELS["passes"], "step size")
     note = "Of averaged SGD the first one, from which it decays."
-    return card("Step size", drawn, note) if drawn else Markup()
+    return card("Step size", drawn, note)
 
 
 def speed(
@@ -159,7 +159,7 @@ def speed(
     )
     most = max((y for line in lines for _, y in line.points), default=0.0)
     drawn = chart(lines, "seconds", label, y_range=(0.0, 1.06 * most)) if most > 0.0 else Markup()
-    return card(title, drawn) if drawn else Markup()
+    return card(title, drawn)
 
 
 def compared(

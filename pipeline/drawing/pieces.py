@@ -66,8 +66,8 @@ def last_part(address: str) -> str:
 
 
 def card(title: str, body: Markup, note: str = "", *, wide: bool = False) -> Markup:
-    """Return a card; `note` is a sentence under its body."""
-    return _made("card", title, body, note, wide)
+    """Return a card; `note` is a sentence under its body.  Nothing where there is no body."""
+    return _made("card", title, body, note, wide) if body else Markup()
 
 
 def paragraph(text: str, kind: str = "") -> Markup:

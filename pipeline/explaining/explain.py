@@ -22,7 +22,7 @@ from fewpass.pipeline.scoring.scored_file import (
 )
 from fewpass.pipeline.scoring.scored_rows import open_like
 from fewpass.pipeline.scoring.scoring_budget import scored_pieces, scoring_budget
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.prediction_plan import ExplanationPlan
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
@@ -52,27 +52,17 @@ class ExplainedRow(NamedTuple):
     terms: tuple[TermOfRow, ...]  # the largest contribution first
 
 
-def explain_rows(
-    model: Model,
-    inputs: Sequence[str],
-    options: SourceOptions,
-    *,
-    rows: int = 5,
-    label: str | None = None,
-    memory: int | None = None,
-) -> list[ExplainedRow]:
+def explain_rows(model: Model, inputs: Sequence[str], plan: ExplanationPlan) -> list[ExplainedRow]:
     """Explain the scores of the first rows of files.
 
     Parameters
     ----------
     model
         Of any run.
-    inputs, options
-        Files as for `fewpass predict`, and how to read them.
-    rows
-        How many.
-    label
-        Explain the scores of one class of several; by default those of the label predicted.
+    inputs
+        Files as for `fewpass predict`.
+    plan
+        How many rows, how they are read, and the class whose scores are explained.
 
     Raises
     ------
@@ -80,12 +70,12 @@ def explain_rows(
         Rows are unreadable or do not have the model's columns; there is no such class.
     """
     _require_files(inputs)
-    explainer = Explainer.of(model, label)
+    explainer = Explainer.of(model, plan.class_label)
     model = explainer.model
-    budget = scoring_budget(model, memory)
-    source = open_like(model, inputs, options, budget, passes_features=True)
+    budget = scoring_budget(model, plan.memory)
+    source = open_like(model, inputs, plan.options, budget, passes_features=True)
     size = scored_pieces(budget, model, 1).bytes
-    return [*islice(_explained(explainer, source, size), rows)]
+    return [*islice(_explained(explainer, source, size), plan.rows)]
 
 
 def _explained(explainer: Explainer, source: Source, size: int) -> Iterator[ExplainedRow]:
@@ -124,7 +114,7 @@ def _row(explainer: Explainer, table: Table, values: dict[str, Any], number: int
 
 def _value(explainer: Explainer, table: Table, values: dict[str, Any], t: int) -> Any:
     """Return what stands in the column of a term, or in its two."""
-    columns = explainer.terms.columns[t]
+    columns = explainer.terms.columns_of(t)
     if values:
         cells = [values.get(name) for name in columns]
         if len(cells) == 1:
@@ -140,13 +130,7 @@ def explain(
     model: Model,
     inputs: Sequence[str],
     output: str,
-    options: SourceOptions,
-    *,
-    label: str | None = None,
-    keep: Sequence[str] = (),
-    overwrite: bool = False,
-    memory: int | None = None,
-    threads: int | None = None,
+    plan: ExplanationPlan,
     on_progress: Callable[[PredictionProgress], None] = lambda _: None,
 ) -> PredictionResult:
     """Write what every column contributes to the score of every row.
@@ -156,10 +140,8 @@ def explain(
     output
         A .parquet or .csv file: predicted, label (of several classes), score, base, offset (where
         rows have some), and `contribution_NAME` for every column.
-    keep
-        Columns of the input that are written first, as they are.
-    label
-        Explain the scores of one class of several; by default those of the label predicted.
+    plan
+        How the input is read, the columns of it that are written first, and as for `explain_rows`.
 
     Raises
     ------
@@ -167,7 +149,7 @@ def explain(
         As for `explain_rows`, or the output must not be written, or has too many columns.
     """
     _require_files(inputs)
-    explainer = Explainer.of(model, label)
+    explainer = Explainer.of(model, plan.class_label)
     if output.endswith(".npy"):
         raise BadInput("Contributions are several numbers for each row. Write .parquet or .csv.")
     if (n := len(explainer.terms.names)) > MOST_COLUMNS:
@@ -175,8 +157,8 @@ def explain(
             f"The file would have {n:,} columns. Explain some rows (`rows`), which shows the "
             "largest contributions of each."
         )
-    out = ScoredOutput(output, overwrite, tuple(keep), memory, threads, on_progress)
-    return written_rows(lambda _raw: explainer, model, inputs, options, out).result
+    out = ScoredOutput(output, plan, on_progress)
+    return written_rows(lambda _raw: explainer, model, inputs, out).result
 
 
 def _require_files(inputs: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_losses import losses_of_scores
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
+from fewpass.solvers.protocol import Block, Sum, Weights, add_parts, same
 from fewpass.storage.dataset import Dataset
 
 #: Terms at most; of more, those with the largest weights, and one of all others.
@@ -105,13 +105,9 @@ def importance(
     terms = terms_for(model)
     stored = terms.scaled.stored_as(matched, dataset.column_order)
     what = sum_of_importance(dataset.n_rows)
-    handle = executor.submit("weights", partial(_itself, stored), None)
+    handle = executor.submit("weights", same, stored)
     total = executor.result(reduce(executor, job, what, handle, on_report))
     return summary_of_terms(terms, total)
-
-
-def _itself(at: TermWeights, _: Any) -> TermWeights:
-    return at
 
 
 def terms_for(model: Model) -> StoredTerms:

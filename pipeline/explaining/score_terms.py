@@ -33,12 +33,16 @@ class ScoreTerms(NamedTuple):
     of
         (d,) the term that each feature is part of, features in the source's order.
     columns
-        (T,) the columns of the source that each term is a function of.
+        (T,) the columns of the source that each term is a function of; None: that of its name.
     """
 
     names: Sequence[str]
     of: Places
-    columns: Sequence[tuple[str, ...]]
+    columns: Sequence[tuple[str, ...]] | None = None
+
+    def columns_of(self, t: int) -> tuple[str, ...]:
+        """Return the columns of the source that a term is a function of."""
+        return (self.names[t],) if self.columns is None else self.columns[t]
 
     def merged(self, places: Places) -> ScoreTerms:
         """Return terms of which each of these, at `places` (T,), is one or a part.
@@ -49,7 +53,7 @@ class ScoreTerms(NamedTuple):
         first = [int(t) for t in np.flatnonzero(places < most)]
         others = f"{len(places) - most:,} others"
         names = [*(self.names[t] for t in first), others]
-        return ScoreTerms(names, places[self.of], [*(self.columns[t] for t in first), ()])
+        return ScoreTerms(names, places[self.of], [*map(self.columns_of, first), ()])
 
 
 def places_of_largest(sizes: NDArray[np.float64], most: int) -> Places | None:
@@ -82,7 +86,7 @@ def terms_of(model: Model, names: Mapping[int, str] | None = None) -> ScoreTerms
     d = record.n_features
     own = record.columns.feature_names if record.columns else None
     each: Sequence[str] = own or NumberedNames(d, {**(names or {}), **record.hashed_names})
-    return ScoreTerms(each, np.arange(d), OneEach(each))
+    return ScoreTerms(each, np.arange(d))
 
 
 def _of_recipe(recipe: Recipe) -> ScoreTerms:
@@ -128,22 +132,3 @@ class NumberedNames(Sequence[str]):
         if not 0 <= k < self._n:
             raise IndexError(k)
         return self._others.get(k, f"x{k}")
-
-
-class OneEach(Sequence[tuple[str, ...]]):
-    """The columns of terms that are one column each."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    @overload
-    def __getitem__(self, k: int) -> tuple[str, ...]: ...
-    @overload
-    def __getitem__(self, k: slice) -> Sequence[tuple[str, ...]]: ...
-    def __getitem__(self, k: int | slice) -> tuple[str, ...] | Sequence[tuple[str, ...]]:
-        if isinstance(k, slice):
-            return [(name,) for name in self._names[k]]
-        return (self._names[k],)

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
 from fewpass.pipeline.drawing.pieces import card, document, header, last_part, section, table
-from fewpass.pipeline.scoring.paired_figures import ComparedModel, Difference, ModelComparison
+from fewpass.pipeline.scoring.paired_figures import Difference, ModelComparison
 from fewpass.pipeline.settings.metric_registry import METRICS, capitalised
 
 
@@ -42,15 +42,11 @@ def _figures(comparison: ModelComparison, names: list[str]) -> Markup:
     metrics = [one.metric for one in comparison.models[0].differences]
     has_auc = comparison.models[0].evaluation.auc is not None
     head = ("model", *(METRICS[metric].words for metric in metrics), *["AUC"] * has_auc)
-    rows = [
-        (name, *(f"{one.value:.5g}" for one in model.differences), *_auc(model, has_auc=has_auc))
-        for name, model in zip(names, comparison.models, strict=True)
-    ]
+    rows = []
+    for name, model in zip(names, comparison.models, strict=True):
+        auc = [f"{model.evaluation.auc:.4f}"] if has_auc else []
+        rows.append((name, *(f"{one.value:.5g}" for one in model.differences), *auc))
     return table(head, rows)
-
-
-def _auc(model: ComparedModel, *, has_auc: bool) -> list[str]:
-    return [f"{model.evaluation.auc:.4f}"] if has_auc else []
 
 
 def _metric(comparison: ModelComparison, names: list[str], k: int) -> Markup:

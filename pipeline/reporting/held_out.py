@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
+from fewpass.pipeline.drawing.charts import XY, Curve, Whisker, chart
 from fewpass.pipeline.drawing.pieces import (
     card,
     document,
@@ -21,7 +21,7 @@ from fewpass.pipeline.drawing.pieces import (
     section,
 )
 from fewpass.pipeline.reporting.figure_rows import class_rows, shown_figures, worst_classes
-from fewpass.pipeline.reporting.quality import CELLS, Cells, Curves, Quality
+from fewpass.pipeline.reporting.quality import CELLS, Cells, Curves, Quality, Vector
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation
@@ -63,15 +63,18 @@ def _figures(quality: Quality) -> Markup:
 
 
 def _roc(curves: Curves, figures: Evaluation) -> Markup:
-    points = list(zip(curves.false_positive_rate.tolist(), curves.recall.tolist(), strict=True))
-    lines = [
-        Curve("model", points, 1),
-        Curve("by chance", [(0.0, 0.0), (1.0, 1.0)], 2, "dashed"),
-    ]
-    drawn = chart(
-        lines, "false positive rate", "true positive rate", x_range=UNIT, y_range=UNIT
-    )  # fmt: skip
+    of = curves.false_positive_rate, curves.recall
+    drawn = _next_to_chance(*of, "false positive rate", "true positive rate", UNIT)
     return card("ROC curve", drawn, f"Area {figures.auc:.4f}.")
+
+
+def _next_to_chance(x: Vector, y: Vector, across: str, up: str, chance: XY) -> Markup:
+    """Draw a curve of shares, and where a model without columns would lie from 0 to 1."""
+    lines = [
+        Curve("model", [*zip(x.tolist(), y.tolist(), strict=True)], 1),
+        Curve("by chance", [*zip(UNIT, chance, strict=True)], 2, "dashed"),
+    ]
+    return chart(lines, across, up, x_range=UNIT, y_range=UNIT)
 
 
 def _precision(quality: Quality) -> Markup:
@@ -79,15 +82,11 @@ def _precision(quality: Quality) -> Markup:
     assert curves is not None
     assert confusion is not None
     share = float(confusion[1].sum() / confusion.sum())
-    points = list(zip(curves.recall[1:].tolist(), curves.precision[1:].tolist(), strict=True))
-    lines = [
-        Curve("model", points, 1),
-        Curve("by chance", [(0.0, share), (1.0, share)], 2, "dashed"),
-    ]
-    drawn = chart(lines, "recall", "precision", x_range=UNIT, y_range=UNIT)
+    of = curves.recall[1:], curves.precision[1:]
+    drawn = _next_to_chance(*of, "recall", "precision", (share, share))
     note = (
         f"Of the label {quality.labels[1]}, {share:.2%} of all rows. "
-        f"Average precision {curves.average_precision:.4f}."
+        f"Average precision {quality.figures.metrics.average_precision:.4f}."
     )
     return card("Precision and recall", drawn, note)
 

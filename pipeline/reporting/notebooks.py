@@ -55,7 +55,7 @@ class Progressing:
     """A training under way, in a sentence."""
 
     def __init__(self, passes: int) -> None:
-        self.most, self._began = passes, time.perf_counter()
+        self.most, self.due, self._began = passes, FIRST_S, time.perf_counter()
         self.timeline = Timeline(clock=time.perf_counter)
 
     @property
@@ -77,34 +77,27 @@ class Progressing:
         return ", ".join([*parts, f"{self.seconds:.0f} s"])
 
 
-class Lines:
+class Lines(Progressing):
     """Writes lines on standard error at growing intervals, and one at the end."""
-
-    def __init__(self, passes: int) -> None:
-        self._progress, self._due = Progressing(passes), FIRST_S
 
     def __call__(self, event: Event) -> None:
         """Take an event, and write a line if one is due."""
-        self._progress.timeline.hear(event)
-        now = self._progress.seconds
-        if now >= self._due or event.kind == "finish":
-            self._due = now * GROWTH
-            sys.stderr.write(f"{self._progress}\n")
+        self.timeline.hear(event)
+        if self.seconds >= self.due or event.kind == "finish":
+            self.due = self.seconds * GROWTH
+            sys.stderr.write(f"{self}\n")
 
 
-class NotebookBar:
+class NotebookBar(Progressing):
     """Redraws one bar below a notebook's cell."""
 
-    def __init__(self, passes: int) -> None:
-        self._progress, self._due = Progressing(passes), FIRST_S
-        self._handle: Any = None
+    _handle: Any = None
 
     def __call__(self, event: Event) -> None:
         """Take an event, and redraw where it is time to."""
-        self._progress.timeline.hear(event)
-        now, shown = self._progress.seconds, self._handle is not None
-        if now >= self._due or (shown and event.kind == "finish"):
-            self._due = now + NOTEBOOK_EVERY_S
+        self.timeline.hear(event)
+        if self.seconds >= self.due or (self._handle is not None and event.kind == "finish"):
+            self.due = self.seconds + NOTEBOOK_EVERY_S
             self._draw()
 
     def _draw(self) -> None:
@@ -113,9 +106,8 @@ class NotebookBar:
             display,
         )
 
-        progress = self._progress
-        bar = f'<progress value="{progress.timeline.passes}" max="{progress.most}"></progress>'
-        picture = HTML(f"{bar} {as_html(str(progress))}")
+        bar = f'<progress value="{self.timeline.passes}" max="{self.most}"></progress>'
+        picture = HTML(f"{bar} {as_html(str(self))}")
         if self._handle is None:
             self._handle = display(picture, display_id=True)
         else:

@@ -37,7 +37,7 @@ from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.timeline_points import above_optimum
 from fewpass.pipeline.scoring.predictor import classes_of
-from fewpass.pipeline.sizes import counted, format_bytes, format_seconds
+from fewpass.pipeline.sizes import counted, format_bytes, format_seconds, or_none
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
@@ -104,21 +104,17 @@ def _tiles(report: RunReport, quality: Quality | None) -> Markup:
     base = figures and figures.metrics.base_error
     above = above_optimum(report.certificate, report.relative_gap)
     return tiles({
-        "error, held out": _written(figures and figures.error, ".2%"),
-        "base rate of the error": _written(base, ".2%"),
-        "area under ROC": _written(figures and figures.auc, ".4f"),
-        "R squared, held out": _written(figures and figures.r2, ".4f"),
-        "D squared, held out": _written(figures and figures.d2, ".4f"),
-        "loss, held out": _written(figures and figures.loss, ".5g"),
+        "error, held out": or_none(figures and figures.error, ".2%"),
+        "base rate of the error": or_none(base, ".2%"),
+        "area under ROC": or_none(figures and figures.auc, ".4f"),
+        "R squared, held out": or_none(figures and figures.r2, ".4f"),
+        "D squared, held out": or_none(figures and figures.d2, ".4f"),
+        "loss, held out": or_none(figures and figures.loss, ".5g"),
         "above the optimum": above and above.removesuffix(" above the optimum"),
         "passes": f"{report.passes:.4g}",
         "took": format_seconds(report.seconds),
         "read": format_bytes(report.bytes_read),
     })  # fmt: skip
-
-
-def _written(figure: float | None, style: str) -> str | None:
-    return None if figure is None else format(figure, style)
 
 
 def _without_held_out(how: Reproduction) -> Markup:

@@ -20,7 +20,7 @@ from fewpass.pipeline.rows.targets import Bounds, clipped, label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import scored
-from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
+from fewpass.pipeline.scoring.figure_sums import Measured, side_by_side, sum_of_rows
 from fewpass.pipeline.scoring.predictor import label_names
 from fewpass.pipeline.scoring.probabilities import responses, scored_parts
 from fewpass.pipeline.scoring.reliability import Reliability
@@ -40,7 +40,6 @@ class Curves(NamedTuple):
     false_positive_rate: Vector
     recall: Vector  # the true positive rate
     precision: Vector  # of what is called +1; 1 where that is nothing
-    average_precision: float  # sum of precision times what recall gains
 
 
 class Cells(NamedTuple):
@@ -70,25 +69,26 @@ def quality(
     executor: Executor,
     on_report: Callable[[SpanReport], None] = lambda _: None,
 ) -> Quality:
-    """Read a data set, two or three times, and return the figures of a model.
+    """Read a data set twice, and return the figures of a model.
 
     `on_report` gets the reports of the spans of the first reading.
 
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
-    what = sum_of_rows(Measured.of(model))
-    job, total, _ = scored(model, dataset, executor, what, on_report)
+    sums, ends = [sum_of_rows(Measured.of(model))], _ends(dataset) if model.predicts_numbers else ()
+    if ends:
+        sums.append(Sum("reduce-cells", _no_cells, partial(_add_cells, model.bounds, *ends)))
+    job, (total, *counts), _ = scored(model, dataset, executor, side_by_side(sums), on_report)
     figures = figures_of(job.problem, model.record, model.weights, total)
-    numbers = figures.mse is not None
-    labels = () if numbers else tuple(label_text(name) for name in label_names(model))
+    labels = () if ends else tuple(label_text(name) for name in label_names(model))
     return Quality(
         dataset=dataset.folder.url,
         figures=figures,
         labels=labels,
         curves=curves(total.positive, total.negative) if len(total.positive) else None,
-        confusion=None if numbers else total.confusion,
+        confusion=None if ends else total.confusion,
         reliability=figures.reliability,
-        cells=_cells(model, dataset, executor) if numbers else None,
+        cells=Cells(*ends, *counts[0]) if ends else None,
         importance=_importance(model, dataset, executor),
     )
 
@@ -102,9 +102,7 @@ def curves(positive: Vector, negative: Vector) -> Curves | None:
     false = np.append(0.0, np.cumsum(negative[used]))
     called = positives + false
     precision = np.divide(positives, called, where=called > 0.0, out=np.ones(len(called)))
-    recall = positives / positives[-1]
-    average = float(np.diff(recall) @ precision[1:])
-    return Curves(false / false[-1], recall, precision, average)
+    return Curves(false / false[-1], positives / positives[-1], precision)
 
 
 def _importance(model: Model, dataset: Dataset, executor: Executor) -> Importance | None:
@@ -114,15 +112,12 @@ def _importance(model: Model, dataset: Dataset, executor: Executor) -> Importanc
         return None
 
 
-def _cells(model: Model, dataset: Dataset, executor: Executor) -> Cells:
-    """Count rows by what their number is and what was predicted."""
+def _ends(dataset: Dataset) -> tuple[float, float]:
+    """Return the range of targets that rows are counted in."""
     targets = dataset.manifest.targets
     ends = [targets.minimum, targets.maximum] if isinstance(targets, Values) else targets.labels
     low, high = float(min(ends)), float(max(ends))
-    high = high if high > low else low + max(1.0, abs(low))  # more than a last digit
-    what = Sum("reduce-cells", _no_cells, partial(_add_cells, model.bounds, low, high))
-    _, (counts,), _ = scored(model, dataset, executor, what)
-    return Cells(low, high, counts)
+    return low, high if high > low else low + max(1.0, abs(low))  # more than a last digit
 
 
 def _no_cells(_at: Weights) -> tuple[Vector]:

@@ -9,7 +9,7 @@ from fewpass.pipeline.runs.grid import LossChoice
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline_points import NO_BOUND, above_optimum
-from fewpass.pipeline.sizes import counted, format_bytes, format_seconds
+from fewpass.pipeline.sizes import counted, format_bytes, format_seconds, or_none
 from fewpass.solvers.registry import L2, loss_class
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def training_facts(result: TrainingResult) -> Facts:
         **_steps(result.features),
         "weights": _zeros(result),
         "probabilities": _calibrated(result.calibration),
-        "best on held-out rows after": _number(result.passes_of_model, ".4g"),
+        "best on held-out rows after": or_none(result.passes_of_model, ".4g"),
         "memory": f"at most {format_bytes(result.peak_memory_bytes)}",
     }
 
@@ -46,7 +46,7 @@ def report_facts(report: RunReport) -> Facts:
         "lam by held-out rows": _origin(report.lam_origin),
         "chosen": report.chosen,
         "best learner": Learners(report.learners).sentence() if report.learners else None,
-        "progressive loss": _number(report.last_loss),
+        "progressive loss": or_none(report.last_loss),
         "weights": f"{report.weights_not_zero:,} of {report.n_weights:,} are not 0",
         "restarts": str(report.restarts),
         "resumed": str(report.resumed),
@@ -77,7 +77,7 @@ def _facts(one: TrainingResult | RunReport) -> Facts:
         "method": f"{one.solver}, loss {one.loss}, lam {one.lam:.6g}",
         "predictions": "exp(score): effects multiply" if loss_class(one.loss).is_steep else None,
         "passes": f"{one.passes:.4g}{rows}",
-        "objective": _number(one.objective, ".8g"),
+        "objective": or_none(one.objective, ".8g"),
         "certificate": _certificate(one),
         "tolerance": Convergence(one.tol, one.relative_gap, one.converged).sentence(one.passes),
         "took": f"{format_seconds(one.seconds)}, {format_bytes(one.bytes_read)} read",
@@ -87,10 +87,6 @@ def _facts(one: TrainingResult | RunReport) -> Facts:
 def _certificate(one: TrainingResult | RunReport) -> str | None:
     above = above_optimum(one.certificate, one.relative_gap)
     return above if above in (None, NO_BOUND) else f"{above} ({one.relative_gap:.2g} of it)"
-
-
-def _number(number: float | None, style: str = ".6g") -> str | None:
-    return None if number is None else format(number, style)
 
 
 def _origin(origin: dict[str, Any] | None) -> str | None:

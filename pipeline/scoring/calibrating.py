@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,52 +84,36 @@ def calibrate(
     at = stored_weights(weights, dataset, require_same_columns(record, dataset))
     head = executor.submit("weights", same, at)
 
-    def total(what: Sum) -> object:
+    def total(what: Sum) -> Any:
         return executor.result(reduce(executor, job, what, head, lambda _report: None))
 
     if not job.rule.n_classes:
-        counts = total(COUNTS)
-        assert isinstance(counts, ScoreCounts), "counts were added up"
-        return fit_two_classes(counts, method)
+        return fit_two_classes(total(Sum("reduce-counts", _no_counts, _add_counts)), method)
 
     def log_loss(point: Vector) -> LogLoss:
-        summed = total(softmax_sum(point))
-        assert isinstance(summed, LogLoss), "log losses were added up"
+        summed: LogLoss = total(Sum("reduce-softmax", _no_log_loss, partial(_add_log_loss, point)))
         return summed
 
     return fit_softmax(log_loss, job.rule.n_classes)
 
 
-def no_counts(_at: Weights) -> ScoreCounts:
-    """Return the zero of the counts."""
+def _no_counts(_at: Weights) -> ScoreCounts:
     return ScoreCounts(*np.zeros((3, BINS)))
 
 
-def add_counts(problem: Problem, at: Weights, block: Block, part: ScoreCounts) -> ScoreCounts:
-    """Add the rows of a block to the counts."""
+def _add_counts(problem: Problem, at: Weights, block: Block, part: ScoreCounts) -> ScoreCounts:
     for scored in scored_parts(problem, at, block):
         part = part + ScoreCounts.of(scored.scores, scored.y > 0.0, scored.weight)
     return part
 
 
-COUNTS = Sum("reduce-counts", no_counts, add_counts)
-
-
-def softmax_sum(point: Vector) -> Sum:
-    """Return the sum for the log loss of several classes with its derivatives."""
-    return Sum("reduce-softmax", no_log_loss, partial(add_log_loss, point))
-
-
-def no_log_loss(at: Weights) -> LogLoss:
-    """Return the zero of the log loss."""
+def _no_log_loss(at: Weights) -> LogLoss:
     return LogLoss.none(len(at.coef))
 
 
-def add_log_loss(
+def _add_log_loss(
     point: Vector, problem: Problem, at: Weights, block: Block, part: LogLoss
 ) -> LogLoss:
-    """Add the log loss of a block."""
     for scored in scored_parts(problem, at, block):
-        given = scored.scores, scored.classes, scored.weight
-        part = part + softmax_log_loss(point, given)
+        part = part + softmax_log_loss(point, (scored.scores, scored.classes, scored.weight))
     return part

@@ -64,18 +64,45 @@ class ModelsToScore(NamedTuple):
     head: Any  # a handle on the state
 
 
-def held_out_figures(models: ModelsToScore, n: int, executor: Executor) -> list[Evaluation]:
+class ComparedFigures(NamedTuple):
+    """A model's figures, and under an l1 penalty how they compare with those of the others."""
+
+    figures: Evaluation
+    standard_error: float | None = None  # of how far the loss is above the least
+    nonzeros: int | None = None
+
+
+def held_out_figures(models: ModelsToScore, n: int, executor: Executor) -> list[ComparedFigures]:
     """Evaluate the models of all n lams in one pass for all.
 
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
     job, at = _models_at(models, n, executor)
     each = sum_each(_scoring_sum(models.record, job), (Task(),) * n)
-    total = reduce(executor, job, each, at, lambda _report: None)
-    figures_of_lams: list[Evaluation] = executor.result(
-        executor.submit("figures", partial(figures_of_each, job, models.record), at, total)
+    what = side_by_side((each, JOINT_LOSSES)) if n > 1 and models.record.plan.l1_share else each
+    total = reduce(executor, job, what, at, lambda _report: None)
+    read = _figures if what is each else _compared
+    made: list[ComparedFigures] = executor.result(
+        executor.submit("figures", partial(read, job, models.record), at, total)
     )
-    return figures_of_lams
+    return made
+
+
+def _figures(
+    job: Job, record: RunRecord, at: tuple[Weights, ...], totals: tuple[Any, ...]
+) -> list[ComparedFigures]:
+    pairs = zip(at, totals, strict=True)
+    return [ComparedFigures(figures_of(job.problem, record, *own)) for own in pairs]
+
+
+def _compared(
+    job: Job, record: RunRecord, at: tuple[Weights, ...], total: tuple[Any, JointMeans]
+) -> list[ComparedFigures]:
+    figures, losses = _figures(job, record, at, total[0]), total[1]
+    errors = map(finite, losses.errors_from(int(np.argmin(losses.mean))).tolist())
+    counts = (int(np.count_nonzero(one.coef)) for one in at)
+    each = zip(figures, errors, counts, strict=True)
+    return [one._replace(standard_error=e, nonzeros=n) for one, e, n in each]
 
 
 def _scoring_sum(record: RunRecord, job: Job) -> Sum:
@@ -102,11 +129,7 @@ def choose_lam(
 ) -> Choice:
     """Return the lam with the best model on held-out rows; `certified` is the joint certificate."""
     n, record = len(lams), models.record
-    each = (
-        compared_figures(models, n, executor)
-        if record.plan.l1_share
-        else [ComparedFigures(one) for one in held_out_figures(models, n, executor)]
-    )
+    each = held_out_figures(models, n, executor)
     candidates = []
     for k, (lam, (figures, *compared)) in enumerate(zip(lams, each, strict=True)):
         own = certificate_of(certified, n, k)
@@ -114,35 +137,6 @@ def choose_lam(
         made = Candidate(lam, finite(figures.loss), figures.error, *proven, *compared)
         candidates.append(made._replace(cost=cost_of(record.plan.metric, figures)))
     return best_of(candidates)
-
-
-class ComparedFigures(NamedTuple):
-    """A model's figures, and how they compare with those of the others."""
-
-    figures: Evaluation
-    standard_error: float | None = None  # of how far the loss is above the least
-    nonzeros: int | None = None
-
-
-def compared_figures(models: ModelsToScore, n: int, executor: Executor) -> list[ComparedFigures]:
-    """Do the same under an l1 penalty: with standard errors, and the numbers of non-zeros."""
-    job, at = _models_at(models, n, executor)
-    each = sum_each(_scoring_sum(models.record, job), (Task(),) * n)
-    total = reduce(executor, job, side_by_side((each, JOINT_LOSSES)), at, lambda _report: None)
-    made: list[ComparedFigures] = executor.result(
-        executor.submit("figures", partial(_compared, job, models.record), at, total)
-    )
-    return made
-
-
-def _compared(
-    job: Job, record: RunRecord, at: tuple[Weights, ...], total: tuple[Any, JointMeans]
-) -> list[ComparedFigures]:
-    figures, losses = figures_of_each(job, record, at, total[0]), total[1]
-    errors = losses.errors_from(int(np.argmin(losses.mean)))
-    counts = [int(np.count_nonzero(one.coef)) for one in at]
-    each = zip(figures, map(finite, errors.tolist()), counts, strict=True)
-    return [ComparedFigures(*one) for one in each]
 
 
 def weights_of_each(
@@ -156,13 +150,6 @@ def weights_of_each(
     """Return the model of every lam in a state, for the stored rows of the held-out data set."""
     weights = stored_weights(sourced_weights(solver.weights(state), trained), dataset, matched)
     return tuple(weights_of(weights, lams, k) for k in range(lams))
-
-
-def figures_of_each(
-    job: Job, record: RunRecord, at: tuple[Weights, ...], totals: tuple[Any, ...]
-) -> list[Evaluation]:
-    """Return every model's figures from its sums."""
-    return [figures_of(job.problem, record, *own) for own in zip(at, totals, strict=True)]
 
 
 def _no_means(at: tuple[Weights, ...]) -> JointMeans:

@@ -25,10 +25,10 @@ from fewpass.pipeline.scoring.paired_figures import (
     contestants,
     paired,
 )
+from fewpass.pipeline.scoring.scored_rows import open_like
 from fewpass.pipeline.scoring.scoring_budget import ScoredPieces, scored_pieces, scoring_budget
 from fewpass.pipeline.scoring.summed_spans import sums_of_spans
 from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
-from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.source import Piece, Source, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import ReadExtent, ReadPieces, pieces_in_turn
 from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
@@ -164,11 +164,8 @@ def _comparer(
 ) -> RowComparer:
     sources, each = [], []
     for of in those:
-        record, budget = of.model.record, scoring_budget(of.model, plan.memory)
-        like_model = {"n_features": record.n_features, "dtype": record.dtype}
-        like = plan.options.model_copy(update=like_model)
-        expected = Expected(record.columns, budget=budget)
-        sources.append(open_source(inputs, like, None, expected))
+        budget = scoring_budget(of.model, plan.memory)
+        sources.append(open_like(of.model, inputs, plan.options, budget, labelled=True))
         each.append(scored_pieces(budget, of.model, threads, len(those), tasks))
     return RowComparer(tuple(those), tuple(sources), budget, min(each))
 

@@ -24,10 +24,10 @@ from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import problem_and_rule
 from fewpass.pipeline.scoring.figure_sums import Measured, sum_of_rows
 from fewpass.pipeline.scoring.predictor import on_one_scale
+from fewpass.pipeline.scoring.scored_rows import open_like
 from fewpass.pipeline.scoring.scoring_budget import ScoredPieces, scored_pieces, scoring_budget
 from fewpass.pipeline.scoring.summed_spans import sums_of_spans
 from fewpass.pipeline.settings.prediction_plan import EvaluationPlan
-from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.label_texts import labelled
 from fewpass.pipeline.tables.readers.source import ParsedRows, Piece, Source, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import (
@@ -202,10 +202,7 @@ def evaluate_rows(
     measured = Measured.of(model, plan)
     budget = scoring_budget(model, plan.memory)
     slicing = Slicing.of(plan.by, model, sum_of_rows(measured, SLICE_BITS), budget)
-    expected = Expected(model.record.columns, budget=budget, passed=slicing.columns)
-    like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
-    options = plan.options.model_copy(update=like_model)
-    source = open_source(inputs, options, expected=expected)
+    source = open_like(model, inputs, plan.options, budget, slicing.columns, labelled=True)
     threads, whole = threads or os.cpu_count() or 1, source.estimated_bytes()
 
     def evaluator(tasks: int) -> RowEvaluator:

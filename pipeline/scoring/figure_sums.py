@@ -24,7 +24,7 @@ from fewpass.pipeline.scoring.probabilities import (
     responses,
     scored_parts,
 )
-from fewpass.pipeline.scoring.reliability import ReliabilityPart, add_reliability, no_reliability
+from fewpass.pipeline.scoring.reliability import ReliabilityPart
 from fewpass.pipeline.scoring.row_losses import losses_of_scores
 from fewpass.pipeline.settings.prediction_plan import FigureOptions
 from fewpass.solvers.losses import Loss, Problem
@@ -147,7 +147,13 @@ def _no_rows(n_labels: int, bits: int, _at: Weights) -> FigureSums:
     bins, confusion = (1 << bits if n_labels == 2 else 0), np.zeros((n_labels, n_labels))
     numbers = NumberSums(np.zeros(3), *(0.0,) * 8)
     return FigureSums(
-        0, PairedMean.none(), confusion, no_reliability(), np.zeros(bins), np.zeros(bins), numbers
+        0,
+        PairedMean.none(),
+        confusion,
+        ReliabilityPart.none(),
+        np.zeros(bins),
+        np.zeros(bins),
+        numbers,
     )
 
 
@@ -181,8 +187,8 @@ def _with_labels(bits: int, one: JudgedRows, part: FigureSums) -> FigureSums:
             side[:] += np.bincount(bins[own], weight[own], len(side))
     if one.p is None:
         return part
-    came_true = add_reliability(one.p, classes, weight, part.probabilities)
-    return part._replace(probabilities=came_true)
+    came_true = ReliabilityPart.of(one.p, classes, weight)
+    return part._replace(probabilities=add_parts(part.probabilities, came_true))
 
 
 def _of_numbers(measured: Measured, problem: Problem, one: JudgedRows) -> NumberSums:

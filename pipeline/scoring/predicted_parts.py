@@ -24,7 +24,7 @@ from fewpass.pipeline.passes.packed import unpickled_once
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.folder_record import KEY, FolderRecord, RecordedPart
 from fewpass.pipeline.scoring.input_files import InputFile
-from fewpass.pipeline.scoring.predictor import PredictedColumns
+from fewpass.pipeline.scoring.predictor import planned_predictor
 from fewpass.pipeline.scoring.scored_file import (
     PredictedRows,
     PredictionProgress,
@@ -35,7 +35,7 @@ from fewpass.pipeline.scoring.scored_file import (
 )
 from fewpass.pipeline.scoring.scored_rows import open_like
 from fewpass.pipeline.scoring.scoring_budget import scoring_budget
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from fewpass.pipeline.tables.readers.source import SPAN_BYTES, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import SpanChain
 from fewpass.pipeline.tables.readers.unlike_cells import UnlikeCells
@@ -52,40 +52,30 @@ Tell = Callable[[PredictionProgress], None]
 class PartPredictor(NamedTuple):
     """Predicts a file, or a span of it, into a file of its own; the same in any process."""
 
-    how: PredictedColumns
+    plan: PredictionPlan
     model: Model
-    options: SourceOptions
-    overwrite: bool
-    memory: int | None  # bytes of a process
-    threads: int | None  # that read and score a part
     tasks: int = 1  # of a process, that share the memory
 
     def on(self, executor: Executor) -> PartPredictor:
         """Return the same for the workers of a cluster, which each predict a part a thread."""
-        return self._replace(threads=1, tasks=tasks_of_a_process(executor))
+        plan = self.plan.model_copy(update={"threads": 1})
+        return self._replace(plan=plan, tasks=tasks_of_a_process(executor))
 
     def predict(
         self, spec: str, url: str, span: SourceSpan | None, tell: Tell = lambda _: None
     ) -> PredictedRows:
         """Predict; what is there under that name was looked at before, and gives way."""
-        out = self._output(url, span, tell)
-        make = self.how.maker(self.model, out)
-        return written_rows(make, self.model, [spec], self.options, out)
+        out = ScoredOutput(url, self.plan, tell, is_free=True, span=span, tasks=self.tasks)
+        make = partial(planned_predictor, self.plan, self.model, url)
+        return written_rows(make, self.model, [spec], out)
 
     def spans(self, spec: str) -> list[SourceSpan]:
         """Return the spans that a file is read by."""
-        out = self._output("", None)
-        budget, compute = scoring_budget(self.model, self.memory), self.how.maker(self.model, out)
-        source = open_like(self.model, [spec], self.options, budget, self.how.keep)
-        return source.spans(pieces_of_output(compute(True), out).bytes)
-
-    def _output(
-        self, url: str, span: SourceSpan | None, tell: Tell = lambda _: None
-    ) -> ScoredOutput:
-        return ScoredOutput(
-            url, True, self.how.keep, self.memory, self.threads, tell, is_free=True, span=span,
-            tasks=self.tasks,
-        )  # fmt: skip
+        plan, out = self.plan, ScoredOutput("", self.plan, tasks=self.tasks)
+        budget = scoring_budget(self.model, plan.memory)
+        source = open_like(self.model, [spec], plan.options, budget, plan.keep)
+        compute = planned_predictor(plan, self.model, "", raw=True)
+        return source.spans(pieces_of_output(compute, out).bytes)
 
 
 def _is_long(file: InputFile) -> bool:
@@ -100,7 +90,7 @@ def predict_part(
     tell: Tell = lambda _: None,
 ) -> PredictedRows:
     """Predict a part, in any process."""
-    return_freed_memory(scoring_budget(predictor.model, predictor.memory).rows)
+    return_freed_memory(scoring_budget(predictor.model, predictor.plan.memory).rows)
     return predictor.predict(spec, url, span, tell)
 
 
@@ -227,7 +217,7 @@ class FolderPrediction:
 
     def _require_free(self, file: InputFile, taken: Sequence[str], *, begun: bool) -> None:
         """Refuse names that something else has; what an earlier call began to make gives way."""
-        overwrite = begun or self._predictor.overwrite
+        overwrite = begun or self._predictor.plan.overwrite
         for name in taken:
             there = self._folder.address(name)
             OutputFile(there, overwrite, (file.spec,), self._predictor.model.record).require_free()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fewpass.pipeline.errors import BadInput
@@ -11,7 +12,7 @@ from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.output_table import OutputTable
 from fewpass.pipeline.scoring.predicted_parts import PartPredictor, Tell
 from fewpass.pipeline.scoring.prediction_folder import is_folder, predict_folder, predict_new
-from fewpass.pipeline.scoring.predictor import PredictedColumns
+from fewpass.pipeline.scoring.predictor import planned_predictor
 from fewpass.pipeline.scoring.probabilities import caution
 from fewpass.pipeline.scoring.scored_file import PredictionResult, ScoredOutput, written_rows
 from fewpass.pipeline.scoring.table_choice import output_table
@@ -60,25 +61,16 @@ def predict(
         output is of another kind or must not be written.
     """
     model = model if plan.clip else model._replace(seen=None)
-    how = PredictedColumns(plan.probability, plan.defuse, plan.keep, plan.threshold)
     place = output_table(output, plan.table)
     _require_several(output, place, plan)
     if place is None and is_folder(output):
-        reading = plan.options.model_dump(mode="json")
-        predictor = PartPredictor(
-            how, model, plan.options, plan.overwrite, plan.memory, plan.threads
-        )
-        made = predict_folder(
-            predictor, inputs, output, how._asdict() | {"clip": plan.clip, "reading": reading},
-            only_new=plan.only_new, cluster=cluster, on_progress=on_progress,
-        )  # fmt: skip
+        predictor = PartPredictor(plan, model)
+        made = predict_folder(predictor, inputs, output, cluster=cluster, on_progress=on_progress)
         return _cautious(made, model, plan)
 
     def into(specs: Sequence[str], tell: Tell) -> PredictionResult:
-        out = ScoredOutput(
-            output, plan.overwrite, how.keep, plan.memory, plan.threads, tell, place, plan.only_new
-        )
-        return written_rows(how.maker(model, out), model, specs, plan.options, out).result
+        make = partial(planned_predictor, plan, model, output)
+        return written_rows(make, model, specs, ScoredOutput(output, plan, tell, place)).result
 
     if place is not None and plan.only_new:
         made = predict_new(lambda spec, tell: into([spec], tell), place, inputs, on_progress)

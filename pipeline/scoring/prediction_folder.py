@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.saved import weights_digest
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from fewpass.pipeline.passes.executor import Cluster
 
 
+#: What predictions depend on, besides model, rows and how these are read.
+MADE_BY = {"probability", "defuse", "keep", "threshold", "clip"}
+
+
 def is_folder(output: str) -> bool:
     """Say whether predictions are to be files of a folder, by a slash at its end."""
     return output.endswith("/")
@@ -34,9 +38,7 @@ def predict_folder(
     predictor: PartPredictor,
     inputs: Sequence[str],
     output: str,
-    settings: dict[str, Any],
     *,
-    only_new: bool,
     cluster: Cluster,
     on_progress: Tell,
 ) -> PredictionResult:
@@ -44,11 +46,9 @@ def predict_folder(
 
     Parameters
     ----------
-    settings
-        What predictions depend on, besides model and rows: those of other settings are no part of
-        the same folder.
-    only_new
-        Leave files as they are that another model has predicted.
+    predictor
+        Predicts a part, by a plan: predictions with other settings are no part of the same folder;
+        with `only_new` files stay as they are that another model has predicted.
     cluster
         Opened where there is something to predict.
 
@@ -59,11 +59,14 @@ def predict_folder(
         of one name; the output is inside the input; a file cannot be predicted, by then all others
         are.
     """
-    began = time.perf_counter()
-    files = input_files(inputs, output, only_new=only_new)
+    began, plan = time.perf_counter(), predictor.plan
+    files = input_files(inputs, output, only_new=plan.only_new)
+    settings = plan.model_dump(mode="json", include=MADE_BY) | {
+        "reading": plan.options.model_dump(mode="json")
+    }
     made_by = {"weights": _model_digest(predictor), "settings": settings}
     folder = Folder(output.rstrip("/"))
-    record = FolderRecord(folder, made_by, overwrite=predictor.overwrite, only_new=only_new)
+    record = FolderRecord(folder, made_by, overwrite=plan.overwrite, only_new=plan.only_new)
     todo = [file for file in files if not record.is_done(file)]
     results, notes = [], []
     if todo:
@@ -81,9 +84,9 @@ def predict_folder(
 
 def _model_digest(predictor: PartPredictor) -> str:
     """Return a digest of the model, with its calibration where predictions depend on that."""
-    model, how = predictor.model, predictor.how
+    model, plan = predictor.model, predictor.plan
     digest = weights_digest(model.weights)
-    if model.calibration is None or not (how.probability or how.threshold is not None):
+    if model.calibration is None or not (plan.probability or plan.threshold is not None):
         return digest
     return hashlib.sha256(json.dumps([digest, model.calibration]).encode()).hexdigest()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +22,8 @@ from fewpass.pipeline.scoring.probabilities import (
     probabilities_of,
     require_threshold,
 )
-from fewpass.pipeline.scoring.scored_file import ScoredOutput
 from fewpass.pipeline.scoring.scoring_budget import scoring_budget
+from fewpass.pipeline.settings.prediction_plan import PredictionPlan
 from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.losses.loss import Link
@@ -109,27 +108,14 @@ def on_one_scale(weights: Weights, scaler: Scaler, table: Table) -> tuple[Weight
     return weights, scaler.apply(table)
 
 
-class PredictedColumns(NamedTuple):
-    """Which columns are written."""
-
-    probability: bool
-    defuse: bool
-    keep: tuple[str, ...]
-    threshold: float | None
-
-    def maker(self, model: Model, out: ScoredOutput) -> Callable[[bool], Predictor]:
-        """Return what makes the predictor of raw rows (True) or those of a data set."""
-        budget = scoring_budget(model, out.memory)
-        is_text = out.url.endswith((".csv", STANDARD_OUTPUT))
-
-        def make(raw: bool) -> Predictor:
-            predictor = make_predictor(
-                model, probability=self.probability, raw=raw, threshold=self.threshold,
-                budget=budget,
-            )  # fmt: skip
-            return predictor.defused() if self.defuse and is_text else predictor
-
-        return make
+def planned_predictor(plan: PredictionPlan, model: Model, url: str, raw: bool) -> Predictor:
+    """Return the predictor of raw rows, or those of a data set, into an output."""
+    predictor = make_predictor(
+        model, probability=plan.probability, raw=raw, threshold=plan.threshold,
+        budget=scoring_budget(model, plan.memory),
+    )  # fmt: skip
+    is_text = url.endswith((".csv", STANDARD_OUTPUT))
+    return predictor.defused() if plan.defuse and is_text else predictor
 
 
 def make_predictor(

@@ -49,22 +49,19 @@ class ReliabilityPart(NamedTuple):
     log_loss: float
     counts: Vector  # (BINS, 5) rows, weight and its square, weighted probability, positive weight
 
+    @classmethod
+    def none(cls) -> ReliabilityPart:
+        """Return the sums of no rows."""
+        return cls(0.0, 0.0, np.zeros((BINS, 5)))
 
-def no_reliability() -> ReliabilityPart:
-    """Return the zero of the sums."""
-    return ReliabilityPart(0.0, 0.0, np.zeros((BINS, 5)))
-
-
-def add_reliability(
-    p: Vector, classes: NDArray[np.intp], weight: Vector, part: ReliabilityPart
-) -> ReliabilityPart:
-    """Add rows with probabilities p (n,) or (n, K)."""
-    brier, log_loss, p, came_true = errors_of(p, classes)
-    return ReliabilityPart(
-        part.brier + float(weight @ brier),
-        part.log_loss + float(weight @ log_loss),
-        part.counts + counted(p, came_true, weight),
-    )
+    @classmethod
+    def of(cls, p: Vector, classes: NDArray[np.intp], weight: Vector) -> ReliabilityPart:
+        """Return the sums of rows with probabilities p (n,) or (n, K)."""
+        brier, log_loss, p, came_true = errors_of(p, classes)
+        bins = np.minimum((p * BINS).astype(np.intp), BINS - 1)
+        columns = (weight > 0.0, weight, weight**2, weight * p, weight * came_true)
+        counts = np.stack([np.bincount(bins, column, BINS) for column in columns], axis=1)
+        return cls(float(weight @ brier), float(weight @ log_loss), counts.astype(np.float64))
 
 
 Errors = tuple[Vector, Vector, Vector, NDArray[np.bool_]]  # all (n,)
@@ -84,13 +81,6 @@ def errors_of(p: Vector, classes: NDArray[np.intp]) -> Errors:
         shown, came_true, own = p[rows, best], best == classes, p[rows, classes]
         brier = (p * p).sum(axis=1) - 2.0 * own + 1.0
     return brier, -np.log(np.maximum(own, LEAST_P)), shown, came_true
-
-
-def counted(p: Vector, came_true: NDArray[np.bool_], weight: Vector) -> Vector:
-    """Return (BINS, 5): the sums by bin of rows with probabilities p (n,)."""
-    bins = np.minimum((p * BINS).astype(np.intp), BINS - 1)
-    columns = (weight > 0.0, weight, weight**2, weight * p, weight * came_true)
-    return np.column_stack([np.bincount(bins, column, BINS) for column in columns])
 
 
 def reliability(total: ReliabilityPart) -> Reliability | None:

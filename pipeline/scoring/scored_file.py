@@ -41,7 +41,7 @@ from fewpass.pipeline.scoring.scoring_budget import (
     scoring_budget,
 )
 from fewpass.pipeline.settings.matching_options import Matching
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.prediction_plan import ExplanationPlan, PredictionPlan
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.readers.source import LISTED, BadRow, SourceFile, SourceSpan
 from fewpass.pipeline.tables.readers.source_spans import ReadExtent
@@ -87,23 +87,23 @@ class ScoredOutput(NamedTuple):
     """What is written, and how."""
 
     url: str  # a .parquet, .csv or .npy file; "-" is CSV on standard output; or where a table is
-    overwrite: bool = False
-    passed: tuple[str, ...] = ()  # columns of the input that are written, too
-    memory: int | None = None  # bytes; None: 1 GiB and the weights
-    threads: int | None = None  # None: one per core
+    plan: PredictionPlan | ExplanationPlan
     on_progress: Callable[[PredictionProgress], None] = lambda _: None
     table: OutputTable | None = None  # in place of a file
-    any_model: bool = False  # whether rows of other models give way in it
     is_free: bool = False  # whether it was looked at that the file may be written
     span: SourceSpan | None = None  # of the only input, which is a file; None: all rows
     tasks: int = 1  # that share the memory
+
+    @property
+    def threads(self) -> int:
+        """Threads that read and score."""
+        return self.plan.threads or os.cpu_count() or 1
 
 
 def written_rows(
     make: Callable[[bool], RowColumns],
     model: Model,
     inputs: Sequence[str],
-    options: SourceOptions,
     out: ScoredOutput,
 ) -> PredictedRows:
     """Compute columns of every row of `inputs`, or of the span of `out`, and write them.
@@ -124,29 +124,30 @@ def written_rows(
         Rows are unreadable or do not have the model's columns; a column that is to be passed is not
         there; the output is of another kind or must not be written.
     """
-    began = time.perf_counter()
-    file = OutputFile(out.url, out.overwrite, tuple(inputs), model.record)
+    began, plan = time.perf_counter(), out.plan
+    options = plan.options
+    file = OutputFile(out.url, plan.overwrite, tuple(inputs), model.record)
     if out.table is None:
         require_ending(out.url)
         if out.url != STANDARD_OUTPUT and not out.is_free:
             file.require_free()
     dataset = _as_dataset(inputs)
     compute = make(dataset is None)
-    columns = _all_columns(out.passed, compute.columns, () if out.table is None else ORIGIN)
+    columns = _all_columns(plan.keep, compute.columns, () if out.table is None else ORIGIN)
     if out.table is not None:
         out.table.require_fit(columns)
-    budget, threads = scoring_budget(model, out.memory), out.threads or os.cpu_count() or 1
+    budget = scoring_budget(model, plan.memory)
     if dataset is None:
         pieces = pieces_of_output(compute, out)
         given = rows_of_files(
-            compute, inputs, options, budget, out.passed, out.span, pieces, threads
+            compute, inputs, options, budget, plan.keep, out.span, pieces, out.threads
         )
     else:
-        _refuse_passed(out.passed, inputs[0])
+        _refuse_passed(plan.keep, inputs[0])
         changed = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
         refuse_reading(changed, inputs[0])
         require_chunks(budget, model, dataset)
-        given = rows_of_dataset(compute, dataset, options, threads)
+        given = rows_of_dataset(compute, dataset, options, out.threads)
     if out.table is None and out.is_free:
         opened = open_predictions(out.url, columns)
     elif out.table is None:
@@ -156,8 +157,8 @@ def written_rows(
     else:
         origins = _origins(model, given.files, options.query)
         given = given._replace(batches=_with_origin(given.batches, origins))
-        whose = None if out.any_model else origins[0].model
-        gone = None if out.overwrite else Replaced(tuple(one.source for one in origins), whose)
+        whose = None if isinstance(plan, PredictionPlan) and plan.only_new else origins[0].model
+        gone = None if plan.overwrite else Replaced(tuple(one.source for one in origins), whose)
         opened = out.table.opened(columns, gone)
     with opened as target:
         written = _written(target, given, out.on_progress)
@@ -177,9 +178,9 @@ def written_rows(
 
 def pieces_of_output(compute: RowColumns, out: ScoredOutput) -> ScoredPieces:
     """Return how much of a file is read at once; BadInput where nothing fits."""
-    budget, threads = scoring_budget(compute.model, out.memory), out.threads or os.cpu_count() or 1
+    budget = scoring_budget(compute.model, out.plan.memory)
     wider = max(1, len(compute.columns) // 4)  # a row may have more output columns than text
-    return scored_pieces(budget, compute.model, threads, wider, out.tasks)
+    return scored_pieces(budget, compute.model, out.threads, wider, out.tasks)
 
 
 def _origins(model: Model, files: Sequence[SourceFile], query: str | None) -> list[Origin]:

@@ -106,11 +106,12 @@ def open_like(
     passed: tuple[str, ...] = (),
     *,
     passes_features: bool = False,
+    labelled: bool = False,
 ) -> Source:
-    """Open files whose columns are those of a model, labels optional; see `Expected`."""
-    width = model.record.n_features
-    like_model = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
-    options = options.model_copy(update=like_model)
+    """Open files whose columns are those of a model, labels optional or not; see `Expected`."""
+    like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
+    no_label = {} if labelled else {"label_required": False}
+    options = options.model_copy(update=like_model | no_label)
     expected = Expected(
         model.record.columns, budget=budget, passed=passed, passes_features=passes_features
     )

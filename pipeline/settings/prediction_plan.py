@@ -8,7 +8,6 @@ from pydantic import BeforeValidator, Field, PositiveInt
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import several
-from fewpass.pipeline.settings.flat_settings import Words
 from fewpass.pipeline.settings.model_config import Workers
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import ByteSize
@@ -72,14 +71,6 @@ class ExplanationPlan(Described):
     the weights take]."""
     threads: Workers | None = None
     """Threads that read and score [default: one per core]."""
-
-    @property
-    def written(self) -> Words:
-        """What a file of contributions takes, by name."""
-        return {
-            "label": self.class_label, "keep": self.keep, "overwrite": self.overwrite,
-            "memory": self.memory, "threads": self.threads,
-        }  # fmt: skip
 
     def refuse_reading(self) -> None:
         """Raise BadInput for a setting about rows, where none are named."""

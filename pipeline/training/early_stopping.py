@@ -10,7 +10,8 @@ from fewpass.pipeline.runs.grid import Candidate, Choice, finite
 from fewpass.pipeline.runs.model import sourced_weights, stored_weights
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.validation import Validation, ValidationPoint, extended
-from fewpass.pipeline.scoring.choosing_lam import ModelsToScore, cost_of, held_out_figures
+from fewpass.pipeline.scoring.choosing_lam import ModelsToScore, held_out_figures
+from fewpass.pipeline.scoring.metric import cost_of
 from fewpass.pipeline.training.engine import Training
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.protocol import Certificate, Weights
@@ -57,8 +58,8 @@ class EarlyStopping:
         newest = ModelsToScore(
             record, training.dataset, self._held_out, sweeps.solver, sweeps.heads[0]
         )
-        (scores,) = held_out_figures(newest, 1, training.executor)
-        cost = cost_of(record, scores)
+        ((scores, *_),) = held_out_figures(newest, 1, training.executor)
+        cost = cost_of(record.plan.metric, scores)
         loss = finite(scores.loss)
         point = ValidationPoint(cursor.passes, loss, scores.error, cost)
         self.validation = extended(self.validation, point, cursor.sweeps, sweeps.proven())

@@ -16,11 +16,12 @@ from fewpass.pipeline.explaining.importance import importance
 from fewpass.pipeline.explaining.score_terms import terms_of
 from fewpass.pipeline.explaining.term_shapes import term_shapes
 from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.settings.prediction_plan import ExplanationPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.storage.dataset import Dataset
 from testing.datasets import every_row
 
-OPTIONS = SourceOptions()
+PLAN = ExplanationPlan()
 
 
 def frame(n, seed):
@@ -65,7 +66,7 @@ def test_contributions_add_up_to_the_scores_of_predictions(runs, tmp_path, targe
     model, new = fewpass.load_model(runs / f"{target}-run"), str(runs / "new.csv")
     out = str(tmp_path / "why.parquet")
     options = SourceOptions(unknown_features="ignore")
-    explain(model, [new], out, options, keep=["id"])
+    explain(model, [new], out, ExplanationPlan(options=options, keep=["id"]))
     why = pd.read_parquet(out)
     fewpass.predict(
         runs / f"{target}-run", new, tmp_path / "p.parquet", keep=["id"],
@@ -85,20 +86,19 @@ def test_contributions_add_up_to_the_scores_of_predictions(runs, tmp_path, targe
 def test_the_base_is_the_mean_score_of_the_rows_learnt_from(runs, tmp_path):
     model = fewpass.load_model(runs / "spent-run")
     fewpass.predict(runs / "spent-run", runs / "spent", tmp_path / "p.npy", clip=False)
-    (row,) = explain_rows(
-        model, [str(runs / "new.csv")], SourceOptions(unknown_features="ignore"), rows=1
-    )
+    options = SourceOptions(unknown_features="ignore")
+    (row,) = explain_rows(model, [str(runs / "new.csv")], ExplanationPlan(options=options, rows=1))
     assert row.base == pytest.approx(np.load(tmp_path / "p.npy").mean(), abs=1e-6)
 
 
 def test_a_model_alone_explains_without_its_data_set(runs, tmp_path):
     shutil.copytree(runs / "bought-run", tmp_path / "run")
-    options = SourceOptions(unknown_features="ignore")
-    here = explain_rows(fewpass.load_model(runs / "bought-run"), [str(runs / "new.csv")], options)
+    plan = ExplanationPlan(options=SourceOptions(unknown_features="ignore"))
+    here = explain_rows(fewpass.load_model(runs / "bought-run"), [str(runs / "new.csv")], plan)
     data, away = runs / "bought", runs / "elsewhere"
     data.rename(away)
     try:
-        there = explain_rows(fewpass.load_model(tmp_path / "run"), [str(runs / "new.csv")], options)
+        there = explain_rows(fewpass.load_model(tmp_path / "run"), [str(runs / "new.csv")], plan)
     finally:
         away.rename(data)
     assert [one._replace(terms=()) for one in there] == [one._replace(terms=()) for one in here]
@@ -112,7 +112,7 @@ def test_a_loaded_model_explains_frames_as_files(runs, target):
     why = fewpass.load(runs / f"{target}-run").explain(rows)
     told = explain_rows(
         fewpass.load_model(runs / f"{target}-run"), [str(runs / "new.csv")],
-        SourceOptions(unknown_features="ignore"), rows=50,
+        ExplanationPlan(options=SourceOptions(unknown_features="ignore"), rows=50),
     )  # fmt: skip
     for k, row in enumerate(told):
         assert why.score[k] == pytest.approx(row.score, abs=1e-5)
@@ -124,7 +124,8 @@ def test_a_loaded_model_explains_frames_as_files(runs, target):
 def test_shapes_say_what_rows_are_told(runs, tmp_path):
     """A curve at a row's value is the row's contribution, whatever the other columns are."""
     model, new = fewpass.load_model(runs / "spent-run"), str(runs / "new.csv")
-    rows = explain_rows(model, [new], SourceOptions(unknown_features="ignore"), rows=200)
+    options = SourceOptions(unknown_features="ignore")
+    rows = explain_rows(model, [new], ExplanationPlan(options=options, rows=200))
     shapes = term_shapes(model)
     (city,) = shapes["city"]
     bars = dict(zip(city.points, city.contributions[0].tolist(), strict=True))
@@ -254,8 +255,8 @@ def test_cells_are_shown_as_they_are_written_whatever_columns_are_called(runs, t
         tmp_path / "new.csv", index=False, header=header
     )
     model = fewpass.load_model(tmp_path / "run")
-    options = SourceOptions(by_position=True, label=3)
-    (shown,) = explain_rows(model, [str(tmp_path / "new.csv")], options, rows=1)
+    plan = ExplanationPlan(options=SourceOptions(by_position=True, label=3), rows=1)
+    (shown,) = explain_rows(model, [str(tmp_path / "new.csv")], plan)
     own = dict(zip(columns if header else ["x0", "x1", "x2"], table.iloc[0], strict=False))
     assert {one.name: one.value for one in shown.terms} == {
         name: str(cell) for name, cell in own.items()
@@ -265,16 +266,18 @@ def test_cells_are_shown_as_they_are_written_whatever_columns_are_called(runs, t
 def test_what_cannot_be_explained_is_refused_by_name(runs, tmp_path):
     model = fewpass.load_model(runs / "bought-run")
     with pytest.raises(BadInput, match="is a data set, which has features and no columns"):
-        explain_rows(model, [str(runs / "bought")], OPTIONS)
+        explain_rows(model, [str(runs / "bought")], PLAN)
     with pytest.raises(BadInput, match="one score and no class 'maybe'"):
-        explain_rows(model, [str(runs / "new.csv")], OPTIONS, label="maybe")
+        explain_rows(model, [str(runs / "new.csv")], ExplanationPlan(class_label="maybe"))
     three = fewpass.load_model(runs / "kind-run")
     with pytest.raises(BadInput, match=r"no scores of a class .d.. It has a, b, c"):
-        explain_rows(three, [str(runs / "new.csv")], OPTIONS, label="d")
+        explain_rows(three, [str(runs / "new.csv")], ExplanationPlan(class_label="d"))
     with pytest.raises(BadInput, match="several numbers for each row"):
-        explain(model, [str(runs / "new.csv")], str(tmp_path / "o.npy"), OPTIONS)
+        explain(model, [str(runs / "new.csv")], str(tmp_path / "o.npy"), PLAN)
     with pytest.raises(BadInput, match="no column 'name', which `keep` or `by` names"):
-        explain(model, [str(runs / "new.csv")], str(tmp_path / "o.csv"), OPTIONS, keep=["name"])
+        explain(
+            model, [str(runs / "new.csv")], str(tmp_path / "o.csv"), ExplanationPlan(keep=["name"])
+        )
 
 
 @pytest.mark.parametrize(

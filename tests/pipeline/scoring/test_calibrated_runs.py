@@ -27,8 +27,7 @@ from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.probabilities import caution, probabilities_of
 from fewpass.pipeline.scoring.reliability import (
-    add_reliability,
-    no_reliability,
+    ReliabilityPart,
     reliability,
     wilson,
 )
@@ -172,7 +171,7 @@ def test_intervals_are_wilsons(right, rows):
 def test_intervals_are_of_the_rows_that_weigh():
     heavy = np.arange(100) < 20
     p, came_true, weight = np.full(100, 0.5), np.arange(100) % 2, np.where(heavy, 2.0, 1e-12)
-    (one,) = reliability(add_reliability(p, came_true, weight, no_reliability())).bins
+    (one,) = reliability(ReliabilityPart.of(p, came_true, weight)).bins
     assert (one.rows, one.observed) == (100, pytest.approx(0.5))
     assert (one.low, one.high) == pytest.approx(wilson(0.5, 20))
 

@@ -253,7 +253,7 @@ def test_slices_that_cannot_be_made_are_refused(shop, tmp_path, monkeypatch):
         fewpass.evaluate(run, shop / "bought-new", by=["city"])
     made = fewpass.evaluate(run, tmp_path / "more.csv", by=["few", "id:100"], **options).slices
     assert [len(slices) for _, slices in made] == [1000, 2]
-    monkeypatch.setattr(Slicing, "_sums", lambda *_: pytest.fail("sums of too many slices"))
+    monkeypatch.setattr(evaluated_slices, "sparse", lambda _: pytest.fail("sums of too many slices"))
     for by in ("words", "id"):
         with pytest.raises(BadInput, match="more than 1,000 values"):
             fewpass.evaluate(run, tmp_path / "more.csv", by=[by], **options)

@@ -14,8 +14,9 @@ from fewpass.flows.options import called
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
+from fewpass.pipeline.scoring import evaluated_slices
 from fewpass.pipeline.scoring.comparing_files import compare_rows
-from fewpass.pipeline.scoring.evaluated_slices import Slicing, bytes_of, sparse, whole
+from fewpass.pipeline.scoring.evaluated_slices import bytes_of, sparse, whole
 from fewpass.pipeline.scoring.evaluation import Evaluation, evaluate
 from fewpass.pipeline.scoring.paired_figures import (
     OF_LABELS,
@@ -253,7 +254,9 @@ def test_slices_that_cannot_be_made_are_refused(shop, tmp_path, monkeypatch):
         fewpass.evaluate(run, shop / "bought-new", by=["city"])
     made = fewpass.evaluate(run, tmp_path / "more.csv", by=["few", "id:100"], **options).slices
     assert [len(slices) for _, slices in made] == [1000, 2]
-    monkeypatch.setattr(evaluated_slices, "sparse", lambda _: pytest.fail("sums of too many slices"))
+    monkeypatch.setattr(
+        evaluated_slices, "sparse", lambda _: pytest.fail("sums of too many slices")
+    )
     for by in ("words", "id"):
         with pytest.raises(BadInput, match="more than 1,000 values"):
             fewpass.evaluate(run, tmp_path / "more.csv", by=[by], **options)

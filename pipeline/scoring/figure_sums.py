@@ -15,7 +15,7 @@ from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.rows.targets import Bounds, TargetRule, clipped
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.probabilities import (
-    Probabilities,
+    OfScores,
     ScoredRows,
     predicted_labels,
     probabilities_if_any,
@@ -29,6 +29,7 @@ from fewpass.pipeline.scoring.row_losses import losses_of_scores
 from fewpass.pipeline.settings.prediction_plan import FigureOptions
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.losses.loss import loss_sum
+from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.solvers.softmax_of_scores import softmax_and_losses
 from fewpass.storage.manifest import Labels, Values
@@ -73,7 +74,7 @@ class Measured(NamedTuple):
     """What a model makes of scores."""
 
     n_labels: int  # 0: it predicts numbers
-    probabilities: Probabilities | None
+    probabilities: OfScores | None
     threshold: float | None
     bounds: Bounds | None
     mean: float | None  # of the targets learnt from; None of labels, and where it is unknown
@@ -99,7 +100,7 @@ class Measured(NamedTuple):
         """Return what models of a problem make of scores, without a calibration and unclipped."""
         n_labels = rule.n_classes or (2 if rule.positive >= 0 else 0)
         has_any = bool(n_labels) and problem.loss.link is not None
-        made = Probabilities(None, problem.loss) if has_any else None
+        made = problem.loss if has_any else None
         return cls(n_labels, made, None, None, None)
 
 
@@ -124,12 +125,12 @@ def judged_parts(
     """Yield the rows of a block with what a model makes of them, each scored once."""
     made, loss = measured.probabilities, problem.loss
     for rows in scored_parts(problem, at, block):
-        p = None
-        if loss.is_wide and made is not None and made.calibration is None:
+        p: Vector | None
+        if isinstance(made, WideLoss):
             p, losses = softmax_and_losses(rows.scores, rows.classes)
         else:
+            p = None if made is None else made.probabilities(rows.scores)
             losses = losses_of_scores(loss, rows.scores, rows.y)
-            p = None if made is None else made.of(rows.scores)
         if measured.n_labels:
             predicted: Any = predicted_labels(rows.scores, p, measured.threshold)
         else:

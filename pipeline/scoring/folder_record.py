@@ -53,11 +53,8 @@ class FileRecord(NamedTuple):
     stale: dict[str, int]  # files that were made of it before, and are to go, and their bytes
 
     @classmethod
-    def of_record(cls, made: str, stored: dict[str, Any]) -> FileRecord:
-        """Return what was put on record, also by versions that made one file of each."""
-        if "bytes" in stored:
-            whole = RecordedPart(stored["rows"], stored["bytes"], ReadExtent())
-            return cls(stored["version"], 1, stored["columns"], {made: whole}, {})
+    def of_record(cls, stored: dict[str, Any]) -> FileRecord:
+        """Return what was put on record."""
         parts = {name: RecordedPart.of_record(one) for name, one in stored["parts"].items()}
         return cls(stored["version"], stored["of"], stored["columns"], parts, dict(stored["stale"]))
 
@@ -111,7 +108,7 @@ class FolderRecord:
         try:
             record = unseal(self.folder.read(KEY))
             of = dict(record["of"])
-            files = {name: FileRecord.of_record(name, one) for name, one in record["files"].items()}
+            files = {name: FileRecord.of_record(one) for name, one in record["files"].items()}
             if only_new and of["weights"] != self._made_by["weights"]:
                 of["weights"] = self._made_by["weights"] = _SEVERAL
         except FileNotFoundError:

@@ -16,7 +16,7 @@ from fewpass.pipeline.rows.targets import clipped, label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT, defused
 from fewpass.pipeline.scoring.probabilities import (
-    Probabilities,
+    OfScores,
     class_scores,
     predicted_labels,
     probabilities_of,
@@ -39,7 +39,7 @@ class Predictor(NamedTuple):
     model: Model
     labels: NDArray[Any] | None  # of negative and positive scores, or of the classes; None:
     # regression
-    probabilities: Probabilities | None  # if requested, or compared with the threshold
+    probabilities: OfScores | None  # if requested, or compared with the threshold
     scaler: Scaler | None  # None: rows are scaled already
     response: Link | None = None  # from scores to predictions of numbers
     shows_probabilities: bool = False
@@ -84,7 +84,7 @@ class Predictor(NamedTuple):
             best, score = rank(weights.coef, weights.intercept, rows)
             return {"predicted": self.labels[best], "score": score}
         every = class_scores(weights, rows, table.n_rows)
-        p = None if self.probabilities is None else self.probabilities.of(every)
+        p = None if self.probabilities is None else self.probabilities.probabilities(every)
         best = predicted_labels(every, p, self.threshold)
         score = every if every.ndim == 1 else every[np.arange(len(every)), best]
         columns = {"predicted": self.labels[best], "score": score}

@@ -23,44 +23,36 @@ Vector = NDArray[np.float64]
 SCORES_TOGETHER = 1 << 20  # of all classes, for which several arrays are made at once
 
 
-class Probabilities(NamedTuple):
-    """A function from scores to probabilities."""
-
-    calibration: Calibration | None
-    loss: Loss  # whose probabilities are used without a calibration
-
-    def of(self, scores: Vector) -> Vector:
-        """Return p of the second of two classes (n,) for scores (n,), or (n, K) for (n, K)."""
-        if self.calibration is not None:
-            return self.calibration.probabilities(scores)
-        return self.loss.probabilities(scores)
+#: Whatever has a function `probabilities` of scores: p of the second of two classes (n,) for scores
+#: (n,), or (n, K) for (n, K).
+OfScores = Calibration | Loss
 
 
-def probabilities_of(model: Model) -> Probabilities:
-    """Return the function from a model's scores to probabilities.
+def probabilities_of(model: Model) -> OfScores:
+    """Return what makes probabilities of a model's scores.
 
     Raises BadInput if there is none.
     """
-    loss = loss_of(model.record.plan, model.record)
+    made = probabilities_if_any(model)
+    if made is not None:
+        return made
     if model.predicts_numbers:
         raise BadInput(
             "The model predicts numbers, which have no probabilities. Ask for none, or ingest the "
             "targets as labels (`task=classification`) and train on them."
         )
-    if model.calibration is None and loss.link is None:
-        raise BadInput(
-            "Only the logistic loss models probabilities; this model's scores are distances. "
-            "Train with `loss=logistic`, or with `held_out` rows and `calibrate=platt`."
-        )
-    return Probabilities(model.calibration, loss)
+    raise BadInput(
+        "Only the logistic loss models probabilities; this model's scores are distances. "
+        "Train with `loss=logistic`, or with `held_out` rows and `calibrate=platt`."
+    )
 
 
-def probabilities_if_any(model: Model) -> Probabilities | None:
-    """Return the same, or None if there is none."""
+def probabilities_if_any(model: Model) -> OfScores | None:
+    """Return its calibration, else its loss where that has probabilities; None if none has."""
     loss = loss_of(model.record.plan, model.record)
     if model.predicts_numbers or (model.calibration is None and loss.link is None):
         return None
-    return Probabilities(model.calibration, loss)
+    return loss if model.calibration is None else model.calibration
 
 
 def predicted_labels(

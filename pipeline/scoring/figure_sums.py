@@ -28,7 +28,7 @@ from fewpass.pipeline.scoring.reliability import ReliabilityPart
 from fewpass.pipeline.scoring.row_losses import losses_of_scores
 from fewpass.pipeline.settings.prediction_plan import FigureOptions
 from fewpass.solvers.losses import Loss, Problem
-from fewpass.solvers.losses.loss import loss_sum
+from fewpass.solvers.losses.loss import losses_by_row
 from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.solvers.softmax_of_scores import softmax_and_losses
@@ -130,7 +130,7 @@ def judged_parts(
             p, losses = softmax_and_losses(rows.scores, rows.classes)
         else:
             p = None if made is None else made.probabilities(rows.scores)
-            losses = losses_of_scores(loss, rows.scores, rows.y)
+            losses = losses_of_scores(loss, rows.scores, rows.y, losses_by_row)
         if measured.n_labels:
             predicted: Any = predicted_labels(rows.scores, p, measured.threshold)
         else:
@@ -208,8 +208,8 @@ def _null_sums(loss: Loss, rows: ScoredRows) -> NDArray[np.float64]:
     if rows.offset is not None:
         taken = loss.at_offset(y, rows.offset)
         y, weight = taken.y, weight * taken.weight
-    at_zero = loss_sum(loss, np.zeros(len(y)), y, weight)
-    return np.array([weight.sum(), weight @ y, at_zero])
+    at_zero = losses_by_row(loss, np.zeros(len(y)), y)
+    return np.array([weight.sum(), weight @ y, weight @ at_zero])
 
 
 def side_by_side(sums: Sequence[Sum]) -> Sum:

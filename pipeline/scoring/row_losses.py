@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,17 +116,21 @@ def clipped_scores(loss: Loss, p: Vector, bounds: Bounds) -> Vector:
     return np.minimum(p, np.log(bounds[1])) if bounds[1] > 0.0 else p  # of a logarithm
 
 
-def losses_of_scores(loss: Loss, scores: Vector, y: Vector) -> Vector:
+def losses_of_scores(
+    loss: Loss, scores: Vector, y: Vector, of: Callable[..., Any] = value
+) -> Vector:
     """Return the losses (n,) of rows with scores (n,), or (n, K) of one of all classes.
 
-    Of classes each against the rest it is the mean.
+    Of classes each against the rest it is the mean.  `of` is the loss of one score, compiled
+    (losses_by_row) where rows are many.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # losses may be infinite
         if isinstance(loss, WideLoss):
             return loss.losses(scores, y)
         if scores.ndim == 1:
-            return np.asarray(value(loss, scores, y), np.float64)
-        each = [value(loss, p, as_sides(y, k)) for k, p in enumerate(scores.T)]
+            return np.asarray(of(loss, scores, y), np.float64)
+        columns = enumerate(np.ascontiguousarray(scores.T))
+        each = [of(loss, p, as_sides(y, k)) for k, p in columns]
         return np.asarray(np.mean(each, axis=0), np.float64)
 
 

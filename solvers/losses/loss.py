@@ -314,17 +314,10 @@ def _put_at_scores(loss: Loss, p: PerRow, y: PerRow, out: PerRow) -> None:
         out[2 * n + k] = curvature_at(loss, p[k], y[k])
 
 
-def loss_sum(
-    loss: Loss, p: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
-) -> float:
-    """Return the sum of weight_i phi(p_i, y_i)."""
-    return float(weighted_losses(loss, p, y, weight))
-
-
 @kernel
-def weighted_losses(loss: Loss, p: PerRow, y: PerRow, weight: PerRow) -> float:
-    """Return the weighted sum of the losses of predictions p."""
-    total = 0.0
+def losses_by_row(loss: Loss, p: PerRow, y: PerRow) -> PerRow:
+    """Return the losses of predictions p, (n,)."""
+    losses = np.empty(p.shape[0])
     for i in range(p.shape[0]):
-        total += weight[i] * value(loss, p[i], y[i])
-    return total
+        losses[i] = value(loss, p[i], y[i])
+    return losses

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
-from fewpass.pipeline.settings.regularisation import AUTO, Lam
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.sizes import parse_bytes
 
 SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "maxabs", "rms")
@@ -25,13 +25,13 @@ def written_lam(lam: Any, n: float, *, several: bool) -> str:
 
 
 def _parsed(lam: Any) -> Lam:
-    several = not isinstance(lam, str) and hasattr(lam, "__len__")
+    several = not isinstance(lam, str) and hasattr(lam, "__len__") and np.ndim(lam) > 0
     return Lam.of(",".join(map(str, lam)) if several else lam)
 
 
 def is_auto(lam: Any) -> bool:
     """Whether held-out rows are to choose lam."""
-    return isinstance(lam, str) and lam == AUTO
+    return _parsed(lam).is_auto
 
 
 def strength(lam: Any, n: float) -> float:

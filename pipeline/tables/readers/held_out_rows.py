@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.source import ParsedRows, PiecePlace, Source, SplitBy
+from fewpass.storage.table import Table, take
 
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -57,12 +58,20 @@ class HeldOutShare(NamedTuple):
 
     def of(self, parsed: ParsedRows, place: PiecePlace) -> Mask:
         """Return which rows (n,) of a piece are held out."""
+        if not self.fraction:
+            return np.zeros(parsed.table.n_rows, np.bool_)
         if self.threshold is not None:
             assert parsed.split is not None, "the source was asked for it"
             return parsed.split >= self.threshold
         target = parsed.table.target if parsed.among is None else parsed.among.target
         held_out = held_out_at_random(target, self.fraction, self.seed, place)
         return held_out if parsed.among is None else held_out[parsed.among.good]
+
+    def learnt_from(self, parsed: ParsedRows, place: PiecePlace) -> Table:
+        """Return the other rows of a piece."""
+        if not self.fraction:
+            return parsed.table
+        return take(parsed.table, np.flatnonzero(~self.of(parsed, place)))
 
 
 def held_out_at_random(target: Keys, fraction: float, seed: Seed, place: PiecePlace) -> Mask:

@@ -19,6 +19,7 @@ from fewpass.pipeline.tables.ingest.label_counts import LabelCounts
 from fewpass.pipeline.tables.ingest.layout import require_scalable, scaling_of
 from fewpass.pipeline.tables.ingest.reading import raw_bytes, stamps
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
+from fewpass.pipeline.tables.readers.held_out_rows import HeldOutShare
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece
@@ -31,41 +32,51 @@ from fewpass.storage.table import Table, take
 
 
 def decided_targets(
-    pieces: Sequence[ParsedPiece], plan: TrainingPlan, *, whole: bool
+    pieces: Sequence[ParsedPiece], plan: TrainingPlan, held_out: HeldOutShare, *, whole: bool
 ) -> tuple[Labels | Values, bool]:
-    """Return labels or numbers, and whether labels are words; one label alone is refused.
+    """Return labels or numbers of the rows to learn from, and whether labels are words.
 
-    Unless these pieces are the whole source.
+    One label of these alone is refused.
     """
     assert plan.source is not None, "the plan names a source"
     counts = LabelCounts(plan.source.task)
     for piece in pieces:
         own = LabelCounts(plan.source.task, piece.where)
-        own.count(own.listed(piece.parsed), 0)
+        targets, test = own.listed(piece.parsed), held_out.of(piece.parsed, piece.place)
+        for group, rows in enumerate((~test, test)):
+            own.count(targets.of(np.flatnonzero(rows)), group)
         counts.add(own)
-    label_counts = counts.label_counts()
-    if counts.is_classification() and len(label_counts) < 2 and not whole:
+    if not counts.n_rows[0]:
         raise BadInput(
-            f"The first {counts.n_rows[0]:,} rows, all that the memory holds, have the label "
-            f"{next(iter(label_counts))}: the source is sorted by label. "
+            f"All of the first {counts.n_rows[1]:,} rows are held out, and none is left to learn "
+            "from. Hold out fewer (`test_fraction`), or shuffle the source."
+        )
+    learnt = [label for label, (rows, _) in counts.label_counts().items() if rows]
+    if counts.is_classification() and len(learnt) == 1 and not whole:
+        raise BadInput(
+            f"The first {counts.n_rows[0]:,} rows to learn from, all that the memory holds, have "
+            f"the label {learnt[0]}: the source is sorted by label. "
             f"{advice(format_bytes(plan.memory))}"
         )
     return TargetMap(counts, None).targets(0), counts.are_words
 
 
 def decided_scaler(
-    source: Source, tables: Sequence[Table], scale: ScalingKind | Literal["auto"]
-) -> Scaler:
-    """Return the scaling that is asked for, measured on tables of the first rows."""
+    source: Source, pieces: Sequence[ParsedPiece], held_out: HeldOutShare,
+    scale: ScalingKind | Literal["auto"],
+) -> Scaler:  # fmt: skip
+    """Return the scaling that is asked for, measured on those of the first rows to learn from."""
     require_scalable(scale, source)
-    kind, columns = scaling_of(scale, source, tables[0])
+    tables = (held_out.learnt_from(piece.parsed, piece.place) for piece in pieces)
+    learnt = [table for table in tables if table.n_rows]
+    kind, columns = scaling_of(scale, source, learnt[0])
     if kind in ("maxabs", "rms") and source.n_features is None:
         raise BadInput(
             "Scaling by column needs to know how many there are, and the source is read once. "
             "Give `n_features`, or choose the scaling unit-rows or none."
         )
     if columns is not None:
-        for table in tables:
+        for table in learnt:
             columns.add(table)
     return Scaler.fitted(kind, columns, source.n_features or 0)
 

@@ -89,6 +89,7 @@ class FirstRows:
         self.names = hashed_names_of(self.source)
         self.pieces = SourcePieces(self.source, self.threads, plan.budget)
         self._rest = iter(self.pieces)
+        self._held_out = self._share()
         self._pieces: list[ParsedPiece] = []
         self.whole = False
         self.first: Buffer
@@ -111,6 +112,11 @@ class FirstRows:
             lambda how: open_source(self.asked.sources, how, None, expected),
             self.asked.options, "auto", self.asked.scale,
         )  # fmt: skip
+
+    def _share(self) -> HeldOutShare:
+        split = split_asked(self.asked, self.plan.seed)
+        threshold = threshold_in(self.source, split, self.asked.test_fraction)
+        return HeldOutShare(self.asked.test_fraction, (self.plan.seed,), threshold)
 
     @property
     def may_grow(self) -> bool:
@@ -188,13 +194,13 @@ class FirstRows:
         self._rest.close()
 
     def _take_first(self) -> None:
-        """Read enough rows; while they lie sorted, as many as fit."""
+        """Read enough rows; while those to learn from lie sorted, as many as fit."""
         most = self.plan.budget.first_rows
         size, group_sums, last = 0, GroupSums(), None
         for piece in self._rest:
             assert piece is not None, "nothing is passed over"
             self._pieces.append(piece)
-            y = piece.parsed.table.target
+            y = self._held_out.learnt_from(piece.parsed, piece.place).target
             if (words := piece.parsed.labels) is not None:
                 last = last or max(words, default=None)
                 y = np.array([word == last for word in words], float)[y.astype(np.int64)]
@@ -208,20 +214,18 @@ class FirstRows:
     # -- deciding ----------------------------------------------------------------------------------
 
     def _decide(self) -> RowsOfSource:
-        tables = [piece.parsed.table for piece in self._pieces if piece.parsed.table.n_rows]
+        n_rows = sum(piece.parsed.table.n_rows for piece in self._pieces)
         weightless = sum(piece.parsed.n_weightless for piece in self._pieces)
-        if not tables and weightless:
+        if not n_rows and weightless:
             raise none_counts(weightless, "all" if self.whole else "the first")
-        if not tables:
+        if not n_rows:
             raise BadInput(
                 "No row of the source is left to learn from. Check the format and the label column."
             )
         plan, asked = self.plan, self.asked
-        targets, words = decided_targets(self._pieces, plan, whole=self.whole)
-        scaler = decided_scaler(self.source, tables, asked.scale)
-        threshold = threshold_in(self.source, split_asked(asked, plan.seed), asked.test_fraction)
-        held_out = HeldOutShare(asked.test_fraction, (plan.seed,), threshold)
-        fixed = Fixed(targets, words, scaler, held_out)
+        targets, words = decided_targets(self._pieces, plan, self._held_out, whole=self.whole)
+        scaler = decided_scaler(self.source, self._pieces, self._held_out, asked.scale)
+        fixed = Fixed(targets, words, scaler, self._held_out)
         self.received = ReceivedRows(fixed, HeldOutRows(held_out_bytes(plan), plan.seed))
         self.first = self._received()
         rows, width = self.first.table, self.first.position.n_features

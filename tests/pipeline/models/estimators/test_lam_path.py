@@ -62,6 +62,13 @@ def test_a_lam_that_is_chosen_does_not_depend_on_the_unit_of_weights(n):
     np.testing.assert_allclose(other.coef_, one.coef_, rtol=1e-6)
 
 
+def test_lam_is_what_it_says_whatever_holds_it():
+    X, y, _ = rows(600)
+    word, listed = (LinearClassifier(lam=lam).fit(X, y) for lam in ("auto", ["auto"]))
+    assert listed.lam_ == word.lam_ and listed.candidates_ == word.candidates_
+    assert LinearClassifier(lam=np.array(0.1)).fit(X, y).lam_ == 0.1
+
+
 def test_rows_that_are_not_in_memory_are_held_out_as_they_are_stored():
     X, y, _ = rows(3000)
     collection = da.from_array(X, chunks=(500, -1))

@@ -427,6 +427,17 @@ def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, mon
     assert not [e for e in mixed.run.events() if e["event"] == "warning"]
 
 
+def test_rows_to_learn_from_are_judged_without_those_held_out(tmp_path):
+    rows = [f"{k},{k * k % 7},{'yes' if k > 880 and k % 2 else 'no'}\n" for k in range(1_000)]
+    (tmp_path / "rows.csv").write_text("day,x,bought\n" + "".join(rows))
+    reading = {"test_by": "day", "test_fraction": 0.2, "options": {"label": "bought"}}
+    with pytest.raises(BadInput, match=r"All 800 training rows have the label no"):
+        read_first_rows(plan_of(tmp_path / "rows.csv", reading))
+    (tmp_path / "rows.csv").write_text("day,x,bought\n1,2,3\n")
+    with pytest.raises(BadInput, match=r"All of the first 1 rows are held out"):
+        read_first_rows(plan_of(tmp_path / "rows.csv", {"test_fraction": 0.99} | {"options": {"label": "bought"}}))
+
+
 def test_the_share_between_groups_is_that_of_an_analysis_of_variance():
     rng = np.random.default_rng(0)
     parts = [rng.normal(mean, 1.0, n) for mean, n in ((0.0, 300), (2.0, 500), (5.0, 100))]

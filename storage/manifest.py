@@ -46,11 +46,19 @@ class Labels(ManifestPart):
     kind: Literal["labels"] = "labels"
     labels: tuple[str, ...] | tuple[float, ...]
     counts: tuple[Natural, ...]  # rows with each label
+    weights: tuple[float, ...] | None = None  # of the rows with each label; None: rows have none
+
+    @property
+    def heft(self) -> tuple[float, ...]:
+        """What the rows with each label weigh: their number where rows have no weights."""
+        return self.counts if self.weights is None else self.weights
 
     @model_validator(mode="after")
     def _distinct(self) -> Labels:
         if len(set(self.labels)) != len(self.labels) or len(self.counts) != len(self.labels):
             raise ValueError("its labels are not distinct, or have not one count each")
+        if len(self.heft) != len(self.labels):
+            raise ValueError("its labels have not one weight each")
         return self
 
 
@@ -311,8 +319,9 @@ class Manifest(ManifestPart):
             for name in ("retained", "changes", "parts", "places")
             if not getattr(self, name)
         }
-        if isinstance(self.targets, Values) and self.targets.weighted_mean is None:
-            usual["targets"] = {"weighted_mean"}
+        of_weights = "weighted_mean" if isinstance(self.targets, Values) else "weights"
+        if getattr(self.targets, of_weights) is None:
+            usual["targets"] = {of_weights}
         return seal(self.model_dump(mode="json", exclude=usual))
 
 

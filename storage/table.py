@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating]
 Integers = NDArray[np.integer]
 
+#: The largest weight of a row: sums of such, and of their squares, are floats.
+MOST_WEIGHT = 1e100
+
 
 class DenseTable(NamedTuple):
     """n rows of d numbers."""
@@ -76,6 +79,11 @@ class _Unmarked:
         place, _ = array.__array_interface__["data"]
         self.array = array  # keeps the memory alive
         self.__array_interface__ = {**array.__array_interface__, "data": (place, False)}
+
+
+def are_weights(numbers: Floats) -> NDArray[np.bool_]:
+    """Return which numbers (n,) may be weights of rows."""
+    return (numbers >= 0.0) & (numbers <= MOST_WEIGHT)
 
 
 def unmarked(table: Table) -> Table:

@@ -7,6 +7,7 @@ from numcodecs import blosc
 from scipy.sparse import csr_matrix
 
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
+from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.storage.column_file import makers_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
@@ -67,6 +68,8 @@ def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True, classes
         counts = tuple(np.bincount(y.astype(int), minlength=classes).tolist())
         labels = (-1.0, 1.0) if len(counts) == 2 else tuple(float(k) for k in range(len(counts)))
         described: Labels | Values = Labels(labels=labels, counts=counts)
+        if table.weight is not None:
+            described = RowSummary.of(table, described).targets(described)
     else:
         described = Values(mean=y.mean(), variance=y.var(), minimum=y.min(), maximum=y.max())
     weights = None

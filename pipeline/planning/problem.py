@@ -10,12 +10,14 @@ from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.penalties import Penalty, strength
 from fewpass.solvers.registry import (
+    LOSS_OF_AMOUNTS,
     LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
     LOSS_OF_NUMBERS,
     loss_class,
     penalty_class,
 )
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.manifest import Labels, Manifest, Values
 
 #: Of the loss's curvature: charged for the intercept where the penalty has no squares in it.
@@ -46,6 +48,17 @@ def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
     several = isinstance(targets, Labels) and len(targets.labels) > 2 and plan.positive is None
     together = word == LOSS_OF_CLASSES or (plan.is_multinomial and not plan.l1_share)
     return LOSS_OF_CLASSES if several and together else LOSS_OF_LABELS
+
+
+def with_loss_of_exposures(plan: TrainingPlan, schema: Schema | None) -> TrainingPlan:
+    """Return a plan without a loss with that of counts, where these are in proportion to a column.
+
+    Its logarithm is an offset, which only predictions that are exponentials have a use for.
+    """
+    is_open = plan.named_loss is None and plan.start_from is None
+    if not is_open or schema is None or schema.exposure is None:
+        return plan
+    return plan.model_copy(update={"loss": LOSS_OF_AMOUNTS})
 
 
 def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:

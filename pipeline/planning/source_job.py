@@ -25,7 +25,11 @@ from fewpass.pipeline.planning.planned_problem import (
     stats_of,
     tasks_of,
 )
-from fewpass.pipeline.planning.problem import problem_of, training_rule
+from fewpass.pipeline.planning.problem import (
+    problem_of,
+    training_rule,
+    with_loss_of_exposures,
+)
 from fewpass.pipeline.planning.special_methods import for_several_scores
 from fewpass.pipeline.rows.from_source import OpenedSource, SourceRows
 from fewpass.pipeline.rows.running_moments import moments_of
@@ -94,6 +98,7 @@ def planned_for_source(
 
     Several lam are tried by several learners alone, and where the memory has space for them.
     """
+    plan = with_loss_of_exposures(plan, source.dataset.schema)
     tried, choice = _chosen(with_lam_path(plan, source.dataset.manifest), source)
     if choice is None or not plan.lam.is_auto or choice.methods[0].kind == SEVERAL_LEARNERS:
         return tried, choice

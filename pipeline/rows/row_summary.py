@@ -45,6 +45,7 @@ class RowSummary(NamedTuple):
     has_offset: bool
     counts: NDArray[np.int64] | None  # of each label; None: not counted, or targets are numbers
     values: Values | None  # of targets that are numbers; None: not counted, or these are labels
+    heft: NDArray[np.float64] | None = None  # weight of the rows of each label; None: as `counts`
 
     @classmethod
     def of(cls, table: Table, targets: Labels | Values | None = None) -> RowSummary:
@@ -55,18 +56,20 @@ class RowSummary(NamedTuple):
         targets
             Of the data set, whose labels are counted; None: targets are counted elsewhere.
         """
-        sums = counts = values = weights = None
+        sums = counts = values = weights = heft = None
         if table.weight is not None:
             total, maximum = float(table.weight.sum()), float(table.weight.max())
             weights = WeightStats(total=total, maximum=maximum)
         if table.weight is not None or table.offset is not None:
             sums = weighted_sums(table)
         if isinstance(targets, Labels):
-            counts = np.bincount(table.target.astype(np.int64), minlength=len(targets.labels))
+            codes, n = table.target.astype(np.int64), len(targets.labels)
+            counts = np.bincount(codes, minlength=n)
+            heft = None if table.weight is None else np.bincount(codes, table.weight, n)
         elif targets is not None:
             values = _values(table.target)
         has_offset = table.offset is not None
-        return cls(table.n_rows, weights, sums, has_offset, counts, values)
+        return cls(table.n_rows, weights, sums, has_offset, counts, values, heft)
 
     @classmethod
     def of_manifest(cls, manifest: Manifest) -> RowSummary:
@@ -78,12 +81,13 @@ class RowSummary(NamedTuple):
     def with_targets(self, targets: Labels | Values) -> RowSummary:
         """Return these with targets that were counted elsewhere."""
         if isinstance(targets, Labels):
-            return self._replace(counts=np.array(targets.counts, np.int64))
+            heft = self.heft if targets.weights is None else np.array(targets.weights)
+            return self._replace(counts=np.array(targets.counts, np.int64), heft=heft)
         return self._replace(values=targets)
 
     def joined(self, other: RowSummary) -> RowSummary:
         """Return the statistics of the rows of both: rows of one form, with the same labels."""
-        weights, sums, counts = None, None, None
+        weights, sums, counts, heft = None, None, None, None
         if self.weights is not None and other.weights is not None:
             total = self.weights.total + other.weights.total
             maximum = max(self.weights.maximum, other.weights.maximum)
@@ -92,9 +96,11 @@ class RowSummary(NamedTuple):
             sums = self.sums + other.sums
         if self.counts is not None and other.counts is not None:
             counts = self.counts + other.counts
+        if self.heft is not None and other.heft is not None:
+            heft = self.heft + other.heft
         return RowSummary(
             self.n_rows + other.n_rows, weights, sums, self.has_offset, counts,
-            self._joined_values(other),
+            self._joined_values(other), heft,
         )  # fmt: skip
 
     def _joined_values(self, other: RowSummary) -> Values | None:
@@ -110,7 +116,8 @@ class RowSummary(NamedTuple):
         """Return the targets of these rows; `like`, which knows the labels, with other counts."""
         if isinstance(like, Labels):
             counts = like.counts if self.counts is None else tuple(self.counts.tolist())
-            return like.model_copy(update={"counts": counts})
+            heft = None if self.heft is None else tuple(self.heft.tolist())
+            return like.model_copy(update={"counts": counts, "weights": heft})
         mean = None if self.sums is None else self._weighted_mean(3)
         return (self.values or like).model_copy(update={"weighted_mean": mean})
 

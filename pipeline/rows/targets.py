@@ -139,7 +139,7 @@ def _weighted(
             "Class weights need classes, but numbers are regressed on here. Leave `class_weight` "
             "out, or name the label that counts as +1 with `positive`."
         )
-    counts = np.asarray(targets.counts, float)
+    counts = np.asarray(targets.heft, float)
     given = _balanced(rule, counts) if class_weight == "balanced" else _named(targets, class_weight)
     scale = counts.sum() / float(counts @ given)
     return rule._replace(class_weight=tuple((scale * given).tolist()))
@@ -147,11 +147,10 @@ def _weighted(
 
 def _balanced(rule: TargetRule, counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return weights by which every class, or both sides, count the same in all."""
-    if rule.n_classes:
-        return 1.0 / np.maximum(counts, 1.0)
-    side = np.arange(len(counts)) == rule.positive
-    rows: NDArray[np.float64] = np.where(side, counts[side].sum(), counts[~side].sum())
-    return 1.0 / np.maximum(rows, 1.0)
+    if not rule.n_classes:
+        side = np.arange(len(counts)) == rule.positive
+        counts = np.where(side, counts[side].sum(), counts[~side].sum())
+    return 1.0 / np.where(counts > 0.0, counts, 1.0)
 
 
 def _named(targets: Labels, weights: dict[str, float]) -> NDArray[np.float64]:

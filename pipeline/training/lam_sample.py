@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.rows.windows import chunk_bytes
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.registry import LOSS_OF_CLASSES
@@ -89,8 +90,7 @@ def in_memory(dataset: Dataset, table: Table) -> MemoryDataset:
     """Return rows of a data set as one of their own, with the same labels."""
     targets = dataset.manifest.targets
     if isinstance(targets, Labels):
-        counts = np.bincount(table.target.astype(np.int64), minlength=len(targets.labels))
-        targets = targets.model_copy(update={"counts": tuple(counts.tolist())})
+        targets = RowSummary.of(table, targets).targets(targets)
     else:
         moments = {"mean": float(table.target.mean()), "variance": float(table.target.var())}
         targets = targets.model_copy(update=moments)

@@ -16,7 +16,7 @@ from fewpass.pipeline.planning.lam_path import with_lam_path
 from fewpass.pipeline.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.planning.method_choice import MethodChoice
 from fewpass.pipeline.planning.planner import Planner
-from fewpass.pipeline.planning.problem import problem_of
+from fewpass.pipeline.planning.problem import problem_of, with_loss_of_exposures
 from fewpass.pipeline.planning.source_job import choose_for_source, planned_for_source
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.rows.targets import Bounds, range_of, union_of
@@ -212,6 +212,7 @@ def planned(
     Several lam that one pass tries are those of several learners: where the memory is too short for
     these, one lam is chosen before.
     """
+    plan = with_loss_of_exposures(plan, dataset.schema)
     plan = with_largest_lam(with_classes_that_fit(plan, dataset, near=near), dataset)
     tried = with_lam_path(plan, dataset.manifest)
     if tried.lam != plan.lam:

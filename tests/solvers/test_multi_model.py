@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.threads import InProcess
@@ -260,8 +260,8 @@ def test_class_and_row_weights_give_scikit_learns_model(certified):
     dataset, model, result = certified
     X, y, weight = every_row(dataset)
     n, factor = len(y), np.array([3.0, 1.0, 0.5, 1.0])
-    factor *= n / factor[y.astype(int)].sum()
-    unit = weight * n / weight.sum() * factor[y.astype(int)]
+    unit = weight * factor[y.astype(int)]
+    unit *= n / unit.sum()
     for k in range(CLASSES):
         oracle = LogisticRegression(C=1 / 10, fit_intercept=False, tol=1e-12, max_iter=1000)
         oracle.fit(X, y == k, sample_weight=unit)
@@ -296,15 +296,18 @@ def test_evaluation_and_predictions_agree_with_scikit_learn(tmp_path, certified)
     np.testing.assert_allclose(np.load(out), expected, rtol=1e-6)
 
 
-def test_balanced_weights_are_scikit_learns(tmp_path):
-    table = make(tmp_path / "set", n=900, classes=3, seed=3)
-    rule = target_rule(table.manifest, Logistic(), None, "balanced")
-    y = every_row(table)[1]
-    np.testing.assert_allclose(rule.weigh(y), compute_sample_weight("balanced", y), rtol=1e-12)
-    one_side = target_rule(table.manifest, Logistic(), "1", "balanced")
-    np.testing.assert_allclose(
-        one_side.weigh(y), compute_sample_weight("balanced", y == 1), rtol=1e-12
-    )
+@pytest.mark.parametrize("weighted", [False, True])
+def test_balanced_weights_are_scikit_learns(tmp_path, weighted):
+    """Whose LogisticRegression balances what the rows of each class weigh."""
+    table = make(tmp_path / "set", n=900, classes=3, seed=3, weighted=weighted)
+    chunks = [table.read_chunk(k) for k in range(table.n_chunks)]
+    y = np.concatenate([chunk.target for chunk in chunks])
+    weight = np.concatenate([chunk.weight for chunk in chunks]) if weighted else None
+    for positive, kinds in ((None, y), ("1", (y == 1.0).astype(float))):
+        rule = target_rule(table.manifest, Logistic(), positive, "balanced")
+        classes = np.unique(kinds)
+        of_each = compute_class_weight("balanced", classes=classes, y=kinds, sample_weight=weight)
+        np.testing.assert_allclose(rule.weigh(y), of_each[kinds.astype(int)], rtol=1e-12)
 
 
 def test_labels_and_weights_that_do_not_fit_are_refused(tmp_path, certified):

@@ -12,7 +12,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype, take, unmarked
+from fewpass.storage.table import (
+    MOST_WEIGHT,
+    DenseTable,
+    SparseTable,
+    Table,
+    are_weights,
+    index_dtype,
+    take,
+    unmarked,
+)
 
 Vector = NDArray[np.float64]
 
@@ -136,6 +145,10 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Vector:
         )
     if weight.min() < 0.0:
         raise ValueError("sample_weight has negative numbers. Give 0 for rows that do not count.")
+    if not are_weights(weight).all():
+        raise ValueError(
+            f"sample_weight has numbers above {MOST_WEIGHT:g}. Divide all of them by the largest."
+        )
     if not weight.any():
         raise ValueError("All of sample_weight are zero, so no row counts. Give positive weights.")
     return weight

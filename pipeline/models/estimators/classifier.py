@@ -228,8 +228,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
                 f"y holds {len(classes)} different numbers, such as {numbers[0]}, and labels were "
                 "expected. Use LinearRegressor, or give whole numbers or words."
             )
-        counts = np.maximum(rows.labels.counts, 1.0)
-        self.classes_, self.class_weight_ = classes, self._class_weights(classes, classes, counts)
+        heft = np.asarray(rows.labels.heft, float)
+        some = np.where(heft > 0.0, heft, 1.0)
+        self.classes_, self.class_weight_ = classes, self._class_weights(classes, classes, some)
 
     def _class_weights(self, classes: NDArray[Any], y: NDArray[Any], weight: Any) -> Vector:
         """Return what a row of each class counts; ValueError for what is no positive number."""

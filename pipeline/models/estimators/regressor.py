@@ -100,13 +100,18 @@ class LinearRegressor(RegressorMixin, LinearModel):
             Added to every row's w . x + b.  `predict` needs it, too.
         exposure : like y, default=None
             What counts are in proportion to, such as time or population; its logarithm is the
-            offset.
+            offset.  With loss="poisson" or "gamma".
 
         Raises
         ------
         ValueError
             If rows, targets, weights, offsets or parameters cannot be used; the message names them.
         """
+        if exposure is not None and self.loss in LOSSES and not loss_class(self.loss).is_steep:
+            raise ValueError(
+                f"exposure is what counts are in proportion to, and loss={self.loss!r} predicts "
+                "sums. Choose loss='poisson' or 'gamma', or give offset=np.log(exposure)."
+            )
         return self._fit(X, y, sample_weight, offset, exposure)
 
     @available_if(_learns_in_batches)

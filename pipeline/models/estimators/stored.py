@@ -85,19 +85,11 @@ class Stored(NamedTuple):
         return as_labels(self.labels.labels)
 
     def total_weight(self, class_weight: Any) -> float:
-        """Return the n of lam = A/n: the sum of the row weights, times what classes count.
-
-        BadInput where both rows and classes are weighted: then nobody has added that up.
-        """
+        """Return the n of lam = A/n: the sum of the row weights, times what classes count."""
         weights = self.dataset.manifest.weights
-        if weights and class_weight is not None:
-            raise BadInput(
-                "The rows of a data set have weights, and class_weight gives more. Multiply them "
-                "before, and leave class_weight out."
-            )
         if not isinstance(class_weight, Mapping):
             return float(weights.total if weights else self.dataset.n_rows)
-        counts = zip(self.classes.tolist(), self.labels.counts, strict=True)
+        counts = zip(self.classes.tolist(), self.labels.heft, strict=True)
         return math.fsum(class_weight.get(label, 1.0) * count for label, count in counts)
 
     def weights_by_label(self, class_weight: Any) -> Any:

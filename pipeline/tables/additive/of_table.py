@@ -18,6 +18,7 @@ from fewpass.pipeline.tables.additive.trials import SPLINES
 from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers, words_of
 from fewpass.pipeline.tables.encoding.labels_or_amounts import are_few_labels
+from fewpass.storage.table import are_weights
 
 #: Labels that forms are compared for: of more each row says too little of a pair.
 MOST_LABELS = 100
@@ -37,10 +38,10 @@ def _as_pair(word: str) -> tuple[str, str]:
 
 
 def weighted(targets: SampleTargets | None, weight: Floats | None) -> SampleTargets | None:
-    """Return targets whose rows count by weights (n,) of at least 0; those that are none, by 1."""
+    """Return targets whose rows count by weights (n,); what is none counts as 1."""
     if targets is None or weight is None:
         return targets
-    own = np.where(np.isfinite(weight) & (weight >= 0.0), weight, 1.0)
+    own = np.where(are_weights(weight), weight, 1.0)
     own = own if targets.weight is None else own * targets.weight
     return targets._replace(weight=own) if own.sum() > 0.0 else targets
 

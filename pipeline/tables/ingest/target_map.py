@@ -107,6 +107,11 @@ class TargetMap:
         )
         return Labels(labels=self.labels, counts=counts)
 
+    def known_labels(self, group: int) -> Labels | None:
+        """Return `targets` where they are labels, else None."""
+        targets = self.targets(group)
+        return targets if isinstance(targets, Labels) else None
+
 
 def _floats(labels: Sequence[Label]) -> Vector:
     return np.array([*map(float, labels)])

@@ -51,7 +51,7 @@ class WrittenRows(NamedTuple):
 
     records: list[ChunkRecord]
     columns: ColumnStatistics  # in stored order
-    rows: RowSummary  # without targets, which were counted in the source's order
+    rows: RowSummary  # without targets that are numbers: those are summed in the source's order
 
 
 class StoredAs(NamedTuple):
@@ -263,11 +263,12 @@ class GroupWriter:
         columns = ColumnStatistics(self.writer.layout, self.writer.n_features)
         records: list[ChunkRecord] = []
         rows: RowSummary | None = None
+        labels = self.maker.stored.targets.known_labels(self.group)
         for number, chunk in self._chunks(leaf):
             record, table = self.maker.make(number, chunk)
             records.append(record)
             columns.add(table)
-            own = RowSummary.of(table)
+            own = RowSummary.of(table, labels)
             rows = own if rows is None else rows.joined(own)
             del chunk, table
         assert rows is not None, "a leaf has chunks"

@@ -25,7 +25,7 @@ from fewpass.pipeline.tables.readers.source import (
     Source,
     SourceFile,
 )
-from fewpass.storage.table import DenseTable, SparseTable, Table
+from fewpass.storage.table import DenseTable, SparseTable, Table, are_weights
 
 PARQUET_CACHE = "_dataset_info_cache"  # operand of dask.dataframe.read_parquet
 
@@ -165,7 +165,7 @@ def faults_of(table: Table, role: str, names: list[str] | None) -> Iterator[tupl
         yield row, f"X in column {names[k]!r}" if names else f"X in column {k}"
     others = {"y": ~np.isfinite(table.target)}
     if table.weight is not None:
-        others["sample_weight"] = ~(np.isfinite(table.weight) & (table.weight >= 0.0))
+        others["sample_weight"] = ~are_weights(table.weight)
     if table.offset is not None:
         is_offset = (table.offset > 0.0) | (role != "exposure")
         others[role] = ~(np.isfinite(table.offset) & is_offset)

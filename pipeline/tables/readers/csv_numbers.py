@@ -22,7 +22,7 @@ from fewpass.pipeline.tables.readers.decimals import (
 from fewpass.pipeline.tables.readers.source import LARGEST, ParsedRows, Piece
 from fewpass.solvers.kernels.dispatch import called_by_kernels, exactly, kernel
 from fewpass.solvers.kernels.shapes import Bytes, WholeNumbers
-from fewpass.storage.table import DenseTable
+from fewpass.storage.table import MOST_WEIGHT, DenseTable
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.readers.csv_rows import CsvRows
@@ -115,7 +115,7 @@ def read_rows(  # noqa: C901, PLR0911, PLR0912 -- calls would cost more than the
                         return GIVES_UP
                 else:
                     single[rows, place - d] = value
-                    if place > d and value < 0.0:
+                    if place > d and not 0.0 <= value <= MOST_WEIGHT:
                         return GIVES_UP
             if quoted:
                 if text[at] != quote:

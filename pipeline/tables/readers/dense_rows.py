@@ -13,7 +13,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.label_texts import LabelTexts
 from fewpass.pipeline.tables.readers.rejection import Fault, without_bad_rows
 from fewpass.pipeline.tables.readers.source import LARGEST, ParsedRows, Piece, numbered
-from fewpass.storage.table import DenseTable, SparseTable, Table
+from fewpass.storage.table import MOST_WEIGHT, DenseTable, SparseTable, Table, are_weights
 
 _FILL = "Count missing values as zeros (`missing=zero`),"
 
@@ -128,6 +128,5 @@ def _of_target(table: Table, options: SourceOptions) -> Iterator[Fault]:
     if options.label_required:
         yield Fault(np.isnan(table.target), "the target is missing", "Fill it in,")
     if table.weight is not None:
-        bad = ~((table.weight >= 0) & np.isfinite(table.weight))
-        fact = "the weight is negative, missing or not finite"
-        yield Fault(bad, fact, "Give finite weights of at least 0,")
+        fact = f"the weight is negative, missing or above {MOST_WEIGHT:g}"
+        yield Fault(~are_weights(table.weight), fact, "Give weights of at least 0,")

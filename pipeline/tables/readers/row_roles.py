@@ -24,6 +24,7 @@ from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import Targets
 from fewpass.pipeline.tables.readers.label_texts import LabelTexts
 from fewpass.pipeline.tables.readers.rejection import FOUND, Fault
+from fewpass.storage.table import MOST_WEIGHT, are_weights
 
 MOST_CLASSES = 1000  # more are numbers
 #: Arrow arrays (n,) by the number of their column.
@@ -116,8 +117,8 @@ class RowRoles(NamedTuple):
         if column is None:
             return None, []
         weight, _ = read_numbers(own[column], self.numbers[column])
-        wanted = "a number of at least 0"
-        return weight, [self._fault(own, column, "weight", ~(weight >= 0.0), wanted)]
+        wanted = f"a number from 0 to {MOST_WEIGHT:g}"
+        return weight, [self._fault(own, column, "weight", ~are_weights(weight), wanted)]
 
     def _offsets(self, own: CellsByColumn) -> tuple[NDArray[np.float64] | None, list[Fault]]:
         """Return the offsets of rows: those of the file, or the logarithms of the exposures."""

@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, sampl
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, ParsedRows, Piece
 from fewpass.pipeline.tables.readers.sparse_text import ParsedText, SparseText
 from fewpass.pipeline.tables.readers.vw_kernel import VwCounts, VwSpace, parse_rows
-from fewpass.storage.table import SparseTable, index_dtype
+from fewpass.storage.table import MOST_WEIGHT, SparseTable, index_dtype
 
 #: Bytes that are looked at, and names that a column is given at most.
 LOOKED_AT, _LISTED = 4 << 20, 3
@@ -30,7 +30,7 @@ _BLANKS = re.compile(rb"[\x00-\x20]+")
 _MESSAGES = {
     grammar.BAD_LABEL: ("{token} stands where the label should, a number", "Number the labels,"),
     grammar.BAD_WEIGHT: (
-        "the importance in {token} is no number of at least 0",
+        f"the importance in {{token}} is no number from 0 to {MOST_WEIGHT:g}",
         "Write label, importance and tag in this order,",
     ),
     grammar.NO_BAR: (

@@ -19,6 +19,7 @@ from fewpass.pipeline.tables.readers.characters import APOSTROPHE, BAR, COLON, H
 from fewpass.pipeline.tables.readers.decimals import OK, Position, decimal
 from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel
 from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
+from fewpass.storage.table import MOST_WEIGHT
 
 #: What can be wrong with a row (0: nothing).
 BAD_LABEL, BAD_WEIGHT, NO_BAR, BAD_VALUE, MISSING_LABEL, TOO_LARGE = range(1, 7)
@@ -89,7 +90,7 @@ def _head(text: Bytes, at: Position) -> tuple[float, float, int, Position, Posit
         behind = _behind_token(text, at)
         if text[at] != APOSTROPHE and text[behind] != BAR:  # else it is a tag
             status, value, end = decimal(text, at)
-            if status != OK or end != behind or (numbers == 1 and value < 0.0):
+            if status != OK or end != behind or (numbers == 1 and not 0.0 <= value <= MOST_WEIGHT):
                 fault, where = (BAD_LABEL if numbers == 0 else BAD_WEIGHT), at
             label = value if numbers == 0 else label
             weight = value if numbers == 1 else weight

@@ -16,7 +16,7 @@ import numpy as np
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import Buffer
-from fewpass.pipeline.rows.row_summary import none_counts
+from fewpass.pipeline.rows.row_summary import RowSummary, none_counts
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
@@ -54,7 +54,7 @@ from fewpass.pipeline.tables.stream.source_plan import (
     require_seekable,
     with_table_version,
 )
-from fewpass.storage.manifest import Shuffle, WeightStats
+from fewpass.storage.manifest import Labels, Shuffle, WeightStats
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 FIRST_BYTES = 12 << 20  # of first rows: none is learnt from before
@@ -230,6 +230,8 @@ class FirstRows:
         self.first = self._received()
         rows, width = self.first.table, self.first.position.n_features
         expected = self._expected_of_all(rows, self.first.bytes_read)
+        if isinstance(targets, Labels):
+            targets = RowSummary.of(rows, targets).targets(targets)
         self._pieces.clear()
         schema = schema_of(self.source, asked.options)
         return RowsOfSource(

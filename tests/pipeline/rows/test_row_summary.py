@@ -73,7 +73,11 @@ def require_same(rows: RowSummary, table: DenseTable, targets: Labels | Values) 
     of, own = moments_of(table), rows.targets(targets)
     assert rows.n_rows == table.n_rows
     if isinstance(own, Labels):
-        assert own.counts == tuple(np.bincount(table.target.astype(int), minlength=3))
+        codes = table.target.astype(int)
+        assert own.counts == tuple(np.bincount(codes, minlength=3))
+        heft = own.counts if table.weight is None else np.bincount(codes, table.weight, 3)
+        assert (own.weights is None) == (table.weight is None)
+        assert own.heft == pytest.approx(tuple(heft), **CLOSE)
     else:
         assert (own.minimum, own.maximum) == (of["minimum"], of["maximum"])
         assert own.mean == pytest.approx(of["mean"], **CLOSE)

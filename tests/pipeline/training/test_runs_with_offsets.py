@@ -187,8 +187,9 @@ def test_from_run_has_the_penalty(place, tmp_path):
 
 
 def test_one_pass_with_exposures_is_near_the_optimum_stored_and_straight(place, tmp_path):
-    """A pass of the data set, or of the file itself."""
-    best, how = evaluate(place / "run", place / "data"), {"loss": "poisson", "lam": LAM}
+    """A pass of the data set, or of the file itself; what nobody named is the loss of counts."""
+    best, how = evaluate(place / "run", place / "data"), {"lam": LAM}
+    assert train(place / "data", tmp_path / "run", **how).loss == "poisson"
     once = train(place / "data", tmp_path / "once", passes=1, **how)
     assert once.solver == "onepass"
     straight = {"label": "events", "weight": "w", "column": NUMBERS, "task": "regression"}

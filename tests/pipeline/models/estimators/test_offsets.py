@@ -102,6 +102,8 @@ def test_what_does_not_go_is_refused(tmp_path):
         LinearRegressor(loss="poisson").fit(X, y, offset=np.zeros(3))
     with pytest.raises(ValueError, match="Both offset and exposure"):
         LinearRegressor(loss="poisson").fit(X, y, offset=exposure, exposure=exposure)
+    with pytest.raises(ValueError, match=r"predicts sums\. Choose loss='poisson'"):
+        LinearRegressor().fit(X, y, exposure=exposure)
     with pytest.raises(ValueError, match="takes rows alone"):
         model.save_model(tmp_path / "model.onnx")
     with pytest.raises(TypeError, match="offset"):

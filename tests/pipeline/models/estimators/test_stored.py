@@ -162,6 +162,13 @@ def test_weights_of_classes_scaling_and_a_warm_start_mean_what_they_do_in_memory
     there = LinearClassifier(tol=1e-14, **parameters).fit(X, WORDS)
     np.testing.assert_allclose(found.coef_, there.coef_, rtol=1e-7)
     assert list(found.feature_names_in_) == NAMES
+    for class_weight in ("balanced", {"yes": 3.0}):
+        parameters = {"class_weight": class_weight, "lam": "30/n"}
+        found = classifier(**parameters).fit(framed(), "t", "w")
+        there = LinearClassifier(tol=1e-14, **parameters).fit(X, WORDS, WEIGHT)
+        np.testing.assert_allclose(found.coef_, there.coef_, rtol=1e-7)
+        np.testing.assert_allclose(found.class_weight_, there.class_weight_, rtol=1e-12)
+        assert found.lam_ == pytest.approx(there.lam_, rel=1e-12)
     warm = classifier(warm_start=True).fit(da.from_array(X, 400), Y)
     cold, coef = warm.passes_, warm.coef_
     assert warm.fit(da.from_array(X, 400), Y).passes_ < cold
@@ -322,8 +329,6 @@ def test_wrong_parameters_are_named(tmp_path):
         classifier(memory="plenty").fit(rows, Y)
     with pytest.raises(ValueError, match="too little"):
         classifier(memory="1MB").fit(rows, Y)
-    with pytest.raises(ValueError, match="have weights, and class_weight gives more"):
-        classifier(class_weight="balanced").fit(rows, Y, WEIGHT)
     with pytest.raises(ValueError, match="'class_weight' parameter"):
         classifier(class_weight="unbalanced").fit(rows, Y)
     with pytest.raises(ValueError, match=r"class_weight gives 1 the weight 0\.0"):

@@ -435,7 +435,11 @@ def test_rows_to_learn_from_are_judged_without_those_held_out(tmp_path):
         read_first_rows(plan_of(tmp_path / "rows.csv", reading))
     (tmp_path / "rows.csv").write_text("day,x,bought\n1,2,3\n")
     with pytest.raises(BadInput, match=r"All of the first 1 rows are held out"):
-        read_first_rows(plan_of(tmp_path / "rows.csv", {"test_fraction": 0.99} | {"options": {"label": "bought"}}))
+        read_first_rows(
+            plan_of(
+                tmp_path / "rows.csv", {"test_fraction": 0.99} | {"options": {"label": "bought"}}
+            )
+        )
 
 
 def test_the_share_between_groups_is_that_of_an_analysis_of_variance():

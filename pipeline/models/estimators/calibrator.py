@@ -70,7 +70,8 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
         ----------
         X, y, sample_weight
             Rows (n, d), labels (n,) and row weights (n,), in memory or as Dask collections, which
-            are read block by block.  None for "prior".
+            are read block by block.  None for "prior".  A weight is a number of equal rows, as in
+            scikit-learn: weights that add up to 1 are one row, which says little.
 
         Raises
         ------

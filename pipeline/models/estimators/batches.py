@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix, issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from fewpass.pipeline.planning.best_constant import levelled
@@ -21,6 +22,7 @@ from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.drive import visit_again
 from fewpass.solvers.estimates.spectrum import MOST_ROWS
+from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.protocol import (
     ENDLESS,
     ProblemStats,
@@ -119,6 +121,13 @@ def learn(
     state, _ = visit_again(walk, problem, stats, state, [block], on_restart=warn_of_restart)
     kind, stats = plan.solver.kind, stats._replace(columns=None)
     return Learnt(kind, solver.weights(state), state, stats, sums, rows, problem.level)
+
+
+def laid_out_as(last: Learnt | None, X: Any) -> Any:
+    """Return a batch (n, d) dense or CSR, as the first one was, which the state is laid out for."""
+    if last is None or (last.stats.rows_kind is SparseRows) == issparse(X):
+        return X
+    return X.toarray() if issparse(X) else csr_matrix(X)
 
 
 def counted(plan: TrainingPlan, batch: MemoryDataset, last: Learnt | None) -> Sums | None:

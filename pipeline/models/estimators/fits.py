@@ -217,6 +217,10 @@ def require_loss(model: Any) -> None:
 def require_plain(model: Any) -> None:
     """Refuse parameters that no plan checks, or none without early stopping."""
     budget_of(model.memory)
+    if model.penalty is None:
+        raise ValueError("penalty is None, and no proof goes without. Give 'l2' and a small lam.")
+    if model.solver is None:
+        raise ValueError("solver is None. Give 'auto', or the name of a method.")
     patience = model.n_iter_no_change
     if patience is not None and (not isinstance(patience, int | np.integer) or patience < 1):
         raise ValueError(f"n_iter_no_change is {patience!r}. Give a whole number of at least 1.")

@@ -147,8 +147,10 @@ class LinearModel(WithShapes, SharedParameters):
         first = not hasattr(self, "coef_")
         X, y = checked(self, X, y=y, y_numeric=self._takes_numbers, reset=first)
         target, weight = self._batch_targets(y, checked_weights(sample_weight, len(y)), classes)
+        from fewpass.pipeline.models.estimators.batches import laid_out_as
         from fewpass.pipeline.models.estimators.fits import learn_batch
 
+        X = laid_out_as(getattr(self, "_last", None), X)
         learn_batch(self, table_of(X, target, weight))
         return self
 

@@ -107,7 +107,7 @@ class TargetMap:
         )
         return Labels(labels=self.labels, counts=counts)
 
-    def known_labels(self, group: int) -> Labels | None:
+    def labels_of(self, group: int) -> Labels | None:
         """Return `targets` where they are labels, else None."""
         targets = self.targets(group)
         return targets if isinstance(targets, Labels) else None

@@ -263,7 +263,7 @@ class GroupWriter:
         columns = ColumnStatistics(self.writer.layout, self.writer.n_features)
         records: list[ChunkRecord] = []
         rows: RowSummary | None = None
-        labels = self.maker.stored.targets.known_labels(self.group)
+        labels = self.maker.stored.targets.labels_of(self.group)
         for number, chunk in self._chunks(leaf):
             record, table = self.maker.make(number, chunk)
             records.append(record)

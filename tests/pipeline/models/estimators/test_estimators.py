@@ -178,6 +178,21 @@ def test_batches_make_the_model_of_all_rows_in_their_order(classes, sizes):
     assert cut.rows_seen_ == 1000
 
 
+@pytest.mark.parametrize("solver", ["auto", "asgd"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    "batches", [(sparse.csr_matrix, np.asarray), (np.asarray, sparse.csr_matrix)]
+)
+def test_batches_may_be_dense_and_sparse_in_turn(solver, classes, batches):
+    X, y, _ = rows(400, classes=classes)
+    alike, mixed = (LinearClassifier(lam=1e-2, solver=solver) for _ in range(2))
+    for k, as_given in enumerate(batches):
+        own, labels = X[200 * k : 200 * (k + 1)], y[200 * k : 200 * (k + 1)]
+        alike.partial_fit(own, labels, classes=range(classes))
+        mixed.partial_fit(as_given(own), labels, classes=range(classes))
+    np.testing.assert_allclose(mixed.coef_, alike.coef_, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize(("classes", "method"), [(2, "onepass"), (6, "onepass"), (65, "asgd")])
 def test_batches_are_learnt_as_one_pass_is(classes, method):
     """One batch is one pass; kept between batches, a state goes on as it was, and stays picklable."""

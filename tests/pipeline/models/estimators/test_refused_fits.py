@@ -24,6 +24,8 @@ SETTINGS = {
     "l1 alone": {"penalty": "l1", "solver": "sdca"},
     "Did you mean sdca": {"solver": "sdac"},
     "not for estimators": {"solver": "simba"},
+    "penalty is None": {"penalty": None},
+    "solver is None": {"solver": None},
     "names no method": {"solver": {"king": "newton"}},
     "Choose one of hinge, squared_hinge": {"loss": "log"},
     "not for LinearClassifier": {"loss": "squared"},

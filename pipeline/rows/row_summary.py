@@ -65,7 +65,9 @@ class RowSummary(NamedTuple):
         if isinstance(targets, Labels):
             codes, n = table.target.astype(np.int64), len(targets.labels)
             counts = np.bincount(codes, minlength=n)
-            heft = None if table.weight is None else np.bincount(codes, table.weight, n).astype(float)
+            heft = (
+                None if table.weight is None else np.bincount(codes, table.weight, n).astype(float)
+            )
         elif targets is not None:
             values = _values(table.target)
         has_offset = table.offset is not None

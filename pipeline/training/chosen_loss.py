@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from fewpass.pipeline.passes.blas import one_blas_thread
 from fewpass.pipeline.planning.default_memory import require_memory
 from fewpass.pipeline.rows.amounts import (

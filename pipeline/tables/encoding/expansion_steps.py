@@ -129,7 +129,7 @@ class StepsInMaking:
 
     def _add(self, kind: int, first: int, **what: Any) -> None:
         """Add a step; it makes one feature of a row that is not 0, or more where it says so."""
-        step = {"kind": kind, "first": first, "other": 0, "at": 0, "width": 0}
+        step: dict[str, float] = {"kind": kind, "first": first, "other": 0, "at": 0, "width": 0}
         step["missing_as"] = np.nan
         self.most += what.pop("most", 1)
         self._steps.append(step | what)

@@ -283,9 +283,9 @@ def test_what_cannot_be_explained_is_refused_by_name(runs, tmp_path):
 @pytest.mark.parametrize(
     ("given", "names"),
     [
-        ({"output": "why.csv"}, "Name inputs"),
+        ({"out": "why.csv"}, "Name inputs"),
         ({"inputs": "new.csv", "keep": "id"}, "`keep` is of a file of contributions"),
-        ({"inputs": "new.csv", "output": "why.csv", "rows": 3}, "`rows` is of rows that are shown"),
+        ({"inputs": "new.csv", "out": "why.csv", "rows": 3}, "`rows` is of rows that are shown"),
     ],
 )
 def test_what_would_be_left_out_in_silence_is_refused(given, names):

@@ -217,7 +217,8 @@ def strengths(
 def _dispersion(g: Floats, h: Floats, used: float) -> float:
     """Return the variance of numbers about their predictions, by slopes and curvatures (n,)."""
     n = len(g)
-    return float(np.sum(g * g / np.maximum(h, TINY)) / max(n - 1.0 - used, LEAST_LEFT * n))
+    squares = float(np.sum(g * g / np.maximum(h, TINY)))
+    return max(squares / max(n - 1.0 - used, LEAST_LEFT * n), TINY)
 
 
 def _diagonal(X: SparseTable, factors: Floats, h: Floats, lam: float) -> Floats:

@@ -141,12 +141,15 @@ def test_strengths_that_held_out_rows_surely_lose_more_by_are_not_taken(rows, mo
     assert encoder.recipe_.additive.chosen.smoothing is None
 
 
-def test_features_that_no_row_has_are_of_no_part():
-    """A part may have none: its strength stays within bounds."""
+@pytest.mark.parametrize("deviation", [0.0, 1.0])
+def test_features_that_no_row_has_are_of_no_part(deviation):
+    """A part may have none: its strength stays within bounds, also of targets without errors."""
     X = csr(np.random.default_rng(4).normal(size=(50, 3)))
     encoded = EncodedForm(X, np.array([0, 1, 4]), 6)
     widths = [encoded.own(0, 2), encoded.own(2, 4), encoded.own(4, 6)]
-    found = strengths(X, widths, SampleTargets(np.random.default_rng(5).normal(size=50)), 1.0)
+    found = strengths(
+        X, widths, SampleTargets(deviation * np.random.default_rng(5).normal(size=50)), 1.0
+    )
     assert (
         np.isfinite(found).all()
         and (found >= smoothing.LEAST).all()

@@ -74,7 +74,8 @@ def test_class_and_row_weights_give_scikit_learns_model(tmp_path, dataset, solve
     model, result = trained_model(plan, tmp_path / "run")
     X, y, weight = rows_of(dataset)
     n, factor = len(y), np.array([3.0, 1.0, 0.5, 1.0, 1.0])
-    unit = weight * n / weight.sum() * (factor * n / factor[y].sum())[y]
+    unit = weight * factor[y]
+    unit *= n / unit.sum()
     oracle = LogisticRegression(C=1 / 10, fit_intercept=False, tol=1e-10, max_iter=10_000)
     oracle.fit(X, y, sample_weight=unit)
 

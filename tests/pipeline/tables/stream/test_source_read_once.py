@@ -354,7 +354,7 @@ def test_a_label_that_comes_late_is_refused_with_its_place(tmp_path):
     "changes", [{"tol": 1e-3}, {"certify": True}, {"passes": 2}, {"solver": "sdca"}, {"streams": 2}]
 )
 def test_what_needs_rows_again_is_refused(changes, tmp_path):
-    with pytest.raises((BadInput, ValueError), match="keep"):
+    with pytest.raises((BadInput, ValueError), match="ingest_into"):
         plan_of(tmp_path / "rows.svm", **changes)
 
 
@@ -414,14 +414,14 @@ def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, mon
     monkeypatch.setattr(Budget, "first_rows", MemoryShare("1/2000", "rows", "", "", ""))
     monkeypatch.setattr(Budget, "buffers", 2_000)
     (tmp_path / "rows.svm").write_text(lines(by_label=True))
-    with pytest.raises(BadInput, match=r"sorted by label.*keep"):
+    with pytest.raises(BadInput, match=r"sorted by label.*ingest_into"):
         run(plan_of(tmp_path / "rows.svm", memory="105MB"), tmp_path / "run")
     rows = lines().splitlines(keepends=True)
     rows[200:] = sorted(rows[200:])
     (tmp_path / "rows.svm").write_text("".join(rows))
     done = run(plan_of(tmp_path / "rows.svm", memory="125MB"), tmp_path / "run")
     told = [e["sentence"] for e in done.run.events() if e["event"] == "warning"]
-    assert any("sorted" in sentence and "keep" in sentence for sentence in told)
+    assert any("sorted" in sentence and "ingest" in sentence for sentence in told)
     (tmp_path / "mixed.svm").write_text(lines(grow=False))
     mixed = run(plan_of(tmp_path / "mixed.svm", memory="125MB"), tmp_path / "mixed")
     assert not [e for e in mixed.run.events() if e["event"] == "warning"]

@@ -23,9 +23,8 @@ import numpy as np
 
 from fewpass.solvers.kernels.levels import compiled_with
 
-_COMPILER = (
-    Path(__file__).parent / "compiler"
-)  # which a process that compiles nothing does not import
+#: What tells numba of all that; a process that compiles nothing does not import it.
+_COMPILER = tuple(sorted((Path(__file__).parent / "compiler").glob("*.py")))
 _time_of_start = cache(time.time)  # no constant, as other numbers of modules are
 _time_of_start()
 _LIBRARIES = {"numba", "numpy", *sys.stdlib_module_names}

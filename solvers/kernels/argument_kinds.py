@@ -49,7 +49,7 @@ def array_kind(dtype: np.dtype[Any], ndim: int, layout: str, aligned: bool, writ
 
 
 def key_of(value: Any) -> Any:
-    """Return a hashable key, equal for values of one kind alone, and faster to make than the kind."""
+    """Return a key of a dict, equal for values of one kind alone, and made faster than the kind."""
     if isinstance(value, np.ndarray):
         return type(value), value.dtype, value.ndim, value.flags.num & _COUNTS
     if isinstance(value, tuple):

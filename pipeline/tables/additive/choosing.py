@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.passes.blas import one_blas_thread
 from fewpass.pipeline.tables.additive.form_sample import FormSample
 from fewpass.pipeline.tables.additive.lines_beyond import with_lines_beyond
 from fewpass.pipeline.tables.additive.noise_columns import (
@@ -97,7 +98,8 @@ class Formed(NamedTuple):
         """Return the same with strengths for each part, where held-out rows lose less by these."""
         if self.sample is None or self.chosen is None or self.recipe.additive is None:
             return self
-        own = smoothed(self.recipe, self.sample, self.chosen.best.lam)
+        with one_blas_thread():
+            own = smoothed(self.recipe, self.sample, self.chosen.best.lam)
         if own is None:
             return self
         chosen = self.chosen.model_copy(update={"smoothing": own.share})

@@ -144,11 +144,10 @@ def _tried_on(
     learnt, scored = part
     own, X, seen = targets.of(learnt), rows_of(encoded.table, learnt), encoded.seen(scored)
     factors, others = strengths(X, widths, own, lam), targets.of(scored)
-    scores = [
-        _model(X, _of_features(each, widths, encoded.d), own, lam).scores(0, seen)
-        for each in (np.ones(len(widths)), factors)
-    ]
-    return factors, np.array([others.losses(one) for one in scores]), np.array(scores)
+    one = each = _model(X, np.ones(encoded.d), own, lam).scores(0, seen)
+    if (factors != 1.0).any():
+        each = _model(X, _of_features(factors, widths, encoded.d), own, lam).scores(0, seen)
+    return factors, np.array([others.losses(one), others.losses(each)]), np.array([one, each])
 
 
 def _best_lam(parts: Sequence[Part], encoded: EncodedForm, targets: SampleTargets) -> float:

@@ -70,6 +70,8 @@ class EncodingRecord(BaseModel):
     """Times the largest number of a column that its line reaches, where one goes on."""
     grouped: GroupedChoice | None = None
     """The lam that whole groups of rows chose; None: they did not."""
+    form_lam: Annotated[float, Field(gt=0.0)] | None = None
+    """The lam, of 1/n, that held-out rows chose with curves and pairs; None: there are none."""
 
 
 class Schema(BaseModel):

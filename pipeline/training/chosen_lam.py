@@ -8,7 +8,7 @@ The training learns from all rows.
             between the best and the better one next to it:
         the loss of the held-out rows (lam_comparison.py)
     the c nearest to 1 whose loss is within one standard error and a percent of the least, or within
-        a thousandth
+        a thousandth; nearest to the one that the form of an additive model was chosen with
 
 The standard error is that of the mean difference from the best, row by row.  With a penalty of
 sizes, shares of the largest lam take the place of c, smaller ones while the last is the best, and
@@ -125,7 +125,8 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
     losses = losses.with_models(compared.losses(_with_lams(plan, unit, numbers[-1:])))
     lams = with_largest_lam(_with_lams(plan, unit, numbers), dataset).lam.values(dataset.n_rows)
     candidates = candidates_of(lams, losses)
-    choice = best_of(candidates, None if plan.l1_share else usual / dataset.n_rows)
+    likely = _form_lam(dataset) if usual == 1.0 else usual
+    choice = best_of(candidates, None if plan.l1_share else likely / dataset.n_rows)
     number = numbers[lams.index(choice.lam)]
     ordered = sorted(candidates, key=lambda each: -each.lam)
     _, rows, held_out, folds, times = compared
@@ -147,6 +148,12 @@ def _usual_multiple(plan: TrainingPlan, dataset: Dataset) -> float:
         return 1.0
     dispersion = targets.variance * loss.rate(targets.mean) / targets.mean**2
     return float(10.0 ** round(math.log10(min(max(dispersion, SMALLEST), LARGEST))))
+
+
+def _form_lam(dataset: Dataset) -> float:
+    """Return the multiple of 1/n that other held-out rows chose with the form; else 1."""
+    encoding = dataset.schema.encoding if dataset.schema else None
+    return (encoding.form_lam if encoding else None) or 1.0
 
 
 def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:

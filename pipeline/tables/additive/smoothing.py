@@ -3,57 +3,63 @@
 One lam for all parts charges a curve that bends as much as one that is flat.  Of features that are
 scaled part by part, with weights w at a common strength A, and H the curvature of the rows' losses,
 
-    edf_g = d_g - A trace_g((H + A)^-1)        A_g = phi edf_g / ||w_g||^2
+    edf_g = trace_g((H + A)^-1 H)        A_g = phi edf_g / ||w_g||^2
 
 are the degrees of freedom that part g uses, and the strength by which the marginal likelihood of
 the targets grows (MacKay 1992; Wood and Fasiolo 2017, with phi 1 of labels, and of numbers their
 dispersion, sum of g^2 / h over n - sum of edf).  The features of the part are multiplied by
 sqrt(A / A_g), and so once more: the problem stays one of a single lam, convex and certified.  Of
-several scores edf and ||w||^2 are sums over these.  docs/methods.md, section 12.
+several scores edf and ||w||^2 are sums over these.
+
+No matrix is inverted for the traces (Hutchinson 1989): targets X z of random weights z of -1 and +1
+are fitted at the same strength, and z_g' w_g is what the part finds again.  docs/methods.md,
+section 12.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.paired_mean import PairedMean
 from fewpass.pipeline.rows.amounts import AmountsAgainstNumbers, prediction_errors
 from fewpass.pipeline.rows.buffers import row_view
-from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample, Part, Rows
+from fewpass.pipeline.tables.additive.form_sample import EncodedForm, FormSample, Part
 from fewpass.pipeline.tables.additive.noise_columns import is_surely_less
 from fewpass.pipeline.tables.additive.sample_fit import (
-    FREE,
-    MOST_SOLVED,
     SampleModels,
     SampleTargets,
     fitted_models,
     rows_of,
 )
+from fewpass.pipeline.tables.additive.trials import PAIRS, FormTrial
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.solvers.batch.normal_equations import moments_of
-from fewpass.solvers.drive import NO_ROW_STATE
-from fewpass.solvers.losses import Problem
-from fewpass.solvers.penalties import L2
-from fewpass.solvers.protocol import Block
-from fewpass.solvers.registry import LOSS_OF_NUMBERS, loss_class
+from fewpass.solvers.kernels.scores import scores
 from fewpass.storage.table import SparseTable
 
-#: Times that strengths are estimated, each with models at those before; more gain little, and
-#: lose where the rows are unlike what is predicted.
-STEPS = 3
+#: Times that strengths are estimated, each with models at those before; by more held-out rows lose
+#: more.
+STEPS = 2
 LEAST, MOST = 2.0**-7, 2.0**5  # factors
 PER_OCTAVE = 4  # factors are powers of 2 to a quarter: no digits of chance
+#: Random weights that are fitted, over all scores; rows that strengths are estimated by, at most.
+PROBES, MOST_ROWS = 5, 6_000
+#: Lam that both ways are compared at, of the common one.
+ABOUT = (10.0**0.5, 1.0, 10.0**-0.5)
 #: Rows for each part, of which a strength is estimated.
 ROWS_OF_EACH = 10
-#: Scores times the cube of features up to which strengths are estimated, and by every part.
-MOST_WORK, WORK_OF_EACH_PART = 1e10, 3e8
-LEAST_FREEDOM, TINY = 1e-8, 1e-300  # of a part; of what is divided by
+#: Values of the rows times scores up to which strengths are estimated, and by every part.
+MOST_VALUES, VALUES_OF_EACH_PART = 4e6, 1e5
+LEAST_FREEDOM, TINY = 0.02, 1e-300  # of a part; of what is divided by
 LEAST_LEFT = 0.05  # of the rows, at least, are left for the dispersion
-WHOLE = 64  # columns whose triangle is inverted at once
+PROBE = 67  # what a random generator is for
+
+Random = np.random.Generator
 
 
 class OwnStrengths(NamedTuple):
@@ -78,24 +84,19 @@ def smoothed(recipe: Recipe, sample: FormSample, lam: float) -> OwnStrengths | N
     lam
         Common strength, of 1/n.
     """
-    encoded, targets = sample.encoded(recipe), sample.targets
-    work = max(1, targets.classes - 1) * float(encoded.d) ** 3
-    if work > MOST_WORK or ROWS_OF_EACH * len(recipe.parts) > sample.n_rows:
-        return None
+    encoded = sample.encoded(recipe)
     widths = [encoded.own(*ends) for ends in _ends_of(recipe)]
-    parts = sample.parts if work <= WORK_OF_EACH_PART else sample.parts[:1]
-    tried = StrengthsTried.on(parts, encoded, widths, targets, lam)
-    amounts = targets.as_amounts
-    if amounts is not None:
-        multiplied = StrengthsTried.on(parts, encoded, widths, amounts, None)
-        y, rows = targets.predictions(targets.y), np.concatenate([scored for _, scored in parts])
-        if _above(tried, multiplied, y, rows).are_nearer:
-            tried = multiplied
+    too_few = ROWS_OF_EACH * len(widths) > sample.n_rows
+    if too_few or _values(sample, encoded) > MOST_VALUES:
+        return None
+    if sample.targets.as_amounts is not None:
+        sample, lam = _as_predicted_best(sample, encoded, lam)
+    tried = StrengthsTried.on(sample, encoded, widths, lam)
     if tried.lose_more or (tried.factors == 1.0).all():
         return None
     factors = tried.factors
-    if len(parts) > 1:
-        factors = strengths(encoded.table, widths, tried.targets, tried.lam)
+    if len(tried.parts) > 1:
+        factors = strengths(encoded.table, widths, sample.targets, lam)
     one, own = tried.losses.sum(axis=1).tolist()
     return OwnStrengths(with_factors(recipe, factors.tolist()), own / one)
 
@@ -105,73 +106,76 @@ def _ends_of(recipe: Recipe) -> Iterator[tuple[int, int]]:
     yield from itertools.pairwise(np.cumsum([0, *(one.width for one in recipe.parts)]).tolist())
 
 
-class StrengthsTried(NamedTuple):
-    """Strengths by some rows, and what others lose (2, n): by one for all, and by these."""
+def _values(sample: FormSample, encoded: EncodedForm) -> int:
+    return encoded.table.nnz * max(1, sample.targets.classes - 1)
 
-    targets: SampleTargets
-    lam: float
+
+class StrengthsTried(NamedTuple):
+    """Strengths by some rows, and what others lose (2, n): by one for all, and by these.
+
+    Both at the best of three lam, so that these are compared with the best single one.
+    """
+
+    parts: Sequence[Part]
     factors: Floats  # by all rows but the first part that is held out
     losses: Floats
-    scores: Floats  # (2, ..., n)
 
     @classmethod
     def on(
-        cls, parts: Sequence[Part], encoded: EncodedForm, widths: Sequence[slice],
-        targets: SampleTargets, lam: float | None,
-    ) -> StrengthsTried:  # fmt: skip
-        """Hold every part out; lam None: the best one by one strength for all."""
-        if lam is None:
-            lam = _best_lam(parts, encoded, targets)
-        each = [_tried_on(part, encoded, widths, targets, lam) for part in parts]
-        losses, scores = (np.concatenate([one[k] for one in each], axis=-1) for k in (1, 2))
-        return cls(targets, lam, each[0][0], losses, scores)
+        cls, sample: FormSample, encoded: EncodedForm, widths: Sequence[slice], lam: float
+    ) -> StrengthsTried:
+        """Hold every part out; the first alone, where that takes long."""
+        few = _values(sample, encoded) <= VALUES_OF_EACH_PART
+        parts = sample.parts if few else sample.parts[:1]
+        each = [_tried_on(part, encoded, widths, sample.targets, lam) for part in parts]
+        losses = np.concatenate([own for _, own in each], axis=-1)
+        best = losses.sum(axis=-1).argmin(axis=1)
+        return cls(parts, each[0][0], losses[(0, 1), best])
 
     @property
     def lose_more(self) -> bool:
         """Whether held-out rows surely lose more by own strengths."""
         return is_surely_less(*self.losses)
 
-    @property
-    def predictions(self) -> Floats:
-        """The numbers (n,) that are predicted of held-out rows."""
-        return self.targets.predictions(self.scores[0 if self.lose_more else 1])
-
 
 def _tried_on(
     part: Part, encoded: EncodedForm, widths: Sequence[slice], targets: SampleTargets, lam: float
-) -> tuple[Floats, Floats, Floats]:
-    """Return factors by some rows; losses (2, n) and scores of others, without them and with."""
+) -> tuple[Floats, Floats]:
+    """Return factors by some rows; and losses (2, 3, n) of others, without them and with."""
     learnt, scored = part
     own, X, seen = targets.of(learnt), rows_of(encoded.table, learnt), encoded.seen(scored)
     factors, others = strengths(X, widths, own, lam), targets.of(scored)
-    one = each = _model(X, np.ones(encoded.d), own, lam).scores(0, seen)
-    if (factors != 1.0).any():
-        each = _model(X, _of_features(factors, widths, encoded.d), own, lam).scores(0, seen)
-    return factors, np.array([others.losses(one), others.losses(each)]), np.array([one, each])
+    lams, each = tuple(lam * times for times in ABOUT), np.ones((2, encoded.d))
+    each[1] = _of_features(factors, widths, encoded.d)
+    models = [_models(X, features, own, lams) for features in each]
+    losses = [[others.losses(one.scores(k, seen)) for k in range(len(lams))] for one in models]
+    return factors, np.array(losses)
 
 
-def _best_lam(parts: Sequence[Part], encoded: EncodedForm, targets: SampleTargets) -> float:
-    """Return the lam of the grid that held-out rows lose least by."""
-    losses = np.zeros(len(targets.grid))
-    for learnt, scored in parts:
-        X, own, others = rows_of(encoded.table, learnt), targets.of(learnt), targets.of(scored)
-        models, seen = fitted_models(X, encoded.d, own, targets.grid), encoded.seen(scored)
-        losses += [others.losses(models.scores(k, seen)).sum() for k in range(len(losses))]
-    return targets.grid[int(np.argmin(losses))]
-
-
-def _above(
-    numbers: StrengthsTried, amounts: StrengthsTried, y: Floats, rows: Rows
-) -> AmountsAgainstNumbers:
-    """Return the errors of both's predictions of some rows, whose targets are y (n,) of all."""
+def _as_predicted_best(
+    sample: FormSample, encoded: EncodedForm, lam: float
+) -> tuple[FormSample, float]:
+    """Return a sample of amounts, where these are nearer to held-out rows, and the best lam."""
+    amounts = replace(sample, given=sample.targets.as_amounts)
+    best = FormTrial.of(PAIRS, amounts, encoded, sample.parts[:1]).lam
+    y, rows = sample.targets.y, np.concatenate([scored for _, scored in sample.parts])
+    y = sample.targets.predictions(y)
     errors, others = (
-        prediction_errors(np.clip(one.predictions, y.min(), y.max()), y[rows], float(y.mean()))
-        for one in (numbers, amounts)
+        prediction_errors(np.clip(predicted, y.min(), y.max()), y[rows], float(y.mean()))
+        for predicted in (_predictions(sample, encoded, lam), _predictions(amounts, encoded, best))
     )
-    above, means = others - errors, np.maximum(errors.mean(axis=1), TINY)
-    shares = above.mean(axis=1) / means
-    deviations = above.std(axis=1) / np.sqrt(len(rows)) / means
-    return AmountsAgainstNumbers(*np.stack([shares, deviations], axis=1).ravel().tolist())
+    above, means = PairedMean.of(others - errors, np.ones(len(rows))), errors.mean(axis=1)
+    each = np.stack([above.mean, above.standard_error], axis=1) / np.maximum(means, TINY)[:, None]
+    nearer = AmountsAgainstNumbers(*each.ravel().tolist()).are_nearer
+    return (amounts, best) if nearer else (sample, lam)
+
+
+def _predictions(sample: FormSample, encoded: EncodedForm, lam: float) -> Floats:
+    """Return what is predicted of held-out rows, part after part."""
+    trial = FormTrial.of(PAIRS, sample, encoded, sample.parts, (lam,))
+    each = zip(trial.models, sample.parts, strict=True)
+    scores = [model.scores(0, encoded.seen(scored)) for model, (_, scored) in each]
+    return sample.targets.predictions(np.concatenate(scores))
 
 
 def _of_features(each: Floats, widths: Sequence[slice], d: int) -> Floats:
@@ -182,10 +186,13 @@ def _of_features(each: Floats, widths: Sequence[slice], d: int) -> Floats:
     return factors
 
 
-def _model(X: SparseTable, factors: Floats, targets: SampleTargets, lam: float) -> SampleModels:
-    """Return the model of rows whose features are multiplied by factors (d,), for plain ones."""
-    (model,) = fitted_models(_scaled(X, factors), len(factors), targets, (lam,)).models
-    return SampleModels((lam,), (model._replace(coef=model.coef * factors),))
+def _models(
+    X: SparseTable, factors: Floats, targets: SampleTargets, lams: tuple[float, ...]
+) -> SampleModels:
+    """Return models of rows whose features are multiplied by factors (d,), for plain ones."""
+    models = fitted_models(_scaled(X, factors), len(factors), targets, lams).models
+    plain = (model._replace(coef=model.coef * factors) for model in models)
+    return SampleModels(lams, tuple(plain))
 
 
 def _scaled(X: SparseTable, factors: Floats) -> SparseTable:
@@ -193,20 +200,27 @@ def _scaled(X: SparseTable, factors: Floats) -> SparseTable:
 
 
 def strengths(
-    X: SparseTable, widths: Sequence[slice], targets: SampleTargets, lam: float
-) -> Floats:
-    """Return the factor of every part's features, by rows (n, d)."""
-    d, rows = max(own.stop for own in widths), row_view(X)
-    factors = np.ones(len(widths))
-    for _ in range(STEPS if d <= MOST_SOLVED or not targets.multiply else 0):
+    X: SparseTable, widths: Sequence[slice], targets: SampleTargets, lam: float,
+    steps: int = STEPS, probes: int = PROBES,
+) -> Floats:  # fmt: skip
+    """Return the factor of every part's features, by some of the rows (n, d)."""
+    rng, d = np.random.default_rng(PROBE), max(own.stop for own in widths)
+    if X.n_rows > MOST_ROWS:
+        some = np.sort(rng.choice(X.n_rows, MOST_ROWS, replace=False))
+        X, targets = rows_of(X, some), targets.of(some)
+    factors, rows = np.ones(len(widths)), row_view(X)
+    for _ in range(steps):
         each = _of_features(factors, widths, d)
-        at = _model(X, each, targets, lam)
+        at = _models(X, each, targets, (lam,))
         g, h = targets.slopes(at.scores(0, rows))
-        free = np.sum([_diagonal(X, each, one, lam) for one in h], axis=0)
-        edf = [len(h) * (own.stop - own.start) - lam * free[own].sum() for own in widths]
-        used = np.maximum(edf, LEAST_FREEDOM)
+        times = -(-probes // len(h))
+        scaled, found = _scaled(X, each), np.zeros(d)
+        for one in np.repeat(h, times, axis=0):
+            found += _found_again(scaled, d, one, lam, rng) / times
         squares = np.square(np.atleast_2d(at.models[0].coef) / each).sum(axis=0)
+        edf = np.array([found[own].sum() for own in widths])
         sums = np.array([squares[own].sum() for own in widths])
+        used = np.maximum(edf, LEAST_FREEDOM)
         phi = 1.0 if targets.classes else _dispersion(g[0], h[0], float(used.sum()))
         factors = factors * np.sqrt(lam * np.maximum(sums, TINY) / (phi * used))
         factors = np.clip(factors, LEAST, MOST)
@@ -220,29 +234,14 @@ def _dispersion(g: Floats, h: Floats, used: float) -> float:
     return max(squares / max(n - 1.0 - used, LEAST_LEFT * n), TINY)
 
 
-def _diagonal(X: SparseTable, factors: Floats, h: Floats, lam: float) -> Floats:
-    """Return the diagonal of (sum of h x x' + lam)^-1, (d,), of scaled features."""
-    n, d = X.n_rows, len(factors)
-    problem = Problem(loss_class(LOSS_OF_NUMBERS)(), L2(lam), 1.0, FREE * lam, 0.0)
-    block = Block(row_view(_scaled(X, factors)), np.zeros(n), h, np.arange(n), NO_ROW_STATE)
-    H = moments_of(problem, d, block).S
-    H[np.diag_indices_from(H)] += np.append(np.full(d, lam), FREE * lam)
-    inverse = _inverse_of(np.asarray(np.linalg.cholesky(H), np.float64))
-    diagonal: Floats = np.square(inverse).sum(axis=0)[:-1]
-    return diagonal
-
-
-def _inverse_of(L: Floats) -> Floats:
-    """Return the inverse of a lower triangle, half by half: a third of the work of any matrix's."""
-    n = len(L)
-    if n <= WHOLE:
-        return np.tril(np.linalg.inv(L))
-    half = n // 2
-    inverse = np.zeros_like(L)
-    inverse[:half, :half] = first = _inverse_of(L[:half, :half])
-    inverse[half:, half:] = second = _inverse_of(L[half:, half:])
-    inverse[half:, :half] = -second @ (L[half:, :half] @ first)
-    return inverse
+def _found_again(X: SparseTable, d: int, h: Floats, lam: float, rng: Random) -> Floats:
+    """Return z w (d,), of random weights z and what rows with curvatures h (n,) find of them."""
+    z = rng.choice((-1.0, 1.0), d)
+    y = scores(z, 0.0, row_view(X))
+    targets = SampleTargets(y - np.average(y, weights=h), weight=h)
+    (model,) = fitted_models(X, d, targets, (lam / float(h.mean()),)).models
+    found: Floats = z * model.coef
+    return found
 
 
 def with_factors(recipe: Recipe, factors: Sequence[float]) -> Recipe:

@@ -123,14 +123,17 @@ class FittedTable:
 
     @property
     def encoding(self) -> EncodingRecord:
-        """The recipe as a schema has it, with the lam that whole groups of rows chose."""
+        """The recipe as a schema has it, with the lam that held-out rows chose with the form."""
         made, chosen = encoding_of(self.recipe, self.ids), self.formed and self.formed.chosen
-        if not chosen or not chosen.groups_of:
+        if not chosen:
             return made
-        own = GroupedChoice(
-            chosen.groups_of, chosen.best.lam, chosen.loss, chosen.rows, chosen.held_out_rows
-        )
-        return made.model_copy(update={"grouped": own})
+        lam, grouped = chosen.best.lam, None
+        if chosen.groups_of:
+            grouped = GroupedChoice(
+                chosen.groups_of, lam, chosen.loss, chosen.rows, chosen.held_out_rows
+            )
+        form_lam = lam if self.recipe.additive else None
+        return made.model_copy(update={"form_lam": form_lam, "grouped": grouped})
 
     @property
     def _weight(self) -> list[int]:

@@ -36,11 +36,11 @@ def test_the_evidence_of_the_targets_is_largest_at_the_strengths(labels, monkeyp
     scores = X @ w
     y = np.sign(scores + rng.logistic(size=n)) if labels else scores + rng.normal(size=n)
     y = y if labels else (y - y.mean()) / y.std()
-    monkeypatch.setattr(smoothing, "STEPS", 40)
     monkeypatch.setattr(smoothing, "PER_OCTAVE", 2**20)
+    monkeypatch.setattr(smoothing, "_found_again", freedom)
     monkeypatch.setattr("fewpass.pipeline.tables.additive.sample_fit.TOL", 1e-10)
     targets = SampleTargets(y, 2 if labels else 0)
-    factors = strengths(csr(X), parts_of(widths), targets, lam)
+    factors = strengths(csr(X), parts_of(widths), targets, lam, steps=40)
     own = np.log(lam / factors**2)
     _, h, w, loss = fitted(X, y, widths, own, labels)
     phi = 1.0 if labels else residual_variance(h, w, loss, X, widths, own)
@@ -56,6 +56,24 @@ def test_the_evidence_of_the_targets_is_largest_at_the_strengths(labels, monkeyp
     slopes = [(evidence(own + step) - evidence(own - step)) / 2e-3 for step in steps]
     np.testing.assert_allclose(slopes, 0.0, atol=5e-3)
     assert np.ptp(own) > 1.0  # parts differ, and so do strengths
+
+
+def freedom(X, d, h, lam, _rng):
+    """The mean over all random weights, from its definition: the diagonal of (H + A)^-1 H."""
+    A = X.data.reshape(-1, d) - np.average(X.data.reshape(-1, d), axis=0, weights=h)
+    H = A.T @ (A * h[:, None])
+    return np.diag(np.linalg.solve(H + lam * np.eye(d), H))
+
+
+def test_random_weights_find_the_degrees_of_freedom():
+    rng = np.random.default_rng(6)
+    n, d, lam = 300, 12, 20.0
+    X = csr(rng.normal(size=(n, d)) @ rng.normal(size=(d, d)))  # columns go together
+    h = rng.uniform(0.05, 0.25, n)
+    drawn = [smoothing._found_again(X, d, h, lam, rng) for _ in range(400)]
+    error = np.std(drawn, axis=0) / 20.0
+    assert (error < 0.05).all()
+    assert (np.abs(np.mean(drawn, axis=0) - freedom(X, d, h, lam, rng)) < 4.0 * error + 1e-3).all()
 
 
 def charges(widths, own):
@@ -97,12 +115,6 @@ def test_columns_of_noise_are_charged_most():
     assert large > 2.0 * small > 2.0 * none
 
 
-def test_the_inverse_of_a_triangle():
-    rng = np.random.default_rng(2)
-    L = np.tril(rng.normal(size=(333, 333))) + 30.0 * np.eye(333)
-    np.testing.assert_allclose(smoothing._inverse_of(L) @ L, np.eye(333), atol=1e-12)
-
-
 @pytest.fixture(scope="module")
 def rows():
     """One curve that bends much, one that is straight, and three of noise."""
@@ -125,8 +137,8 @@ def test_a_table_has_strengths_that_help_rows_not_seen(rows, tmp_path, monkeypat
     assert any("strength of the penalty of its own" in note for note in made.notes)
     X, y = rows.drop(columns="y"), rows["y"]
     scores = []
-    for most in (smoothing.MOST_WORK, 0.0):
-        monkeypatch.setattr(smoothing, "MOST_WORK", most)
+    for most in (smoothing.MOST_VALUES, 0.0):
+        monkeypatch.setattr(smoothing, "MOST_VALUES", most)
         encoder = TableEncoder(additive=True).fit(X[:400], y[:400])
         model = LinearRegressor(lam="auto", tol=1e-6).fit(encoder.transform(X[:400]), y[:400])
         scores.append(model.score(encoder.transform(X[400:]), y[400:]))

@@ -71,12 +71,15 @@ class LearntRows:
         one_stream = plan.model_copy(update={"streams": 1})  # rows here are walked by this thread
         planned = PlannedProblem.of(one_stream, narrow)
         block = dataset_block(narrow.table, narrow, planned.rule)
+        loss = planned.problem.loss
+        # Of steep losses dual ascent gains little, however well the problem is conditioned.
+        is_bounded = conditioning(planned.problem, planned.stats) is not None or loss.is_steep
         by_columns = (
             planned.stats.d <= FEW_COLUMNS
             and isinstance(planned.problem.penalty, L2)
-            and planned.problem.loss.is_smooth
-            and not planned.problem.loss.is_wide
-            and conditioning(planned.problem, planned.stats) is not None
+            and loss.is_smooth
+            and not loss.is_wide
+            and is_bounded
         )
         make = self._by_newton if by_columns else partial(_side_by_side, plan)
         classes = planned.rule.n_classes if planned.rule.width == 1 else 0

@@ -82,7 +82,7 @@ class ChosenForm(BaseModel):
             return ""
         return (
             "Each column, curve and pair has a strength of the penalty of its own, by which "
-            f"held-out rows lose {self.smoothing:.3g} times what they do by one for all."
+            f"held-out rows lose {self.smoothing:.3f} times what they do by one for all."
         )
 
     @property

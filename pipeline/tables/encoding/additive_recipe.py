@@ -15,6 +15,8 @@ from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, Pai
 from fewpass.pipeline.tables.encoding.splines import Spline
 from fewpass.pipeline.tables.encoding.variables import level_names, levels_among
 
+ALIKE = 0.005  # shares of a loss that are hardly other ones
+
 
 class TriedForm(BaseModel):
     """A form that was tried on held-out rows."""
@@ -80,10 +82,10 @@ class ChosenForm(BaseModel):
         """Return in a sentence whether each part has a strength of the penalty; "": none has."""
         if self.smoothing is None:
             return ""
-        return (
-            "Each column, curve and pair has a strength of the penalty of its own, by which "
-            f"held-out rows lose {self.smoothing:.3f} times what they do by one for all."
-        )
+        lose = f"held-out rows lose {self.smoothing:.3f} times what they do by one for all"
+        if abs(self.smoothing - 1.0) < ALIKE:
+            lose = "held-out rows lose about what they do by one for all"
+        return f"Each column, curve and pair has a strength of the penalty of its own: {lose}."
 
     @property
     def loss(self) -> float:

@@ -86,16 +86,18 @@ def smoothed(recipe: Recipe, sample: FormSample, lam: float) -> OwnStrengths | N
     """
     encoded = sample.encoded(recipe)
     widths = [encoded.own(*ends) for ends in _ends_of(recipe)]
-    too_few = ROWS_OF_EACH * len(widths) > sample.n_rows
-    if too_few or _values(sample, encoded) > MOST_VALUES:
+    values = encoded.table.nnz * max(1, sample.targets.classes - 1)
+    if ROWS_OF_EACH * len(widths) > sample.n_rows or values > MOST_VALUES:
         return None
+    if values > VALUES_OF_EACH_PART:
+        sample = replace(sample, parts=sample.parts[:1])
     if sample.targets.as_amounts is not None:
         sample, lam = _as_predicted_best(sample, encoded, lam)
     tried = StrengthsTried.on(sample, encoded, widths, lam)
     if tried.lose_more or (tried.factors == 1.0).all():
         return None
     factors = tried.factors
-    if len(tried.parts) > 1:
+    if len(sample.parts) > 1:
         factors = strengths(encoded.table, widths, sample.targets, lam)
     one, own = tried.losses.sum(axis=1).tolist()
     return OwnStrengths(with_factors(recipe, factors.tolist()), own / one)
@@ -106,17 +108,12 @@ def _ends_of(recipe: Recipe) -> Iterator[tuple[int, int]]:
     yield from itertools.pairwise(np.cumsum([0, *(one.width for one in recipe.parts)]).tolist())
 
 
-def _values(sample: FormSample, encoded: EncodedForm) -> int:
-    return encoded.table.nnz * max(1, sample.targets.classes - 1)
-
-
 class StrengthsTried(NamedTuple):
     """Strengths by some rows, and what others lose (2, n): by one for all, and by these.
 
     Both at the best of three lam, so that these are compared with the best single one.
     """
 
-    parts: Sequence[Part]
     factors: Floats  # by all rows but the first part that is held out
     losses: Floats
 
@@ -124,13 +121,11 @@ class StrengthsTried(NamedTuple):
     def on(
         cls, sample: FormSample, encoded: EncodedForm, widths: Sequence[slice], lam: float
     ) -> StrengthsTried:
-        """Hold every part out; the first alone, where that takes long."""
-        few = _values(sample, encoded) <= VALUES_OF_EACH_PART
-        parts = sample.parts if few else sample.parts[:1]
-        each = [_tried_on(part, encoded, widths, sample.targets, lam) for part in parts]
+        """Hold every part out in turn."""
+        each = [_tried_on(part, encoded, widths, sample.targets, lam) for part in sample.parts]
         losses = np.concatenate([own for _, own in each], axis=-1)
         best = losses.sum(axis=-1).argmin(axis=1)
-        return cls(parts, each[0][0], losses[(0, 1), best])
+        return cls(each[0][0], losses[(0, 1), best])
 
     @property
     def lose_more(self) -> bool:

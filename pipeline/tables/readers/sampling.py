@@ -61,12 +61,12 @@ def sampled(
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     called = [names[k] for k in used]
     called.append(f"{max(called, key=len)}_")  # places of rows: a name that no column has
-    parts: list[Any] = []
+    drawn = _DrawnRows(rows.files[0].name, memory)
     every: list[tuple[PiecePlace, tuple[Any, ...]]] = []
     faults: list[tuple[int, str, str]] = []
     gaps: set[str] = set()
     first: Piece | None = None
-    read, rate, n_rows, whole = 0, 1.0, 0, True  # rate: of rows retained, the same for all
+    read, n_rows, whole = 0, 0, True
     for piece in rows.pieces(min(most, PIECE_BYTES), used):
         first = first or piece
         cells = rows.cells(piece, used)
@@ -76,29 +76,22 @@ def sampled(
             every.append((piece.place, own))
         places = pa.array(np.arange(n_rows, n_rows + cells.n_rows))
         table = pa.table([*columns, places], names=called)
-        parts.append(_thinned(table, rate))
+        drawn.add(table)
         n_rows += table.num_rows
         gaps |= {names[k] for k, c in zip(used, columns, strict=True) if c.null_count}
         faults += cells.faults[:1]
         read += piece.n_bytes
-        if len(parts) > MOST_PARTS and _is_mostly_columns(parts):
-            parts = [_joined(parts, rows.files[0].name).combine_chunks()]
-            release_freed_memory()
-        while _is_too_large(parts, memory):
-            parts, rate = [_thinned(part, 0.5) for part in parts], rate / 2
-        if read >= most or (
-            is_enough and read >= LOOK_BYTES and is_enough(_joined(parts, rows.files[0].name))
-        ):
+        if read >= most or (is_enough and read >= LOOK_BYTES and is_enough(drawn.table())):
             whole = False
             break
         is_enough = None if read >= LOOK_BYTES else is_enough
-    if not any(part.num_rows for part in parts):
+    if not drawn.n_rows:
         for line, fact, advice in faults:
             where = f"{rows.files[0].name}, {rows.unit} {line}"
             raise BadInput(f"{where}: {fact}. {advice.rstrip(',')}.")
         raise BadInput(f"{rows.files[0].name}: there are no rows. Check the file.")
-    sample = as_sample(_joined(parts, rows.files[0].name), SAMPLE_ROWS, SAMPLE_SEED)
-    parts.clear()
+    sample = as_sample(drawn.table(), SAMPLE_ROWS, SAMPLE_SEED)
+    del drawn
     release_freed_memory()
     last = sample.num_columns - 1
     places = sample.column(last).to_numpy()
@@ -109,22 +102,50 @@ def sampled(
     )  # fmt: skip
 
 
-def _joined(parts: Sequence[Any], name: str) -> Any:
-    """Return parts as one table: where one has whole numbers and another fractions, these."""
-    what = "the files hold columns of different types"
-    with parsing(name, what, "Write them alike."):
-        return pa.concat_tables(parts, promote_options="permissive")
+class _DrawnRows:
+    """Rows drawn so far, in parts; `name` is of their first file.
 
+    What the parts take is added up as they come: there may be as many as files.
+    """
 
-def _is_mostly_columns(parts: Sequence[Any]) -> bool:
-    """Return whether drawn rows take more memory as columns of many parts than for their cells."""
-    return bool(sum(COLUMN_BYTES * part.num_columns - part.nbytes for part in parts) > 0)
+    def __init__(self, name: str, memory: int) -> None:
+        self.name, self.memory = name, memory
+        self.rate = 1.0  # of rows retained, the same for all
+        self._hold([])
 
+    def add(self, table: Any) -> None:
+        """Draw rows of another piece."""
+        self._append(_thinned(table, self.rate))
+        if len(self.parts) > MOST_PARTS and self.column_bytes > self.cell_bytes:
+            self._hold([self.table().combine_chunks()])
+            release_freed_memory()
+        while self._is_too_large:
+            self.rate /= 2
+            self._hold([_thinned(part, 0.5) for part in self.parts])
 
-def _is_too_large(parts: Sequence[Any], memory: int) -> bool:
-    rows = sum(part.num_rows for part in parts)
-    taken = sum(part.nbytes + COLUMN_BYTES * part.num_columns for part in parts)
-    return bool(rows > 2 * SAMPLE_ROWS or (taken > memory and rows > len(parts)))
+    def table(self) -> Any:
+        """Return all as one table; whole numbers become fractions where other parts have these."""
+        what = "the files hold columns of different types"
+        with parsing(self.name, what, "Write them alike."):
+            return pa.concat_tables(self.parts, promote_options="permissive")
+
+    def _hold(self, parts: Sequence[Any]) -> None:
+        self.parts: list[Any] = []
+        self.n_rows = self.cell_bytes = self.column_bytes = 0
+        for part in parts:
+            self._append(part)
+
+    def _append(self, part: Any) -> None:
+        self.parts.append(part)
+        self.n_rows += part.num_rows
+        self.cell_bytes += part.nbytes
+        self.column_bytes += COLUMN_BYTES * part.num_columns
+
+    @property
+    def _is_too_large(self) -> bool:
+        taken = self.cell_bytes + self.column_bytes
+        has_more = self.n_rows > len(self.parts)
+        return self.n_rows > 2 * SAMPLE_ROWS or (taken > self.memory and has_more)
 
 
 def _thinned(table: Any, rate: float) -> Any:

@@ -3,6 +3,9 @@
 import datetime as dt
 import json
 import re
+import sys
+from collections import Counter
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -21,7 +24,7 @@ from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.encoding.text_recipe import weights_in
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.tables.readers import Expected, json_rows, open_source
+from fewpass.pipeline.tables.readers import Expected, json_rows, open_source, sampling
 from fewpass.pipeline.tables.readers.sampling import sampled
 from tests.pipeline.tables.readers.test_tables import read, source_of
 
@@ -328,6 +331,29 @@ def test_a_column_may_be_called_places(tmp_path, monkeypatch):
     frame.to_parquet(tmp_path / "rows.parquet", index=False)
     rows = source_of(tmp_path / "rows.parquet", encode="always")._rows
     pd.testing.assert_frame_equal(sampled(rows, range(3), 1 << 30).table.to_pandas(), frame)
+
+
+def test_pieces_are_looked_at_once_each(tmp_path, monkeypatch):
+    """Three times as many take three times as many steps: what they take was summed for each."""
+    monkeypatch.setattr("fewpass.pipeline.tables.readers.sampling.PIECE_BYTES", 1 << 8)
+    steps = []
+    for n in (2000, 6000):
+        pd.DataFrame({"x": np.arange(n), "y": 1}).to_csv(tmp_path / f"{n}.csv", index=False)
+        rows = source_of(tmp_path / f"{n}.csv", encode="always")._rows
+        steps.append(steps_in(sampling.__file__, partial(sampled, rows, range(2), 1 << 30)))
+    assert steps[0] > 100
+    assert steps[1] < 4 * steps[0]
+
+
+def steps_in(file, run):
+    """Count how often functions and generators of a file are entered while something runs."""
+    entered = Counter()
+    sys.setprofile(lambda frame, event, _: entered.update([(event, frame.f_code.co_filename)]))
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return entered["call", file]
 
 
 # -- what is no table as it stands -----------------------------------------------------------------

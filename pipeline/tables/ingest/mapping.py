@@ -22,6 +22,7 @@ from fewpass.pipeline.passes.ordered_tasks import (
     result_or_refusal,
     tasks_of_a_process,
 )
+from fewpass.pipeline.passes.turns import Turns
 from fewpass.pipeline.rows.row_summary import none_counts
 from fewpass.pipeline.rows.scaling import Measured, Scaler
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
@@ -163,10 +164,12 @@ class RowMapper:
 
     def _span_map(self, executor: Executor) -> SpanMap:
         estimate = self.source.estimated_bytes()
-        part_bytes = part_bytes_of(estimate, self.plan.budget, tasks_of_a_process(executor))
+        budget, of_piece = self.plan.budget, Budget.piece * self.source.piece_bytes
+        at_once = min(max(budget.pieces // of_piece, 1), tasks_of_a_process(executor))
+        part_bytes = part_bytes_of(estimate, budget, at_once)
         return SpanMap(
             self._piece_map, self._parts(estimate, 0), PIECE_BYTES, part_bytes,
-            counts_columns=bool(self._column_counts),
+            counts_columns=bool(self._column_counts), turns=Turns(at_once),
         )  # fmt: skip
 
     def _take_in_span(self, mapped: MappedSpan, lines: int) -> Generator[IngestProgress]:

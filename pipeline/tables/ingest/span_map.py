@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.passes.packed import unpickled_once
+from fewpass.pipeline.passes.turns import Turns
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics, LargestValues
 from fewpass.pipeline.rows.scaling import Measured
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
@@ -105,6 +106,7 @@ class SpanMap(NamedTuple):
     piece_bytes: int  # of text, as the spans were cut by
     part_bytes: int
     counts_columns: bool
+    turns: Turns  # of spans that a process maps
 
     def map(self, number: int, span: SourceSpan) -> MappedSpan:
         """Read a span, and write its rows to parts; `number` is that of the span."""
@@ -161,10 +163,14 @@ def span_of(part: str, spans: Sequence[SourceSpan]) -> tuple[int, SourceSpan] | 
 def map_span(span_map: SpanMap, number: int, span: SourceSpan) -> MappedSpan:
     """Map a span, in any process, unless that was done before."""
     return_freed_memory(span_map.pieces.plan.budget.rows)
-    return span_map.recorded(number, span) or span_map.map(number, span)
+    if (made := span_map.recorded(number, span)) is not None:
+        return made
+    with span_map.turns:
+        return span_map.map(number, span)
 
 
 def map_again(span_map: SpanMap, number: int, span: SourceSpan) -> MappedSpan:
     """Map a span whose parts are not as they were written."""
     return_freed_memory(span_map.pieces.plan.budget.rows)
-    return span_map.map(number, span)
+    with span_map.turns:
+        return span_map.map(number, span)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.passes.ordered_tasks import ordered_results, tasks_of_a_process
 from fewpass.pipeline.passes.packed import unpickled_once
+from fewpass.pipeline.passes.turns import Turns
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.row_summary import RowSummary
 from fewpass.pipeline.rows.scaling import Scaler
@@ -170,14 +170,6 @@ class GroupWriter:
         self.writer, self.chunk_bytes = maker.writer, max(chunk_bytes, 1)
         self._share_out(1)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the turns here: each process has its own memory."""
-        return {name: own for name, own in vars(self).items() if name != "turns"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.turns = BoundedSemaphore(self._at_once)
-
     def write(self, threads: int, tell: Tell) -> Generator[IngestProgress, None, WrittenRows]:
         """Store all rows, and reduce the statistics on the way.
 
@@ -190,8 +182,8 @@ class GroupWriter:
         """
         self._share_out(threads)
         leaves = self.leaves
-        with ThreadPoolExecutor(self._at_once, "ingest-write") as pool:
-            written = ordered_map(pool, self.written, leaves, self._at_once)
+        with ThreadPoolExecutor(self.turns.at_once, "ingest-write") as pool:
+            written = ordered_map(pool, self.written, leaves, self.turns.at_once)
             return (yield from self._taken_in(written, tell))
 
     def write_on(
@@ -253,9 +245,8 @@ class GroupWriter:
         left = budget.rows - self.parts.memory_bytes - of_columns
         each = of_columns + copies * self.chunk_bytes
         run = Budget.run_copies * max(raw, budget.least_run)
-        self._at_once = int(np.clip(left // (each + run), 1, threads))
-        self.turns = BoundedSemaphore(self._at_once)
-        most = min((left / self._at_once - each) / Budget.run_copies, budget.run)
+        self.turns = Turns(int(np.clip(left // (each + run), 1, threads)))
+        most = min((left / self.turns.at_once - each) / Budget.run_copies, budget.run)
         self._chunks_of_run = max(1, int(most // max(raw, 1)))
 
     def written(self, leaf: range) -> WrittenRows:
@@ -295,7 +286,7 @@ def leaf_or_damage(group: GroupWriter, leaf: range) -> WrittenRows | DamagedPart
     """Store a leaf, in any process; return what is damaged of the parts that it is read from."""
     return_freed_memory(group.budget.rows)
     try:
-        with group.turns:  # a worker may have more threads than memory for leaves
+        with group.turns:
             return group.written(leaf)
     except DamagedPart as error:
         error.__cause__ = error.__context__ = None  # they would keep the rows read so far

@@ -240,27 +240,30 @@ def test_a_source_of_one_span_is_read_here_and_written_there(tmp_path, here):
     assert made[0].fingerprint == made[1].fingerprint
 
 
-def test_a_process_writes_as_many_leaves_at_a_time_as_its_memory_allows(
-    tmp_path, here, monkeypatch
+@pytest.mark.parametrize(("kind", "name"), [(SpanMap, "map"), (GroupWriter, "written")])
+def test_a_process_does_as_many_tasks_at_a_time_as_its_memory_allows(
+    tmp_path, here, monkeypatch, kind, name
 ):
     X = np.random.default_rng(0).standard_normal((40_000, 125), np.float32)
     names = [f"f{k}" for k in range(125)]
     rows = pa.table(dict(zip(names, X.T, strict=True)) | {"y": X[:, 0] > 0})
-    parquet.write_table(rows, tmp_path / "rows.parquet", row_group_size=10_000)
-    written, running, most = GroupWriter.written, [], []
+    files = [tmp_path / f"{k}.parquet" for k in range(4)]
+    for k, file in enumerate(files):
+        parquet.write_table(rows[10_000 * k : 10_000 * (k + 1)], file)
+    done, running, most = getattr(kind, name), [], []
 
-    def noted(group, leaf):
-        running.append(leaf)
+    def noted(*given):
+        running.append(given)
         most.append(len(running))
         time.sleep(0.2)
         try:
-            return written(group, leaf)
+            return done(*given)
         finally:
-            running.remove(leaf)
+            running.pop()
 
-    monkeypatch.setattr(GroupWriter, "written", noted)
+    monkeypatch.setattr(kind, name, noted)
     how = {"options": {"label": "y", "encode": "none"}, "chunk_bytes": "4MB", "memory": "128MB"}
-    plan = plan_of([tmp_path / "rows.parquet"], tmp_path / "set", **how, test_fraction=0.0)
+    plan = plan_of(files, tmp_path / "set", **how, test_fraction=0.0)
     made = ingest(plan, executor=here)
     assert (made.rows, len(most) > 3, {*most}) == (40_000, True, {1})
 

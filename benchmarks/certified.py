@@ -67,7 +67,7 @@ def rows_of(study: Study, folder: Path) -> Iterator[Row]:
 
 
 def trained(plan: TrainingPlan, dataset: Dataset, rows: Half, folder: Path, *, lowest: bool) -> Row:
-    """Train, and judge by the minimum of the very objective that was trained."""
+    """Train, and compare with the minimum of the very objective that was trained."""
     job = Planner(plan, dataset).job(plan.memory)
     assert plan.loss is not None
     aim = Aim(plan.loss, job.problem.lam, job.problem.lam_b)
@@ -139,14 +139,14 @@ def main() -> None:
     studies = [study for study in every if study.name in chosen.sets]
     measured = (row for study in studies for row in rows_of(study, chosen.folder))
     rows = recorded(chosen.results, "certified", measured, line)
-    judged = [row for row in rows if row["excess"] is not None]
+    evaluated = [row for row in rows if row["excess"] is not None]
     conclude(
-        chosen.results, "certified", findings(judged),
+        chosen.results, "certified", findings(evaluated),
         ("numpy", "numba", "scipy"),
     )  # fmt: skip
     if studies == list(every):
-        draw(FIGURES / "certified.png", [row for row in judged if row["lam"] == "1/n"])
-    if any(row["excess"] > row["certificate"] for row in judged):
+        draw(FIGURES / "certified.png", [row for row in evaluated if row["lam"] == "1/n"])
+    if any(row["excess"] > row["certificate"] for row in evaluated):
         sys.exit("On a row above the true gap is larger than the certificate.")
 
 

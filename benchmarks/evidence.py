@@ -151,7 +151,7 @@ def certified(rows: list[Row]) -> str:
     head = ("set", "loss", "lam", "kappa", "F*", "s2gd+", "s2gd", "no subspace", "forecast",
             "true", "certified gap", "true gap")  # fmt: skip
     passes = {(row["set"], row["loss"], row["lam"], row["method"]): row["passes"] for row in rows}
-    judged = [row for row in rows if row["method"] == "s2gd+" and row["excess"] is not None]
+    evaluated = [row for row in rows if row["method"] == "s2gd+" and row["excess"] is not None]
     cells = [
         [
             row["set"].partition(",")[0], of_words(row["loss"]), str(row["lam"]),
@@ -161,7 +161,7 @@ def certified(rows: list[Row]) -> str:
             f"{row['foreseen']:.0f}", f"{row['true_passes']:.0f}", f"{row['relative']:.1e}",
             f"{row['excess'] / max(1.0, row['lowest']):.1e}",
         ]
-        for row in judged
+        for row in evaluated
     ]  # fmt: skip
     return table(head, cells, ("set", "loss", "lam")) + "\n\n" + raw_rows(rows)
 

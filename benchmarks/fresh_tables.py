@@ -150,7 +150,7 @@ def about_of(fresh: Fresh) -> dict[str, Any]:
 
 
 def halves(name: str, place: Path) -> tuple[Path, Path]:
-    """Write a table's rows to learn from, and those to judge by, once; return the files."""
+    """Write a table's rows to learn from, and those to evaluate on, once; return the files."""
     train, test = place / "train.csv", place / "test.csv"
     if not test.exists():
         place.mkdir(parents=True, exist_ok=True)

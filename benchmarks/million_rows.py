@@ -129,7 +129,7 @@ def log_odds(x: NDArray[np.float64], codes: list[NDArray[np.int64]]) -> NDArray[
 
 
 def outcome(side: str, train: Path, test: Path, place: Path) -> Row:
-    """Train one side, and judge what it predicts; where it fails, say by what."""
+    """Train one side, and evaluate what it predicts; where it fails, say by what."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     out, took = place / "predicted.csv", {}

@@ -193,12 +193,14 @@ def harmless(first: int) -> Callable[[list[Run]], Seen]:
 
 
 def takeable(runs: list[Run]) -> Seen:
-    """Every night is learnt or set apart, and what is set apart can be learnt after all."""
+    """Every night is learnt or quarantined, and what is quarantined can be learnt after all."""
     ends = [run.month.verdicts[-1].past for run in runs]
-    whole = all(sorted((*past.used, *past.apart)) == list(range(NIGHTS)) for past in ends)
-    taken = all(night in past.taken(night).used for past in ends for night in past.apart)
-    apart = [[str(night) for night in past.apart] for past in ends]
-    return Seen(f"apart: {_words(apart)}", whole and taken and all(map(bool, apart)))
+    whole = all(sorted((*past.used, *past.quarantined)) == list(range(NIGHTS)) for past in ends)
+    taken = all(night in past.taken(night).used for past in ends for night in past.quarantined)
+    quarantined = [[str(night) for night in past.quarantined] for past in ends]
+    return Seen(
+        f"quarantined: {_words(quarantined)}", whole and taken and all(map(bool, quarantined))
+    )
 
 
 def explained(night: int, *, by_itself: bool) -> Callable[[list[Run]], Seen]:
@@ -227,9 +229,11 @@ LINES = (
     Line(("weekday",), "at most 1.2 of all nights' model", beside_all(1.2)),
     Line(("weekday",), "waits in the first week only, twice at most", first_week),
     Line(("odd Sundays",), "one night waits", waits_once),
-    Line(("broken", "unit"), "waits, is set apart", decided("waits 20", "sets apart 21")),
-    Line(("two broken",), "wait, are set apart", decided("waits 20", "waits 21", "sets apart 22")),
-    Line((SECOND,), "waits, is set apart", decided("waits 1", "sets apart 2")),
+    Line(("broken", "unit"), "waits, is quarantined", decided("waits 20", "quarantines 21")),
+    Line(
+        ("two broken",), "wait, are quarantined", decided("waits 20", "waits 21", "quarantines 22")
+    ),
+    Line((SECOND,), "waits, is quarantined", decided("waits 1", "quarantines 2")),
     Line(SPOILT_ONES, "worst of 5 nights: at most 15e-4 above the one before", harmless(SPOILT)),
     Line((SECOND,), "worst of 5 nights: at most 15e-4 above the one before", harmless(1)),
     Line((*SPOILT_ONES, SECOND), "its rows are there, and can be taken", takeable),

@@ -79,23 +79,23 @@ def ours(dataset: Dataset, **settings: Any) -> tuple[Learnt, Row]:
     return learnt, {"learner": learner, "lam_n": model.lam * dataset.n_rows}
 
 
-def judged_apart(study: Study, seed: int, folder: Path) -> tuple[Dataset, Dataset]:
+def train_and_test(study: Study, seed: int, folder: Path) -> tuple[Dataset, Dataset]:
     """Ingest nine tenths of the training rows to learn from, and one to choose by."""
     place = folder_of(study, f"{seed}-held-out", folder)
     ingest(
         IngestPlan(
             sources=(str(converted(study, folder)),), dataset=str(place / "train"),
             options=study.options, scale=study.scale, task=study.task, seed=seed,
-            test_fraction=HELD_OUT, test_dataset=str(place / "judge"),
+            test_fraction=HELD_OUT, test_dataset=str(place / "test"),
         )
     )  # fmt: skip
-    return Dataset.open(str(place / "train")), Dataset.open(str(place / "judge"))
+    return Dataset.open(str(place / "train")), Dataset.open(str(place / "test"))
 
 
 def chosen_by_held_out(study: Study, seed: int, folder: Path, test: Half, aim: Aim) -> Row:
     """One pass without a lam."""
-    train, judge = judged_apart(study, seed, folder)
-    learnt, told = ours(train, held_out=judge.folder.url, loss=aim.loss, positive=study.positive)
+    train, held_out = train_and_test(study, seed, folder)
+    learnt, told = ours(train, held_out=held_out.folder.url, loss=aim.loss, positive=study.positive)
     return metrics_of(learnt.at, test, aim) | {"lam_n": told["lam_n"]}
 
 

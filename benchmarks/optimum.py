@@ -2,7 +2,7 @@
 
     F(w, b) = mean loss + lam/2 ||w||^2 + lam_b/2 b^2
 
-The losses are written down here once more, in NumPy: what the solvers are judged by is not theirs.
+The losses are written down here once more, in NumPy: what solvers are compared with is not theirs.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def theirs(rows: Half, aim: Aim, seed: int, **settings: Any) -> Trained:
     return Trained(Linear(model.coef_.ravel(), float(model.intercept_[0])), seconds)
 
 
-def judged(trained: Trained, train: Half, test: Half, aim: Aim, lowest: float) -> Outcome:
+def evaluated(trained: Trained, train: Half, test: Half, aim: Aim, lowest: float) -> Outcome:
     """Objective on the training rows, error on the test rows."""
     reached = objective(trained.at, train, aim)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -144,7 +144,7 @@ def rows_of(study: Study, folder: Path) -> Iterator[dict[str, Any]]:
                 lowest = objective(best, train, aim)
                 exact = Trained(best, 0.0)
                 for side, trained in (("ours", mine), ("sklearn", other), ("optimum", exact)):
-                    outcome = judged(trained, train, test, aim, lowest)
+                    outcome = evaluated(trained, train, test, aim, lowest)
                     sides[side].append(outcome)
             yield {
                 "set": study.name,

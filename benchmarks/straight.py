@@ -3,10 +3,10 @@
     python -m benchmarks.straight FOLDER --size 300MB --peers .venv-peers/bin/python
 
 Both learn the same rows of the demo's click log once, each from the text that it reads, with two
-cores, by a logistic loss; the last tenth of the rows judges them.  Vowpal Wabbit has a weight for
-every column (-b) and is otherwise as it comes.  Wall and processor seconds and the largest memory
-are those of the process from its start to its end; files are in the page cache, kernels and
-Python's bytecode on disk.
+cores, by a logistic loss; the last tenth of the rows is for evaluation.  Vowpal Wabbit has a weight
+for every column (-b) and is otherwise as it comes.  Wall and processor seconds and the largest
+memory are those of the process from its start to its end; files are in the page cache,
+kernels and Python's bytecode on disk.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def fewpass(*words: str) -> list[str]:
 
 
 def ours(folder: Path, columns: int, *more: str) -> tuple[Took, float]:
-    """Train straight from the text, and judge."""
+    """Train straight from the text, and evaluate."""
     shutil.rmtree(folder / "run", ignore_errors=True)
     words = ("train", "train.svm", "run", "--features", str(columns))
     lam = () if "--lam" in more else ("--lam", "1/n")

@@ -3,7 +3,7 @@
     python -m benchmarks.tables [--sets NAME ...] [--sides NAME ...] [--before DIR] [--additive]
 
 Every table is trained by the commands `ingest`, `train --tol 1e-3` and `predict` with no other
-option than the label, by table_peers.py twice, and judged on the rows of its test file: error, AUC
+option than the label, by table_peers.py twice, and evaluated on its test file: error, AUC
 and log loss of classes, R2 of numbers.  Seconds are of the processor, all processes together,
 memory is the peak of the largest.  The side `before` is another checkout's, by the same commands.
 
@@ -102,7 +102,7 @@ def unpacked(name: str, half: str, place: Path) -> Path:
 
 
 def outcome(side: str, about: dict[str, Any], train: Path, test: Path, place: Path) -> Row:
-    """Train one side, and judge what it predicts; where it fails, say by what."""
+    """Train one side, and evaluate what it predicts; where it fails, say by what."""
     out = place / f"{side}.csv"
     commands = own(about, train, test, out, FORMS[side]) if side in FORMS else [
         [*LIMITED, sys.executable, "-m", "benchmarks.table_peers", side, json.dumps(about),
@@ -240,7 +240,7 @@ def form_tables(rows: list[Row]) -> str:
 
 
 def figure_of(side: Row) -> tuple[str, float]:
-    """Return what a side is judged by: R2 of numbers, else log loss."""
+    """Return what a side is evaluated by: R2 of numbers, else log loss."""
     return ("R2", side["r2"]) if "r2" in side else ("log loss", side["log_loss"])
 
 

@@ -30,11 +30,11 @@ def documents(blocks):
     return both.pluck(0), both.pluck(1)
 
 
-held_out, judged = documents([0])
+held_out, topics = documents([0])
 model = LinearClassifier(tol=1e-3).fit(*documents(range(1, BLOCKS)))
-print(f"{model.classes_}: {model.score(held_out, judged):.4f} of the documents not seen are right")
+print(f"{model.classes_}: {model.score(held_out, topics):.4f} of the documents not seen are right")
 
-honest = ScoreCalibrator(model).fit(held_out, judged)
+honest = ScoreCalibrator(model).fit(held_out, topics)
 news = db.from_sequence(["the coach said the team will win the cup", "launch of a rocket"])
 (p, _) = honest.predict_proba(news).compute()
 print({str(topic): round(float(q), 3) for topic, q in zip(model.classes_, p, strict=True)})

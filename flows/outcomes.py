@@ -166,7 +166,7 @@ def history_rows(events: Sequence[Event]) -> list[dict[str, str]]:
 
 def _what(event: Event) -> str:
     """Say in a word or two what happened."""
-    if event.what == "judged":
+    if event.what == "evaluated":
         return event.verdict if event.files != () else "learns anew"
     if event.what == "refused":
         return f"refused {event.file.name}"

@@ -1,6 +1,6 @@
 """The budget of memory: who may take what of it, and why.
 
-What importing the libraries takes is outside.  `PROGRAM_BYTES` are set apart first, for scoring
+What importing the libraries takes is outside.  `PROGRAM_BYTES` are reserved first, for scoring
 the weights, too; `rows` is the rest.  Some take a share of the rest, or of the whole budget; others
 a number of copies of what they keep.  These numbers stand here and nowhere else (docs/scaling.md
 prints them): windows, and with them bits, depend on shares and copies.

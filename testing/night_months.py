@@ -12,8 +12,8 @@ from fewpass.pipeline.models.refresh.night_rule import (
     candidates,
     chosen,
     first,
-    judged,
     learnt_from,
+    night_verdict,
 )
 from fewpass.pipeline.models.refresh.night_scores import Scores, joint_losses
 from fewpass.pipeline.models.refresh.past_nights import HALF, PUBLISHED, Past
@@ -133,13 +133,13 @@ def by_rule(nights: Nights, models: Models, rule: Rule) -> Month:
 def _verdict(
     nights: Nights, models: Models, rule: Rule, past: Past, tonight: int, able: dict[str, Vector]
 ) -> NightVerdict:
-    """Judge a night; one that waits once more, with the scores of its halves."""
+    """Return the verdict on a night; one that waits once more, with the scores of its halves."""
     made = {name: models.of(own) for name, own in candidates(rule, past, tonight).items()}
     scores = scored(able | made, *nights.rows[tonight])
-    verdict = judged(rule, past, tonight, scores)
+    verdict = night_verdict(rule, past, tonight, scores)
     if verdict.kind != "waits":
         return verdict
-    return judged(rule, past, tonight, scores, models.halves(able[PUBLISHED], tonight))
+    return night_verdict(rule, past, tonight, scores, models.halves(able[PUBLISHED], tonight))
 
 
 def scored(models: dict[str, Vector], x: Vector, y: Vector) -> Scores:

@@ -68,7 +68,7 @@ class Interrupted(Exception):  # noqa: N818 - what it is
 
 
 class EndsBefore(RefreshWork):
-    """Ends a refresh before its n-th part, from 0: takings, trainings and judgements."""
+    """Ends a refresh before its n-th part, from 0: takings, trainings and evaluations."""
 
     def __init__(self, n):
         super().__init__()

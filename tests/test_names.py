@@ -118,7 +118,8 @@ def test_no_file_and_no_class_has_a_name_that_stands_twice():
 PRIVATE = {
     "told": "reported, logged", "found": "result, actual", "known": "estimated, given",
     "held": "reserved, stored", "kept": "stored, retained", "room": "memory, budget, space",
-    "beside": "next to", "judges": "held-out rows, scores", "aside": "spilled, refused",
+    "beside": "next to", "judge": "evaluate", "judges": "held-out rows, scores",
+    "judged": "scored, evaluated", "judging": "evaluation", "aside": "spilled, refused",
     "straight": "from_source", "burst": "epoch slice", "intake": "ingest", "widened": "resized",
     "revisit": "visit again",
 }  # fmt: skip
@@ -129,6 +130,8 @@ PHRASES = (
     "the opening",
     "per secant",
     "every so manieth",
+    "set apart",
+    "sets apart",
 )
 
 #: How often they still stand in identifiers and docstrings: to be lowered, never raised.
@@ -147,7 +150,16 @@ def private_words(tree):
             yield from (word for word in words if word in PRIVATE)
         if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)):
             text = re.sub(r"\s+", " ", ast.get_docstring(node) or "")
-            for word in (*PHRASES, "told", "beside", "judges", "aside", "burst", "intake"):
+            for word in (
+                *PHRASES,
+                "told",
+                "beside",
+                "judges",
+                "judged",
+                "aside",
+                "burst",
+                "intake",
+            ):
                 yield from re.findall(rf"\b{word}\b", text)
 
 

@@ -62,11 +62,11 @@ class AccuracyContest(NamedTuple):
             "rows": n,
             "turns": self.turns,
             "courses": {row["contestant"]: row for row in rows},
-            "targets": [judged(goal, chosen, rows) for goal in goals],
+            "targets": [evaluated(goal, chosen, rows) for goal in goals],
         }
 
 
-def judged(goal: Goal, ours: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+def evaluated(goal: Goal, ours: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the ratio that came out; null where one of the two did not arrive."""
     arrived = {
         row["contestant"]: row["seconds_to"][goal.suboptimality]

@@ -75,7 +75,7 @@ class Contest(NamedTuple):
             "count": self.pieces,
             "turns": self.turns,
             "contestants": rows,
-            "targets": [judged(target, rows) for target in self.targets],
+            "targets": [evaluated(target, rows) for target in self.targets],
         }
 
 
@@ -159,7 +159,7 @@ def middle(taken: list[float]) -> dict[str, float]:
     return {"median": median(taken), "least": min(taken)}
 
 
-def judged(target: Target, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def evaluated(target: Target, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the ratio that came out; None if the peer did not arrive where ours did."""
     if not target.limit and not rows[target.peer]["found"].get("arrived", True):
         return target._asdict() | {"ratio": None}

@@ -224,9 +224,9 @@ class Programme:
                       "lam": 1e-4}  # fmt: skip
                 fits, warm = "fewpass, fits into the budget", "fewpass, 256MB, warm"
                 ours = [Contestant(fits, "streaming:Streamed", at | {"memory": "2GB"}, 2)]
-                judged = [fits]
+                evaluated = [fits]
                 if name in ("D2", "S1"):  # D1 fits into 256 MB, and imdb's columns ask for more
-                    judged.append(warm)
+                    evaluated.append(warm)
                     ours += [
                         Contestant(warm, "streaming:Streamed", at, 2),
                         Contestant("fewpass, 256MB, cold", "streaming:Streamed",
@@ -235,7 +235,7 @@ class Programme:
                 yield Contest(
                     f"out-of-core {name} {method}", f"Seconds per pass: {name}, {method}", name,
                     (Contestant("in memory", "streaming:InMemory", at), *ours),
-                    tuple(Target(9, mine, "in memory", 1 / 1.1, "later_s") for mine in judged),
+                    tuple(Target(9, mine, "in memory", 1 / 1.1, "later_s") for mine in evaluated),
                     *per_piece(name, shape(place)), self._turns,
                 )  # fmt: skip
 

@@ -35,7 +35,7 @@ def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: 
     else:
         with (
             engine_for_pass(checked(Execution, given(where)), data) as executor,
-            rows_display(terminal, "Judging by held-out rows", data.n_rows) as count,
+            rows_display(terminal, "Evaluating on held-out rows", data.n_rows) as count,
         ):
             figures = quality(reported.model, data, executor, count)
     commands = (

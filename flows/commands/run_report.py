@@ -26,7 +26,7 @@ def report(
         Make one page of it to send to others, RUN/report/report.html: figures and curves of
         held-out rows, how it learnt, largest weights, data, times, and how to reproduce it.
     held_out
-        Data set for that page to judge the model by [default: that of the training, or what
+        Data set for that page to evaluate the model on [default: that of the training, or what
         ingest stored next to its data set with --test-fraction].
     """
     if held_out is not None and not html:

@@ -18,9 +18,9 @@ from fewpass.pipeline.training.cross_validation import CrossValidated, cross_val
 
 @made_flow(requests.CrossValidateParameters, "plan.dataset")
 def cross_validate(plan: CrossValidationPlan, execution: Execution) -> dict[str, Any]:
-    """Train and judge the models of all folds, and show a table of them."""
+    """Train and evaluate the models of all folds, and show a table of them."""
     task_name = f"{plan.folds} folds of {plan.dataset}"
-    results = judge_folds.with_options(task_run_name=task_name)(plan, execution)
+    results = evaluate_folds.with_options(task_run_name=task_name)(plan, execution)
     rows = [
         {"lam": f"{one.lam:.6g}"} | row
         for one in results
@@ -31,7 +31,7 @@ def cross_validate(plan: CrossValidationPlan, execution: Execution) -> dict[str,
 
 
 @durable_task("cross-validate")
-def judge_folds(plan: CrossValidationPlan, execution: Execution) -> list[CrossValidated]:
+def evaluate_folds(plan: CrossValidationPlan, execution: Execution) -> list[CrossValidated]:
     """Cross-validate, and show how far it is."""
     with shown_progress(plan.dataset, "cross-validating on") as show:
         with engine_for_training(execution, plan.of_one_lam) as executor:

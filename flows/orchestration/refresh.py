@@ -82,7 +82,7 @@ def _done_since(url: str, event: int) -> RefreshResult | None:
     """Return what became of the newest generation, if it was finished after an event."""
     store = store_at(url)
     newest = store.generations[-1] if store.generations else None
-    if newest is None or newest.judged is None or newest.ended is None:
+    if newest is None or newest.evaluated is None or newest.ended is None:
         return None
     return result_of(store, newest, ()) if newest.ended.number > event else None
 
@@ -122,9 +122,9 @@ class TasksOfFlow(RefreshWork):
         return train_in_stages(plan, run, self.execution)
 
     def score(self, runs: Mapping[str, str], rows: str) -> Scores:
-        """Judge models by rows."""
+        """Score rows with models."""
         models = counted(len(set(runs.values())), "model")
-        named = judge.with_options(task_run_name=f"judge {models} by rows not learnt from")
+        named = score_rows.with_options(task_run_name=f"score {models} on rows not learnt from")
         made: Scores = named(self, runs, rows)
         return made
 
@@ -163,9 +163,9 @@ def take_files(plan: RefreshPlan, store: Store, generation: Generation) -> Taken
     return taken
 
 
-@durable_task("judge")
-def judge(work: RefreshWork, runs: Mapping[str, str], rows: str) -> Scores:
-    """Judge models by rows that they have not learnt from."""
+@durable_task("score-rows")
+def score_rows(work: RefreshWork, runs: Mapping[str, str], rows: str) -> Scores:
+    """Score rows with models that they have not learnt from."""
     return RefreshWork.score(work, runs, rows)
 
 
@@ -177,7 +177,7 @@ def evaluate_for_gate(work: RefreshWork, run: str, rows: str, column: str | None
 
 @durable_task("explain")
 def explain_night(work: RefreshWork, plan: TrainingPlan) -> float:
-    """Train on each half of an odd night, and judge by the other."""
+    """Train on each half of an odd night, and evaluate on the other."""
     return RefreshWork.loss_of_halves(work, plan)
 
 

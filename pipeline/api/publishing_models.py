@@ -95,7 +95,7 @@ def publish(
     """Publish the model of a generation as the one to use.
 
     It may be newer or older than the present one. Whoever evaluates, predicts or exports with the
-    store uses it from then on. Nights after it are set apart: their rows stay, and compete. Of two
+    store uses it from then on. Nights after it are quarantined: their rows stay and compete. Of two
     who publish at once one wins, the other fails.
 
     Parameters
@@ -128,7 +128,7 @@ def publish(
 
 
 def take(store: Address, generation: int, *, because: str = "") -> Taken:
-    """Have a generation learnt from that waits or is set apart.
+    """Have a generation learnt from that waits or is quarantined.
 
     Its rows are right. The next refresh learns from them, also without new files; rows of files
     that changed take the place of the old ones.
@@ -145,7 +145,7 @@ def take(store: Address, generation: int, *, because: str = "") -> Taken:
     Raises
     ------
     BadInput
-        If it neither waits nor is set apart, or a refresh is at work.
+        If it neither waits nor is quarantined, or a refresh is at work.
     """
     from fewpass.pipeline.models.refresh import publishing
 

@@ -214,7 +214,7 @@ def how_to_fit(record: RunRecord) -> str:
     if record.scaling.kind in ("none", "unit-rows") and record.columns is None:
         return f"Ingest it with `n_features={record.n_features}`."
     return (
-        "A model that was trained straight from a source is judged by rows of that, put aside by "
+        "A model that was trained straight from a source is evaluated on rows of that, held out by "
         "`test_fraction`; fewpass predict scores any others."
     )
 

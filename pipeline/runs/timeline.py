@@ -279,7 +279,7 @@ class Timeline:
         return (max(0.0, left) + after) / speed
 
     def silence(self, now: float | None = None) -> Silence | None:
-        """Judge how long the training has been silent; None while its pace is not known."""
+        """Say how long the training has been silent; None while its pace is not known."""
         return silence(list(self._silences), (time.time() if now is None else now) - self.last)
 
 

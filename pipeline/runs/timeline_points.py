@@ -128,7 +128,7 @@ class Silence(NamedTuple):
 
 
 def silence(before: Sequence[float], seconds: float, floor: float = FLOOR_S) -> Silence | None:
-    """Judge a silence by those before it; None while they are too few.
+    """Compare a silence with those before it; None while they are too few.
 
     Parameters
     ----------

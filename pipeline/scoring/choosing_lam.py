@@ -106,7 +106,7 @@ def _compared(
 
 
 def _scoring_sum(record: RunRecord, job: Job) -> Sum:
-    """Return the sum that a model is judged by; a loss alone needs no probabilities."""
+    """Return the sum that a model is evaluated by; a loss alone needs no probabilities."""
     measured = Measured.of_problem(job.problem, job.rule)
     if record.plan.metric == "loss":
         measured = measured._replace(probabilities=None)

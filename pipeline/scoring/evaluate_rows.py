@@ -216,7 +216,7 @@ def evaluate_rows(
             total = total.joined(one, slicing)
             on_progress(total.rows, min(1.0, total.done / max(1, whole)))
     if not total.parts or not total.parts[0].weight:
-        raise BadInput("No row is left to judge the model by. Check the format and the weights.")
+        raise BadInput("No row is left to evaluate the model on. Check the format and the weights.")
     summed = partial(figures_of, problem, model.record, model.weights, asked=plan)
     slices = slicing.figures(total.slices, summed)
     if (unlike := source.unlike_cells) is not None:

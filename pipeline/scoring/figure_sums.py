@@ -110,7 +110,7 @@ def _mean_of(targets: Labels | Values) -> float | None:
     return targets.mean if targets.weighted_mean is None else targets.weighted_mean
 
 
-class JudgedRows(NamedTuple):
+class RowPredictions(NamedTuple):
     """Rows with all that a model makes of them: figures of rows, and sums of these, follow."""
 
     rows: ScoredRows
@@ -119,9 +119,9 @@ class JudgedRows(NamedTuple):
     losses: Vector  # (n,) of numbers those of unclipped predictions
 
 
-def judged_parts(
+def row_predictions(
     measured: Measured, problem: Problem, at: Weights, block: Block
-) -> Iterator[JudgedRows]:
+) -> Iterator[RowPredictions]:
     """Yield the rows of a block with what a model makes of them, each scored once."""
     made, loss = measured.probabilities, problem.loss
     for rows in scored_parts(problem, at, block):
@@ -135,7 +135,7 @@ def judged_parts(
             predicted: Any = predicted_labels(rows.scores, p, measured.threshold)
         else:
             predicted = clipped(responses(loss, rows.scores), measured.bounds)
-        yield JudgedRows(rows, predicted, p, losses)
+        yield RowPredictions(rows, predicted, p, losses)
 
 
 def sum_of_rows(measured: Measured, bits: int = BITS) -> Sum:
@@ -161,13 +161,13 @@ def _no_rows(n_labels: int, bits: int, _at: Weights) -> FigureSums:
 def _add_block(
     measured: Measured, bits: int, problem: Problem, at: Weights, block: Block, part: FigureSums
 ) -> FigureSums:
-    for one in judged_parts(measured, problem, at, block):
+    for one in row_predictions(measured, problem, at, block):
         part = with_rows(measured, problem, one, part, bits)
     return part
 
 
 def with_rows(
-    measured: Measured, problem: Problem, one: JudgedRows, part: FigureSums, bits: int = BITS
+    measured: Measured, problem: Problem, one: RowPredictions, part: FigureSums, bits: int = BITS
 ) -> FigureSums:
     """Return the sums with those of rows; arrays of labels are added to in place."""
     weight = one.rows.weight
@@ -178,7 +178,7 @@ def with_rows(
     return part._replace(numbers=add_parts(part.numbers, _of_numbers(measured, problem, one)))
 
 
-def _with_labels(bits: int, one: JudgedRows, part: FigureSums) -> FigureSums:
+def _with_labels(bits: int, one: RowPredictions, part: FigureSums) -> FigureSums:
     scores, classes, weight = one.rows.scores, one.rows.classes, one.rows.weight
     K = len(part.confusion)
     part.confusion[:] += np.bincount(classes * K + one.predicted, weight, K * K).reshape(K, K)
@@ -192,7 +192,7 @@ def _with_labels(bits: int, one: JudgedRows, part: FigureSums) -> FigureSums:
     return part._replace(probabilities=add_parts(part.probabilities, came_true))
 
 
-def _of_numbers(measured: Measured, problem: Problem, one: JudgedRows) -> NumberSums:
+def _of_numbers(measured: Measured, problem: Problem, one: RowPredictions) -> NumberSums:
     y, weight = one.rows.y, one.rows.weight
     error, size, away = np.abs(one.predicted - y), np.abs(y), y - problem.target_level
     relative = np.divide(error, size, out=np.zeros(len(y)), where=size > 0.0)

@@ -23,9 +23,9 @@ from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import problem_and_rule, scored_together
 from fewpass.pipeline.scoring.figure_sums import (
     FigureSums,
-    JudgedRows,
     Measured,
-    judged_parts,
+    RowPredictions,
+    row_predictions,
     sum_of_rows,
     with_rows,
 )
@@ -69,7 +69,7 @@ class ModelComparison(NamedTuple):
 
 
 class Contestant(NamedTuple):
-    """A model, ready to judge rows."""
+    """A model, ready to score rows."""
 
     model: Model
     problem: Problem
@@ -84,14 +84,14 @@ class Contestant(NamedTuple):
     def scored(self, at: Weights, block: Block, part: FigureSums) -> tuple[FigureSums, Vector]:
         """Return the sums with those of a block's rows, and their figures (n, Q)."""
         figures = []
-        for one in judged_parts(self.measured, self.problem, at, block):
+        for one in row_predictions(self.measured, self.problem, at, block):
             part = with_rows(self.measured, self.problem, one, part)
             figures.append(row_figures(self.names, one))
         return part, np.concatenate(figures)
 
     def figures_and_losses(self, block: Block) -> tuple[Vector, Vector]:
         """Return the figures (n, Q) and losses (n,) of a block, at the model's weights."""
-        parts = judged_parts(self.measured, self.problem, self.model.weights, block)
+        parts = row_predictions(self.measured, self.problem, self.model.weights, block)
         each = [(row_figures(self.names, one), one.losses) for one in parts]
         figures, losses = map(np.concatenate, zip(*each, strict=True))
         return figures, losses
@@ -145,7 +145,7 @@ def _in_words(model: Model) -> str:
     return f"the labels {', '.join(labels[:20])}" if labels else "numbers"
 
 
-def row_figures(names: tuple[str, ...], one: JudgedRows) -> Vector:
+def row_figures(names: tuple[str, ...], one: RowPredictions) -> Vector:
     """Return the figures of these names of every row, (n, Q)."""
     p, classes = one.p, one.rows.classes
     if names == OF_NUMBERS:

@@ -34,7 +34,7 @@ class IngestRecipe(IngestPlan):
     dataset: Literal[""] = Field("", description="Chosen by the refresh.")
     like: None = Field(None, description="The nights before.")
     test_fraction: float = Field(
-        0.0, ge=0, le=0, description="All rows judge before they are learnt from."
+        0.0, ge=0, le=0, description="All rows are scored before they are learnt from."
     )
     storage_options: dict[str, Any] = Field(
         default_factory=dict, max_length=0, description="Credentials come from the environment."
@@ -78,7 +78,7 @@ class RefreshPlan(Described):
     windows: tuple[Window, ...] = (1, 4, 14, "all")
     """Newest nights to learn a model from, each; the one whose loss on rows before they are learnt
     was least is published."""
-    judge_generations: PositiveInt = 7
+    scored_generations: PositiveInt = 7
     """Newest nights whose loss before learning chooses among the windows."""
     odd: PositiveFloat | None = 4.0
     """A night waits where the published model's loss on its rows is above its usual loss by more
@@ -94,11 +94,11 @@ class RefreshPlan(Described):
     """Learn nothing where a column or the labels drifted by more than this from the nights before:
     population stability index, of which .1 is some and .25 much [default: no limit]."""
     held_out: str | None = None
-    """Data set to judge models on besides: one that is worse on it than the published one by two
+    """Data set to evaluate models on besides: one that is worse on it than the published one by two
     standard errors is kept back; also for several lam, early stopping and calibration."""
     require_tol: bool = False
     """A model that missed the training's tolerance is not published, and the flow run fails.
-    Without this it is judged like any other, and the state says that it missed it."""
+    Without this it is evaluated like any other, and the state says that it missed it."""
     gates: tuple[WrittenGate, ...] = ()
     """What a model must reach besides to be published, such as auc>=0.8, error<=before+0.01
     (before: of the model published before), or loss@city<=before+0.05 for every value of the column

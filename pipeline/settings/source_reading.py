@@ -29,8 +29,8 @@ class SourceReading(Described):
     scale: ScalingKind | Literal["auto"] = "auto"
     """Scaling of the features, measured on the first rows; auto: as for an ingest."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Share of the rows that is not learnt from, the same rows as in an ingest with this seed; as
-    many as fit into an eighth of the memory judge the model at the end."""
+    """Share of the rows that is not learnt from, the same rows as in an ingest with this seed; the
+    model is evaluated on as many as fit into an eighth of the memory."""
     test_by: Column | None = None
     """Column of dates or numbers, by name or position: the last rows by it are held out, a
     `test_fraction` of all, in place of rows drawn at random.  Tables are encoded then."""

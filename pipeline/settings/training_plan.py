@@ -101,7 +101,7 @@ class TrainingPlan(Described):
     |w_j| + (1 - r)/2 sum w_j^2) [default: .5]; with penalty=group_lasso the share of the norms
     [default: 1]."""
     held_out: str | None = None
-    """Data set of held-out rows to judge the model by. Their mean loss is measured; needed to
+    """Data set of held-out rows to evaluate the model on. Their mean loss is measured; needed to
     choose among several lam, to stop early and to calibrate."""
     calibrate: Literal["platt", "isotonic"] | None = None
     """Learn probabilities from the held-out rows: Platt's sigmoid (with more than two classes a
@@ -112,8 +112,8 @@ class TrainingPlan(Described):
     n_iter_no_change: PositiveInt = 5
     """Epochs without a lower held-out loss before training stops early."""
     metric: MetricName = "loss"
-    """What held-out rows judge models by, in place of their mean loss, where they choose among
-    several lam or end a training: error, auc, f1, log_loss, mae, ... [default: loss]."""
+    """Figure of held-out rows that chooses among several lam or ends a training, in place of their
+    mean loss: error, auc, f1, log_loss, mae, ... [default: loss]."""
     intercept: Intercept = "free"
     """No intercept, or one whose distance from the best constant is penalised with lam
     (regularised), or with a hundredth of it (free)."""
@@ -122,7 +122,7 @@ class TrainingPlan(Described):
     labels each in turn, a model per class]."""
     clip: bool = True
     """Clip predicted numbers to the range of the targets seen, down to 0 where none is below it;
-    `evaluate` judges these; not with offsets.  What is trained does not depend on it."""
+    `evaluate` does so, too; not with offsets.  What is trained does not depend on it."""
     classes: Literal["auto", "ovr", "multinomial"] = "auto"
     """More than two classes under the logistic loss: one model that tells all of them apart, by
     the softmax of their scores (multinomial), or a model for each class against the rest, as other
@@ -367,14 +367,14 @@ class TrainingPlan(Described):
         )
 
     @model_validator(mode="after")
-    def _has_rows_to_judge_by(self) -> TrainingPlan:
+    def _has_rows_to_evaluate_on(self) -> TrainingPlan:
         if not self.early_stopping and (wrong := self._given("n_iter_no_change")):
             raise BadInput(
                 f"{wrong} is how long a training that stops early waits, and this one does not. "
                 "Add `early_stopping=true`, or leave it out."
             )
         if self.source is not None and self.source.test_fraction:
-            return self  # those rows judge
+            return self  # models are evaluated on those rows
         if len(self.lam.factors) > 1 and self.held_out is None and not self.tries_several_lam:
             raise BadInput(
                 f'Several values of lam ("{self.lam.written}") need rows to choose by '
@@ -383,12 +383,12 @@ class TrainingPlan(Described):
             )
         if self.early_stopping and self.held_out is None:
             raise BadInput(
-                "Stopping early needs rows to judge by that the model does not learn from. Name a "
+                "Stopping early needs rows that the model does not learn from. Name a "
                 "data set with `held_out`; `test_fraction` of an ingest makes one."
             )
         if self.early_stopping and len(self.lam.factors) > 1:
             raise BadInput(
-                f'Several values of lam ("{self.lam.written}") are judged at the end, and '
+                f'Several values of lam ("{self.lam.written}") are evaluated at the end, and '
                 "`early_stopping=true` after every epoch. Leave one of them out."
             )
         if self.calibrate is not None and self.held_out is None:

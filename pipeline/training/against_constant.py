@@ -18,7 +18,7 @@ from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table
 
-MOST_ROWS = 2000  # that a source's model is judged on
+MOST_ROWS = 2000  # that a source's model is evaluated on
 WORSE = 1.001  # times the constant's loss: less is rounding
 
 
@@ -34,7 +34,7 @@ def worse_by_certificate(certified: Certificate | None) -> Warned | None:
 
 
 class FirstRowsLoss(NamedTuple):
-    """Some of the first rows of a source, kept to judge the model by at the end."""
+    """Some of the first rows of a source, kept to evaluate the model on at the end."""
 
     dataset: MemoryDataset
     sample: Table

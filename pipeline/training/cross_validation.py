@@ -7,7 +7,7 @@ f minimises
 
 which is the objective of the other rows alone, so a row costs one reading for all models, and what
 is proven of each is proven of a training without its fold.  Then all rows are read once more, and
-each is judged by the one model that has not learnt from it (Stone, 1974).
+each is evaluated by the one model that has not learnt from it (Stone, 1974).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Fold(NamedTuple):
     """The result of one fold."""
 
     fold: int  # from 0
-    rows: int  # that were left out, and judged
+    rows: int  # that were left out, and evaluated
     objective: float  # over the other rows
     gap: float  # of it to the optimum, at most
     relative_gap: float
@@ -189,7 +189,7 @@ def _of_lams(
     n_folds: int,
     on_event: Callable[[Event], None],
 ) -> Iterator[CrossValidated]:
-    """Train the models of all folds with some lam in the same passes, and judge all in another."""
+    """Train all folds in the same passes with some lam, and evaluate all in another."""
     training = TrainingRun(begins, executor)
     one = begins.plan.model_copy(update={"lam": lams[0]})
     dataset = begins.dataset

@@ -175,25 +175,25 @@ class Driver:
         program, early = self._work.solver.program(self._cursor.epoch), self._states.early
         by_itself = any(isinstance(sweep, Reduce) for sweep in program)
         if early and (by_itself or not self._states.is_spent):
-            if event := early.judge(self._work.sweeps):
+            if event := early.evaluate(self._work.sweeps):
                 yield event
             if early.is_over:
                 yield self._save(finished=True)
                 return
         if not by_itself:
-            yield from self._judge()
+            yield from self._evaluate()
         if why := self._why_fall_back():
             yield from self._fall_back(why)
         else:
             self._progress.advance(epoch=self._cursor.epoch + 1, sweep=0)
 
-    def _judge(self) -> Iterator[Event]:
+    def _evaluate(self) -> Iterator[Event]:
         states, is_spent = self._states, self._states.is_spent
         certified = self._work.proof(self._absorb, spent=is_spent)
         states.note(certified)
         if certified:
             yield self._work.event(certified)
-        if states.early and (event := states.early.judge(self._work.sweeps)):
+        if states.early and (event := states.early.evaluate(self._work.sweeps)):
             yield event  # of the last epoch, whose certificate may be of other weights
         if is_spent or states.is_enough(certified):
             yield from self._finish(certified)

@@ -49,7 +49,7 @@ class EarlyStopping:
         patience = self._training.plan.n_iter_no_change
         return self.validation is not None and self.validation.is_over(patience)
 
-    def judge(self, sweeps: Sweeps) -> Event | None:
+    def evaluate(self, sweeps: Sweeps) -> Event | None:
         """Score the newest model on held-out rows; None where that is done."""
         training, cursor = self._training, self._training.progress.cursor
         if self.validation is not None and self.validation.sweeps == cursor.sweeps:
@@ -74,10 +74,10 @@ class EarlyStopping:
 
         A pass is paid for a certificate where one is asked for and there is none.
         """
-        self.judge(sweeps)
+        self.evaluate(sweeps)
         plan, dataset = self._training.plan, self._training.dataset
         validation, best = self.validation, self.best
-        assert validation is not None, "it was judged"
+        assert validation is not None, "it was evaluated"
         assert best is not None, "one of the points is the lowest"
         if validation.is_at_best:
             best = weights

@@ -4,7 +4,7 @@ Their moves are added up.  Where many of them point the same way each must count
 by a factor s of its square, measured from round to round.  One direction V, about the mean row, has
 nearly all that rows have in common, and would make every s as large as that.  So moves along V have
 a factor s_V of their own, and are paid out over the next rho rounds: rows are predicted by
-w - owed V, which stands for the weights wherever a pass is judged.  What a row has along V is kept
+w - owed V, which stands for the weights where a pass is evaluated.  What a row has along V is kept
 next to its dual variable.  A round that might lower D is shortened, as far as is best by concavity.
 
 How many threads step a round is in no bit of the result.

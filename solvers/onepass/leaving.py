@@ -8,7 +8,7 @@
 (t / n)^p is by how much a gap can still shrink: averages approach the optimum like 1 / t, and
 streaming Newton, which begins with blocks that it fits too well, has been seen to do so like
 1 / t^3.
-A learner that leaves so would end more than two percent behind.  Averaged SGD is judged by the
+A learner that leaves so would end more than two percent behind.  Averaged SGD is evaluated by the
 average, so not before half as many rows are averaged as came before.  Of the squared loss streaming
 Newton's weights are the model whatever J says: the others leave, and it stays.
 
@@ -121,8 +121,8 @@ def trailing(
     bits = 0
     for learner in (ADAGRAD, SGD, QUADRATIC):
         own = float(np.min(J[learner.outputs]))
-        judged = np.isfinite(own) and is_comparable(problem, state, learner)
-        if judged and (own - best) * share**learner.power > BEHIND * best:
+        evaluated = np.isfinite(own) and is_comparable(problem, state, learner)
+        if evaluated and (own - best) * share**learner.power > BEHIND * best:
             bits |= learner.bit
     return bits
 

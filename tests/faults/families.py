@@ -1,4 +1,4 @@
-"""Every case there is: what is done to which command, and how it is judged."""
+"""Every case there is: what is done to which command, and how it is evaluated."""
 
 from __future__ import annotations
 

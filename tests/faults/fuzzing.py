@@ -48,7 +48,7 @@ def _read(sandbox: Sandbox, name: str, what: str, number: int) -> Verdict:
     if number % BY_COMMAND == 0:
         command = ["ingest", str(path), f"{path}.set", "--overwrite", "--on-bad-row", "skip", "-q"]
     ended = sandbox.starter.run([command], watched=path.parent)
-    found = _judged(ended, name, raw, way)
+    found = _evaluated(ended, name, raw, way)
     if found.how == "broken":
         return found._replace(why=f"change {number}, {way}: {found.why}")
     return found
@@ -69,7 +69,7 @@ def _prepare(sandbox: Sandbox, name: str) -> None:
     sandbox.memory[f"fuzzed {name}"] = True
 
 
-def _judged(ended: Ended, name: str, raw: bytes, way: str) -> Verdict:
+def _evaluated(ended: Ended, name: str, raw: bytes, way: str) -> Verdict:
     if wrong := fault_of(ended):
         return broken(wrong)
     if ended.memory > MOST_MEMORY:

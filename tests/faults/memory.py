@@ -75,10 +75,10 @@ def tried(sandbox: Sandbox, command: str, name: str) -> Verdict:
     found = _run(at, _words(command, at / "large" / shape.name, shape, at))
     shutil.rmtree(at)
     most = BUDGET_MB + COPIES * shape.at_once
-    return _judged(found, (found.peak - libraries) / 1e6, most)
+    return _evaluated(found, (found.peak - libraries) / 1e6, most)
 
 
-def _judged(found: Taken, beyond: float, most: int) -> Verdict:
+def _evaluated(found: Taken, beyond: float, most: int) -> Verdict:
     figure = round(max(0.0, beyond))
     if found.stopped or any(word in found.said for word in UNEXPECTED):
         return broken(f"{found.stopped} {found.said}")._replace(figure=figure)

@@ -199,9 +199,9 @@ def _classes(at: Path) -> None:
     make(at / "set", n=ROWS, d=6, chunk_rows=30, classes=3, seed=SEED)
 
 
-def _judged(at: Path) -> None:
+def _evaluated(at: Path) -> None:
     _sparse(at)
-    make(at / "judges", n=30, d=12, chunk_rows=30, layout="sparse", nnz=4, seed=SEED)
+    make(at / "test_rows", n=30, d=12, chunk_rows=30, layout="sparse", nnz=4, seed=SEED)
 
 
 def _text(at: Path) -> None:
@@ -232,7 +232,7 @@ def _bad_inbox(at: Path) -> None:
 
 
 DATA: dict[str, Callable[[Path], None]] = {
-    "sparse": _sparse, "chunks": _chunks, "dense": _dense, "classes": _classes, "judged": _judged, "text": _text,
+    "sparse": _sparse, "chunks": _chunks, "dense": _dense, "classes": _classes, "evaluated": _evaluated, "text": _text,
     "csv": _csv, "words": _words, "inbox": _inbox,
     "bad inbox": _bad_inbox,
 }  # fmt: skip
@@ -299,8 +299,8 @@ SUBJECTS = {
         _training("simba, sparse", "sparse", "--solver", "simba", "--set",
                   "solver.iterations=3000"),
         _training("three classes", "classes", "--solver", "sdca", "--passes", "2"),
-        _training("a grid of lam", "judged", "--solver", "sdca", "--passes", "2",
-                  "--lam", "1e-1,1e-2,1e-3", "--held-out", "{at}/judges"),
+        _training("a grid of lam", "evaluated", "--solver", "sdca", "--passes", "2",
+                  "--lam", "1e-1,1e-2,1e-3", "--held-out", "{at}/test_rows"),
         _solver("pegasos", "sparse", *HINGE, "--set", "solver.batch_size=7"),
         _solver("asdca", "sparse", "--loss", "smoothed_hinge", "--set", "solver.batch_size=20"),
         _solver("sag", "sparse", "--certify"),
@@ -387,7 +387,7 @@ def publish_again(at: str) -> None:
 
 
 def refresh(at: str) -> None:
-    """One refresh as the flow does it, without Prefect: ingest, train, judge, publish."""
+    """One refresh as the flow does it, without Prefect: ingest, train, evaluate, publish."""
     from fewpass.pipeline.settings.refresh_plan import RefreshPlan
     from testing import refreshing
 

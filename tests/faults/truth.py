@@ -19,7 +19,7 @@ ROUNDING, FOUND = 1e-9, 1e-8
 
 SPARSE = {"d": 12, "layout": "sparse", "nnz": 4}
 TABLES: dict[str, dict[str, Any]] = {
-    "sparse": SPARSE, "chunks": SPARSE, "judged": SPARSE, "dense": {"d": 6},
+    "sparse": SPARSE, "chunks": SPARSE, "evaluated": SPARSE, "dense": {"d": 6},
     "classes": {"d": 6, "classes": 3},
 }  # fmt: skip
 

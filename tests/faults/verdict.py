@@ -122,4 +122,4 @@ def log_of(run: Path) -> list[dict]:
     return found
 
 
-Judge = Callable[[Ended], Verdict]
+Check = Callable[[Ended], Verdict]

@@ -215,10 +215,10 @@ def test_data_sets_are_evaluated_predicted_and_started_from_by_name(spam, tmp_pa
     ]
     for each in inner[1:]:
         np.testing.assert_allclose(each, inner[0], rtol=1e-6, atol=1e-9)
-    judged = trained(
-        same.folder.url, tmp_path / "judged", lam="1e-2,1e-3", held_out=reordered.folder.url
+    evaluated = trained(
+        same.folder.url, tmp_path / "evaluated", lam="1e-2,1e-3", held_out=reordered.folder.url
     )
-    assert judged.record.columns == same.schema
+    assert evaluated.record.columns == same.schema
     warm = trained(
         reordered.folder.url, tmp_path / "warm", start_from=model.run.url, solver={"kind": "gd"}
     )

@@ -19,7 +19,7 @@ from fewpass.pipeline.dashboard.shown_run import shown_run
 from fewpass.pipeline.dashboard.view import NO_ROWS_YET, facts
 from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.models.refresh.past_nights import Past
-from fewpass.pipeline.models.refresh.store_events import Begun, Judged, Published
+from fewpass.pipeline.models.refresh.store_events import Begun, Published, RowsEvaluated
 from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_log import LOG
@@ -52,7 +52,7 @@ def store(tmp_path_factory):
     trained(plan, run)
     for event in (
         Begun(generation=1, files=(), night=1),
-        Judged(generation=1, verdict="first", past=Past(used=(1,))),
+        RowsEvaluated(generation=1, verdict="first", past=Past(used=(1,))),
         Published(generation=1, run="run-all", nights=(1,)),
     ):
         write_event(Folder(str(folder)), event)

@@ -320,18 +320,18 @@ def test_gaps_and_collisions_are_counted():
     assert 0 < who.collisions < 1
 
 
-def judged(run, rows, capsys, *options):
+def evaluated(run, rows, capsys, *options):
     capsys.readouterr()
     words = ["evaluate", str(run), str(rows), "--memory", "128MB", "--json", *options]
     assert main(words) == 0
     return json.loads(capsys.readouterr().out)
 
 
-def test_files_judge_a_model_as_the_data_set_made_of_them_does(work, tmp_path, capsys):
+def test_files_evaluate_a_model_as_the_data_set_made_of_them_does(work, tmp_path, capsys):
     folder, _ = work
-    of_set = judged(folder / "run", folder / "test", capsys)
+    of_set = evaluated(folder / "run", folder / "test", capsys)
     shutil.copytree(folder / "run", tmp_path / "run")
-    of_file = judged(tmp_path / "run", folder / "test.csv", capsys, "--reliability")
+    of_file = evaluated(tmp_path / "run", folder / "test.csv", capsys, "--reliability")
     reliability = of_file.pop("reliability")
     assert reliability["log_loss"] == pytest.approx(of_set["loss"], rel=1e-12)
     assert of_file == pytest.approx(of_set, rel=1e-12)
@@ -349,7 +349,7 @@ def test_weights_and_classes_of_files_count_as_in_a_data_set(tmp_path, capsys):
     assert main(["ingest", str(tmp_path / "train.csv"), data, *columns, "-q"]) == 0
     assert main(["train", data, run, "--passes", "1", "--scheduler", "none", "-q"]) == 0
     assert main(["ingest", str(tmp_path / "test.csv"), test, "--like", data, "-q"]) == 0
-    of_set, of_file = (judged(run, place, capsys) for place in (test, f"{test}.csv"))
+    of_set, of_file = (evaluated(run, place, capsys) for place in (test, f"{test}.csv"))
     assert len(of_set["classes"]) == 5
     for name in ("rows", "loss", "error", "objective"):
         assert of_file[name] == pytest.approx(of_set[name], rel=1e-12)
@@ -424,5 +424,5 @@ def test_numbers_of_files_are_scaled_as_the_model_wants_them(tmp_path, capsys):
     assert main(["ingest", str(tmp_path / "rows.csv"), data, "--label", "y", "-q"]) == 0
     assert Dataset.open(data).manifest.scaling.kind == "standard"
     assert main(["train", data, run, "--tol", "1e-6", "--scheduler", "none", "-q"]) == 0
-    of_set, of_file = (judged(run, place, capsys) for place in (data, tmp_path / "rows.csv"))
+    of_set, of_file = (evaluated(run, place, capsys) for place in (data, tmp_path / "rows.csv"))
     assert of_file == pytest.approx(of_set, rel=1e-6)

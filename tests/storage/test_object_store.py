@@ -39,11 +39,11 @@ def test_credentials_come_from_the_environment_and_stay_there(s3, tmp_path):
     commands = [["fewpass", *line.split(), "--json"] for line in COMMANDS.splitlines()]
     done = run_all(commands, tmp_path, os.environ | environment)
     assert [each.status for each in done] == [0] * len(done), done
-    made, trained, resumed, judged, scored, checked = (json.loads(each.out) for each in done)
+    made, trained, resumed, evaluated, scored, checked = (json.loads(each.out) for each in done)
     assert (made["rows"], scored["rows"]) == (500, 500)
     assert trained["certificate"] >= 0
     assert resumed["weights_sha256"] == trained["weights_sha256"]
-    assert judged["error"] < 0.1
+    assert evaluated["error"] < 0.1
     assert checked["ok"]
     assert list(tmp_path.iterdir()) == []
 

@@ -120,8 +120,8 @@ def parts_of(model: Any, table: Table, at: Weights | None) -> tuple[Table, Table
         np.arange(table.n_rows), test_size=share, random_state=seed_of(model.random_state),
         stratify=kinds,
     )  # fmt: skip
-    train, judge = (take(table, np.sort(part)) for part in parts)
-    return train, judge
+    train, test = (take(table, np.sort(part)) for part in parts)
+    return train, test
 
 
 def kernels_of(model: Any) -> str:

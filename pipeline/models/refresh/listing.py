@@ -32,8 +32,8 @@ class GenerationState(NamedTuple):
     generation, night, files
         The number, the night whose rows it has (which events name), and the files that it took.
     state
-        published, published before, kept back, waits, waits to replace (its files had changed), set
-        apart, learnt from (later: it has no model), abandoned, removed, or not finished.
+        published, published before, kept back, waits, waits to replace (its files had changed),
+        quarantined, learnt from (later: it has no model), abandoned, removed, or not finished.
     nights, rows, window
         Generations that its model has learnt from, and how many rows these have.
     loss, usual
@@ -109,13 +109,13 @@ def _state_of(
     one: Generation, word: str, numbers: Mapping[int, int], moves: Sequence[int]
 ) -> GenerationState:
     """Return what became of a generation; `numbers` of those whose rows nights have, or had."""
-    learnt, judged = one.learnt, one.judged
+    learnt, evaluated = one.learnt, one.evaluated
     nights = tuple(numbers[night] for night in learnt.nights if night in numbers) if learnt else ()
     return GenerationState(
         one.number, one.night, tuple(file.name for file in one.files), word,
         nights, learnt.rows if learnt else 0, learnt.window if learnt else "",
-        judged.scores.of(PUBLISHED)[0] if judged and judged.scores else None,
-        judged.usual if judged else None, learnt.objective if learnt else None,
+        evaluated.scores.of(PUBLISHED)[0] if evaluated and evaluated.scores else None,
+        evaluated.usual if evaluated else None, learnt.objective if learnt else None,
         learnt.certificate if learnt else None, one.ended.at if one.ended else None,
         one.ended.why if one.ended else "", tuple(moves),
     )  # fmt: skip
@@ -129,8 +129,8 @@ def state_in(store: Store, one: Generation) -> str:
         return "published"
     if one.is_removed:
         return "removed"
-    if one.took and one.night in (*store.past.waiting, *store.past.apart):
-        return "waits" if one.night in store.past.waiting else "set apart"
+    if one.took and one.night in (*store.past.waiting, *store.past.quarantined):
+        return "waits" if one.night in store.past.waiting else "quarantined"
     if isinstance(one.ended, Settled):
         return TO_REPLACE if one.waits_to_replace else "learnt from"
     return "published before" if isinstance(one.ended, Published) else one.ended.what

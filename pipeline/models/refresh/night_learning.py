@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from fewpass.pipeline.models.refresh.gates import results_of
-from fewpass.pipeline.models.refresh.judging import FIRST, loss_of_halves
+from fewpass.pipeline.models.refresh.night_evaluation import FIRST, loss_of_halves
 from fewpass.pipeline.models.refresh.night_rule import (
     AFTER_TURN,
     BETTER,
@@ -50,7 +50,7 @@ class _Unseen(NamedTuple):
 
 
 class NightLearner(NamedTuple):
-    """What learns from the nights that count once a generation is judged."""
+    """What learns from the nights that count once a generation is evaluated."""
 
     plan: RefreshPlan
     work: RefreshWork
@@ -89,7 +89,7 @@ class NightLearner(NamedTuple):
         The loss of models of halves of the night is the only usual one so far.
         """
         store, one = self.store, self.generation
-        is_first = one.judged is None or one.judged.verdict == FIRST
+        is_first = one.evaluated is None or one.evaluated.verdict == FIRST
         if not is_first and (refused or not is_other_recipe(self.plan, store.published)):
             return None
         loss = loss_of_halves(self.plan, self.work, store.data_of(one.night))
@@ -102,15 +102,19 @@ class NightLearner(NamedTuple):
         A verdict on a turn expects the window's model to be published.  Where it is kept back, the
         model from before the turn stays, until one of a later night is published.
         """
-        judged, published, past = self.generation.judged, self.store.published, self.store.past
-        if judged is None or judged.scores is None or published is None or past.turn is None:
+        evaluated, published, past = (
+            self.generation.evaluated,
+            self.store.published,
+            self.store.past,
+        )
+        if evaluated is None or evaluated.scores is None or published is None or past.turn is None:
             return None
-        is_turn = judged.verdict in AFTER_TURN
+        is_turn = evaluated.verdict in AFTER_TURN
         by = PUBLISHED if refused else window
         is_other = is_turn if refused else not is_turn and max(published.nights) < past.turn
-        if not is_other or by not in judged.scores.names:
+        if not is_other or by not in evaluated.scores.names:
             return None
-        return past._replace(usual=((self.generation.night, judged.scores.of(by)[0]),))
+        return past._replace(usual=((self.generation.night, evaluated.scores.of(by)[0]),))
 
     def _refused(self, model: WindowModel, run: str, gates: Sequence[GateFact]) -> str:
         """Return why a model is not published; nothing where it is."""
@@ -131,7 +135,7 @@ class NightLearner(NamedTuple):
         return "; ".join(reasons)
 
     def _unseen(self, window: str, run: str) -> _Unseen | None:
-        """Return a model and rows that judge it; None where there are no such rows.
+        """Return a model and rows to evaluate it on; None where there are no such rows.
 
         Held-out rows, or tonight's: a model of the window that has not learnt from these stands for
         tonight's.
@@ -151,13 +155,13 @@ class NightLearner(NamedTuple):
 
         After a turn it is the one with the nights that waited, by which the window was chosen.
         """
-        one, judged = self.generation, self.generation.judged
-        if judged is None or judged.verdict in (FIRST, REPLACES):
+        one, evaluated = self.generation, self.generation.evaluated
+        if evaluated is None or evaluated.verdict in (FIRST, REPLACES):
             return None
-        if judged.verdict not in AFTER_TURN:
+        if evaluated.verdict not in AFTER_TURN:
             return last_runs(self.store, one).get(window)
         wanted = candidates(self.rule, one.before, one.night)
-        if one.night in judged.nights or TURNED + window not in wanted:
+        if one.night in evaluated.nights or TURNED + window not in wanted:
             return None  # it was chosen by halves of tonight's rows
         run = RunFolder(f"{one.folder.url}/{folder_of(wanted, TURNED + window)}")
         return run.url if run.exists() else None

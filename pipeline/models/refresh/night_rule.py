@@ -1,9 +1,10 @@
 """What a night's rows are to the nights before, what is learnt from, and which model is published.
 
 A night's rows are scored before they are learnt.  Where the published model's loss is far above its
-usual loss the night waits: nothing is learnt of it until a later night confirms it, or sets it
-apart.  Models are learnt from several windows of nights, and the window whose models had the least
-loss on the newest nights is published.  docs/nights.md has the rule in words, and what it comes to.
+usual loss the night waits: nothing is learnt of it until a later night confirms or
+quarantines it.  Models are learnt from several windows of nights, and the window whose models had
+the least loss on the newest nights is published.  docs/nights.md has the rule in words, and its
+results.
 
 Nothing here reads rows or trains: nights are whole numbers, and scores are given.
 """
@@ -20,7 +21,7 @@ from fewpass.pipeline.models.refresh.past_nights import HALF, PUBLISHED, SINCE, 
 
 Window = int | Literal["all"]
 Kind = Literal[
-    "usual", "waits", "confirms", "sets apart", "takes", "as a week ago", "replaces",
+    "usual", "waits", "confirms", "quarantines", "takes", "as a week ago", "replaces",
     "waits to replace",
 ]  # fmt: skip
 REPLACES: Kind = "replaces"  # the verdict on files that changed, and on nights learnt anew
@@ -41,7 +42,7 @@ class Rule(NamedTuple):
     """The settings."""
 
     windows: tuple[Window, ...] = (1, 4, 14, "all")
-    judge_generations: int = 7  # newest nights whose scores choose the window
+    scored_generations: int = 7  # newest nights whose scores choose the window
     odd: float | None = 4.0  # deviations above the usual loss; None: no night waits
     most_waiting: int = 3
     after_turn: Literal["wait", "publish"] = "wait"
@@ -57,7 +58,7 @@ class NightVerdict(NamedTuple):
     """What a night's rows are to the nights before."""
 
     kind: Kind
-    nights: Nights  # that wait, are confirmed, set apart or taken
+    nights: Nights  # that wait, are confirmed, quarantined or taken
     deviations: float  # by which the published model's loss is above the usual one
     usual: float  # mean loss
     usual_error: float  # one deviation
@@ -117,8 +118,8 @@ def learnt_from(rule: Rule, past: Past) -> dict[str, Nights]:
     made = {str(window): _newest(stored, _length(window)) for window in rule.windows}
     if since := past.since_turn(stored):
         made[SINCE] = since
-    if past.apart:
-        made[WHOLE] = _newest(tuple(sorted((*past.used, *past.apart))), most)
+    if past.quarantined:
+        made[WHOLE] = _newest(tuple(sorted((*past.used, *past.quarantined))), most)
     return made
 
 
@@ -129,10 +130,10 @@ def candidates(rule: Rule, past: Past, tonight: int) -> dict[str, Nights]:
         windows = learnt_from(rule, past.turned())
         made = {TURNED + name: nights for name, nights in windows.items()}
     before = tonight - WEEK_NIGHTS
-    return made | {WEEK: (before,)} if before in past.apart and rule.odd is not None else made
+    return made | {WEEK: (before,)} if before in past.quarantined and rule.odd is not None else made
 
 
-def judged(
+def night_verdict(
     rule: Rule, past: Past, tonight: int, scores: Scores, halves: Scores | None = None,
     *, drifted: bool = False,
 ) -> NightVerdict:  # fmt: skip
@@ -157,7 +158,7 @@ def judged(
     )  # fmt: skip
 
 
-def judged_anew(
+def replacement_verdict(
     rule: Rule, past: Past, night: int, scores: Scores, halves: Scores | None = None,
     *, waiting: int = 0, drifted: bool = False,
 ) -> NightVerdict:  # fmt: skip
@@ -175,7 +176,7 @@ def judged_anew(
     if odd and night in past.used and waiting < rule.most_waiting and not one.goes_out_at_once:
         kind = TO_REPLACE
     elif night in past.waiting and not odd:
-        after = past.learnt(night, loss, None, rule.judge_generations)
+        after = past.learnt(night, loss, None, rule.scored_generations)
     return NightVerdict(
         kind, (night,), one.usual.deviations(loss, error), one.usual.mean,
         one.usual.deviation(error), after, one.explained,
@@ -183,7 +184,7 @@ def judged_anew(
 
 
 class _Night(NamedTuple):
-    """A night that is judged."""
+    """A night that is evaluated."""
 
     rule: Rule
     past: Past
@@ -224,8 +225,8 @@ class _Night(NamedTuple):
         if by is not None:
             return "confirms", by
         if not self.odd:
-            return ("sets apart" if waiting else "usual"), None
-        if self.number - WEEK_NIGHTS in self.past.apart and self._better(WEEK):
+            return ("quarantines" if waiting else "usual"), None
+        if self.number - WEEK_NIGHTS in self.past.quarantined and self._better(WEEK):
             return "as a week ago", WEEK
         if self.goes_out_at_once:
             return "takes", HALF
@@ -248,14 +249,14 @@ class _Night(NamedTuple):
         if kind == "as a week ago":
             before = (self.number - WEEK_NIGHTS,)
             return before, self._learnt(past.moved(before, "used"))
-        nights = past.waiting if kind == "sets apart" else ()
-        return nights, self._learnt(past.moved(nights, "apart"))
+        nights = past.waiting if kind == "quarantines" else ()
+        return nights, self._learnt(past.moved(nights, "quarantined"))
 
     def _after_turn(self, turned: Past) -> Past:
         """Learn from the night; windows are scored as if the turn had been known last night."""
         names = {name: TURNED + name for name in learnt_from(self.rule, turned)}
         scores = self.scores.renamed(names)
-        return turned.learnt(self.number, min(scores.loss), scores, self.rule.judge_generations)
+        return turned.learnt(self.number, min(scores.loss), scores, self.rule.scored_generations)
 
     def _learnt(self, past: Past) -> Past:
         """Learn from the night, with the scores of last night's windows if it had the longest."""
@@ -263,7 +264,7 @@ class _Night(NamedTuple):
         names = {name: name for name in windows if name in self.scores.names}
         scores = self.scores.renamed(names) if self.rule.by_length[0] in names else None
         loss = self.scores.of(PUBLISHED)[0]
-        return past.learnt(self.number, loss, scores, self.rule.judge_generations)
+        return past.learnt(self.number, loss, scores, self.rule.scored_generations)
 
     def _confirming(self) -> str | None:
         """Return the best model with the nights that wait that is better, and explains tonight.
@@ -290,7 +291,7 @@ def chosen(rule: Rule, past: Past, last: str | None) -> WindowChoice:
 
     `last` is last night's window.
     """
-    newest = past.scores[-rule.judge_generations :]
+    newest = past.scores[-rule.scored_generations :]
     scored = [(night, of, base) for night, of in newest if (base := _base(rule, of)) is not None]
     best = WindowChoice(rule.by_length[0], 0.0, 0.0, tuple(one[0] for one in scored), changed=False)
     for name in dict.fromkeys((*rule.by_length, *learnt_from(rule, past))):

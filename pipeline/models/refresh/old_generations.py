@@ -40,10 +40,10 @@ def clean_store(store: str, keep: int, *, dry_run: bool = False) -> list[Removed
 def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) -> list[Removed]:
     """Remove data sets and runs of all nights before the newest ones that are learnt from.
 
-    So a night that waits or is set apart takes no other's place, and one that waits stays until it
-    is decided.  Rows go, too, that those of a file that changed have replaced.  The published model
-    stays, the one published before it, and what is not finished.  Nights that go are not learnt
-    from any more.
+    So a night that waits or is quarantined takes no other's place, and one that waits stays
+    until it is decided.  Rows that those of a changed file have replaced go, too.  The
+    published model stays, the one published before it, and what is not finished.  Nights that
+    go are not learnt from any more.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def finish_removal(store: Store) -> None:
 def _remove_models(store: Store) -> None:
     """Remove those that the newest generation has tried, and those of the windows of the last."""
     for newest in store.generations[-1:]:
-        scores = newest.judged.scores if newest.judged else None
+        scores = newest.evaluated.scores if newest.evaluated else None
         windows = set(newest.learnt.runs.values()) if newest.learnt else set()
         tried = {RUN + name for name in scores.names} if scores else set()
         _remove(newest, tried - windows)

@@ -1,4 +1,4 @@
-"""What the rule of nights remembers: which nights are learnt from, wait or are set apart, and why.
+"""The state of the rule of nights: nights that are learnt from, wait or are quarantined.
 
 All of it follows from the verdicts on the nights, and from what persons did since.
 """
@@ -14,7 +14,10 @@ Nights = tuple[int, ...]
 
 PUBLISHED = "published"
 HALF = "half"  # a model of one half of an odd night's rows, scored on the other half
-SINCE, WHOLE = "since", "whole"  # windows: the nights since a turn; with those that were set apart
+SINCE, WHOLE = (
+    "since",
+    "whole",
+)  # windows: the nights since a turn; with those in quarantine
 USUAL_NIGHTS = 14
 
 
@@ -23,7 +26,7 @@ class Past(NamedTuple):
 
     used: Nights = ()  # learnt from, oldest first
     waiting: Nights = ()
-    apart: Nights = ()
+    quarantined: Nights = ()
     turn: int | None = None  # first night of the newest turn
     usual: tuple[tuple[int, float], ...] = ()  # nights since the turn, the published model's loss
     scores: tuple[tuple[int, Scores], ...] = ()  # nights since the turn, the windows' models
@@ -42,7 +45,7 @@ class Past(NamedTuple):
         return moved._replace(turn=min(self.waiting), usual=(), scores=())
 
     def taken(self, night: int, halves: Scores | None = None) -> Past:
-        """Learn from a night that was set apart, or that waits: of this as of a turn.
+        """Learn from a night that was quarantined, or that waits: of this as of a turn.
 
         Scores of its halves say whether the published model or one of the night alone is better.
         Nights that are taken with no other night learnt between them are one turn.
@@ -58,10 +61,10 @@ class Past(NamedTuple):
         scores = halves.renamed({PUBLISHED: PUBLISHED, SINCE: HALF})
         return after._replace(usual=((turn, min(scores.loss)),), scores=((turn, scores),))
 
-    def set_apart(self, nights: Iterable[int]) -> Past:
+    def quarantine(self, nights: Iterable[int]) -> Past:
         """Learn from these nights in the window that has all, and in no other."""
         nights = tuple(nights)
-        return self.moved(nights, "apart").unscored(nights)
+        return self.moved(nights, "quarantined").unscored(nights)
 
     def without(self, night: int) -> Past:
         """Learn no more from a night whose rows are gone; what it said of models stays true."""
@@ -72,7 +75,7 @@ class Past(NamedTuple):
         turn = self.turn
         return () if turn is None else tuple(night for night in nights if night >= turn)
 
-    def moved(self, nights: Nights, to: Literal["used", "waiting", "apart"]) -> Past:
+    def moved(self, nights: Nights, to: Literal["used", "waiting", "quarantined"]) -> Past:
         """Move nights to one of the lists, wherever they were."""
         others = self._others(nights)
         changed: dict[str, Any] = {to: tuple(sorted((*getattr(others, to), *nights)))}
@@ -88,6 +91,6 @@ class Past(NamedTuple):
 
     def _others(self, nights: Nights) -> Past:
         """Return the past without nights, whichever list they are in."""
-        lists = (self.used, self.waiting, self.apart)
-        used, waiting, apart = (tuple(n for n in one if n not in nights) for one in lists)
-        return self._replace(used=used, waiting=waiting, apart=apart)
+        lists = (self.used, self.waiting, self.quarantined)
+        used, waiting, quarantined = (tuple(n for n in one if n not in nights) for one in lists)
+        return self._replace(used=used, waiting=waiting, quarantined=quarantined)

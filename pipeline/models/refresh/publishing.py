@@ -26,7 +26,7 @@ from fewpass.storage.addresses import command
 def publish(store: str, number: int, *, after: int | None = None, why: str = "") -> Published:
     """Publish the model of a generation, newer or older; see `fewpass.publish`.
 
-    Nights after it that were learnt from are set apart: else the next refresh would publish what
+    Nights after it that were learnt from are quarantined: else the next refresh would publish what
     they taught again.  Their rows stay, and compete.
     """
     for name, given in (("generation", number), ("after", NONE_YET if after is None else after)):
@@ -75,16 +75,16 @@ def _as_of(store: Store, number: int) -> Past:
     assert learnt is not None, "it has a model"
     until = [event for event in store.events if event.number <= learnt.number]
     then = store_of(store.folder, until).past
-    every = {*store.past.used, *store.past.waiting, *store.past.apart}
-    later = every - {*then.used, *then.waiting, *then.apart}
-    gone = ({*then.used, *then.waiting, *then.apart}) - every
+    every = {*store.past.used, *store.past.waiting, *store.past.quarantined}
+    later = every - {*then.used, *then.waiting, *then.quarantined}
+    gone = ({*then.used, *then.waiting, *then.quarantined}) - every
     for night in gone:
         then = then.without(night)
-    return then.set_apart(sorted(later))
+    return then.quarantine(sorted(later))
 
 
 def take_night(store: str, number: int, *, why: str = "") -> Taken:
-    """Have the next refresh learn from a generation that waits or is apart; see `fewpass.take`.
+    """Have the next refresh learn from a waiting or quarantined generation; see `fewpass.take`.
 
     Rows of files that changed take the place of the old ones.
     """
@@ -95,9 +95,9 @@ def take_night(store: str, number: int, *, why: str = "") -> Taken:
         one, past = _generation(before, number), before.past
         if number in [other.number for other in before.to_replace]:
             return write_event(before.folder, Taken(generation=number, why=why))
-        if one.is_abandoned or one.night not in (*past.waiting, *past.apart):
+        if one.is_abandoned or one.night not in (*past.waiting, *past.quarantined):
             raise BadInput(
-                f"Generation {number:06d} neither waits nor is set apart. "
+                f"Generation {number:06d} neither waits nor is quarantined. "
                 f"{command('store', 'list', before.folder.url)} lists what is."
             )
         made = Taken(generation=number, why=why, past=past.taken(one.night))
@@ -125,12 +125,12 @@ def abandon(store: str, *, why: str = "") -> Generation:
 def _past_without(store: Store, last: Generation) -> Past:
     """Return what the rule remembers without a generation: nights taken or removed since stay so.
 
-    Until it was judged, what it is judged by has that already.
+    Until it was evaluated, what it is evaluated by has that already.
     """
-    past, judged = last.before, store.events[-1] if last.judged is None else last.judged
+    past, evaluated = last.before, store.events[-1] if last.evaluated is None else last.evaluated
     for event in store.events:
         one = store.numbered(event.generation)
-        if event.number <= judged.number or event.past is None or one in (None, last):
+        if event.number <= evaluated.number or event.past is None or one in (None, last):
             continue
         assert one is not None, "it was looked at"
         past = past.taken(one.night) if isinstance(event, Taken) else past.without(one.night)

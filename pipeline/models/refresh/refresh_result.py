@@ -12,11 +12,11 @@ from fewpass.pipeline.models.refresh.night_rule import REPLACES, TO_REPLACE
 from fewpass.pipeline.models.refresh.past_nights import PUBLISHED
 from fewpass.pipeline.models.refresh.store_events import (
     GateFact,
-    Judged,
     ModelLearnt,
     NotPublished,
     Published,
     RefusedFile,
+    RowsEvaluated,
 )
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, run_of
 from fewpass.pipeline.sizes import counted
@@ -34,7 +34,7 @@ class RefreshResult(BaseModel):
     ----------
     state
         published; kept back (by a gate, held-out rows or a missed tolerance); waits (an odd night);
-        settled (files of a night that waits or is set apart had changed); unchanged (nothing new).
+        settled (files of a waiting or quarantined night had changed); unchanged (nothing new).
     message
         The same in sentences.
     generation, files
@@ -100,16 +100,16 @@ def unchanged(store: Store, growing: Sequence[FileState]) -> RefreshResult:
 
 def result_of(store: Store, generation: Generation, growing: Sequence[FileState]) -> RefreshResult:
     """Return what came of a generation that is finished."""
-    judged, learnt = generation.judged, generation.learnt
-    assert judged is not None, "it is finished"
-    sentences = [_sentence(store, generation, judged), *_others(store, generation)]
+    evaluated, learnt = generation.evaluated, generation.learnt
+    assert evaluated is not None, "it is finished"
+    sentences = [_sentence(store, generation, evaluated), *_others(store, generation)]
     sentences += [f"Drift: {one.why}." for one in generation.drift if not one.refused]
     refused = f"{counted(len(store.refused), 'file')} refused." if store.refused else ""
     message = " ".join(filter(None, [*sentences, refused])) + _growing(growing)
-    scores = judged.scores
+    scores = evaluated.scores
     return RefreshResult(
         store=store.folder.url,
-        state=_state(generation, judged),
+        state=_state(generation, evaluated),
         message=message,
         generation=generation.number,
         files=tuple(file.name for file in generation.files),
@@ -118,17 +118,17 @@ def result_of(store: Store, generation: Generation, growing: Sequence[FileState]
         rows=learnt.rows if learnt else 0,
         window=learnt.window if learnt else "",
         loss=scores.of(PUBLISHED)[0] if scores else None,
-        usual=judged.usual,
-        usual_error=judged.usual_error,
-        deviations=judged.deviations,
-        explained=judged.explained,
+        usual=evaluated.usual,
+        usual_error=evaluated.usual_error,
+        deviations=evaluated.deviations,
+        explained=evaluated.explained,
         objective=learnt.objective if learnt else None,
         certificate=learnt.certificate if learnt else None,
         converged=learnt.converged if learnt else None,
         gates=learnt.gates if learnt else (),
         refused=store.refused,
         growing=tuple(file.name for file in growing),
-        notes=judged.notes,
+        notes=evaluated.notes,
     )
 
 
@@ -141,39 +141,38 @@ def _model(store: Store) -> str | None:
     return None if store.published is None else run_of(store.folder.url, store.published)
 
 
-def _state(generation: Generation, judged: Judged) -> State:
+def _state(generation: Generation, evaluated: RowsEvaluated) -> State:
     if isinstance(generation.ended, Published):
         return "published"
     if isinstance(generation.ended, NotPublished):
         return "kept back"
-    return "waits" if judged.verdict in ("waits", TO_REPLACE) else "settled"
+    return "waits" if evaluated.verdict in ("waits", TO_REPLACE) else "settled"
 
 
-def _sentence(store: Store, generation: Generation, judged: Judged) -> str:
+def _sentence(store: Store, generation: Generation, evaluated: RowsEvaluated) -> str:
     """Say what became of a generation, and why."""
     name = f"Generation {generation.number:06d}"
     if generation.learnt is None:
-        return _waiting(store, name, judged)
+        return _waiting(store, name, evaluated)
     learnt = generation.learnt
     if isinstance(generation.ended, NotPublished):
         why = learnt.why.rstrip(".")
         said = f"{name} kept back: {why}. The next refresh learns from its rows, too."
         return f"{said} {_published_still(store)}".rstrip()
-    return (
-        f"{name} published: {_learnt_from(store, learnt, judged)}.{_window(learnt)}{_loss(judged)}"
-    )
+    source = _learnt_from(store, learnt, evaluated)
+    return f"{name} published: {source}.{_window(learnt)}{_loss(evaluated)}"
 
 
-def _learnt_from(store: Store, learnt: ModelLearnt, judged: Judged) -> str:
+def _learnt_from(store: Store, learnt: ModelLearnt, evaluated: RowsEvaluated) -> str:
     rows, nights, used = counted(learnt.rows, "row"), learnt.nights, store.past.used
-    if judged.verdict == "first":
+    if evaluated.verdict == "first":
         return f"the first model, learnt from {rows}"
     if not set(nights) <= {*used}:
-        which = f"{len(nights)} nights, some of which are set apart"
+        which = f"{len(nights)} nights, some of which are quarantined"
     elif len(nights) == len(used) > 1:
         which = f"all {len(nights)} nights"
     elif len(nights) == 1:
-        which = "the newest night alone" if judged.verdict == REPLACES else "tonight alone"
+        which = "the newest night alone" if evaluated.verdict == REPLACES else "tonight alone"
     else:
         which = f"the newest {len(nights)} nights"
     return f"learnt from {which} ({rows})"
@@ -189,25 +188,25 @@ def _window(learnt: ModelLearnt) -> str:
     )
 
 
-def _loss(judged: Judged) -> str:
-    if judged.scores is None or judged.usual is None or judged.verdict != "usual":
+def _loss(evaluated: RowsEvaluated) -> str:
+    if evaluated.scores is None or evaluated.usual is None or evaluated.verdict != "usual":
         return ""
-    loss, _ = judged.scores.of(PUBLISHED)
-    compares = judged.usual != loss  # or else no night says yet what is usual
-    usual = f" (usual {judged.usual:.4g} +- {judged.usual_error:.2g})" * compares
+    loss, _ = evaluated.scores.of(PUBLISHED)
+    compares = evaluated.usual != loss  # or else no night says yet what is usual
+    usual = f" (usual {evaluated.usual:.4g} +- {evaluated.usual_error:.2g})" * compares
     return (
         f" The model before had loss {loss:.4g} on tonight's rows before they were learnt{usual}."
     )
 
 
-def _waiting(store: Store, name: str, judged: Judged) -> str:
-    if judged.scores is None or judged.verdict == REPLACES:
+def _waiting(store: Store, name: str, evaluated: RowsEvaluated) -> str:
+    if evaluated.scores is None or evaluated.verdict == REPLACES:
         return f"{name} replaces the rows of a night that is not learnt from; nothing was learnt."
-    loss, _ = judged.scores.of(PUBLISHED)
-    why = {True: f" {EXPLAINED}.", False: f" {UNEXPLAINED}.", None: ""}[judged.explained]
+    loss, _ = evaluated.scores.of(PUBLISHED)
+    why = {True: f" {EXPLAINED}.", False: f" {UNEXPLAINED}.", None: ""}[evaluated.explained]
     take = command("store", "take", store.folder.url, name.removeprefix("Generation "))
-    if judged.verdict == TO_REPLACE:
-        (stored,) = numbers_of(store, judged.nights)
+    if evaluated.verdict == TO_REPLACE:
+        (stored,) = numbers_of(store, evaluated.nights)
         of = (
             f" Files of {stored:06d} have changed: its rows stay, and those of the files wait until"
         )
@@ -215,7 +214,8 @@ def _waiting(store: Store, name: str, judged: Judged) -> str:
     else:
         of, then = "", f"No row is lost, the next refresh decides; {take} has it learnt from."
     return (
-        f"{name} waits: loss {loss:.4g}, usual {judged.usual:.4g} +- {judged.usual_error:.2g}."
+        f"{name} waits: loss {loss:.4g}, "
+        f"usual {evaluated.usual:.4g} +- {evaluated.usual_error:.2g}."
         f"{why} {_published_still(store)}{of} {then}"
     )
 
@@ -227,25 +227,25 @@ def _published_still(store: Store) -> str:
 
 def _others(store: Store, generation: Generation) -> list[str]:
     """Say what became of nights before by this one."""
-    judged = generation.judged
-    if judged is not None and judged.verdict == REPLACES and generation.files:
+    evaluated = generation.evaluated
+    if evaluated is not None and evaluated.verdict == REPLACES and generation.files:
         took = store.versions(generation.night)
         before = [n for n in took if n.number < generation.number and not n.waits_to_replace]
         return [f"Files of {before[-1].number:06d} had changed: these rows take its rows' place."]
-    if judged is None or judged.verdict in ("usual", "waits", "first", REPLACES, TO_REPLACE):
+    if evaluated is None or evaluated.verdict in ("usual", "waits", "first", REPLACES, TO_REPLACE):
         return []
-    nights = [night for night in judged.nights if night != generation.night]
+    nights = [night for night in evaluated.nights if night != generation.night]
     which = ", ".join(f"{number:06d}" for number in numbers_of(store, nights))
     are = "is" if len(nights) == 1 else "are"
     said = {
         "confirms": f"{which} {are} confirmed.",
-        "sets apart": f"{which} {are} set apart: the rows stay, and compete.",
+        "quarantines": f"{which} {are} quarantined: the rows stay, and compete.",
         "takes": f"{which} {are} taken, as {counted(len(nights), 'night')} waited."
         if nights
         else "It is odd, and a model of its own rows explains it.",
         "as a week ago": f"{which}, a week before, was as odd, and is taken back.",
     }
-    return [said[judged.verdict]]
+    return [said[evaluated.verdict]]
 
 
 def _growing(files: Sequence[FileState]) -> str:

@@ -1,11 +1,11 @@
-"""Refreshing a model: new files are judged, learnt from, and a model of them is published.
+"""Refreshing a model: new files are evaluated, learnt from, and a model of them is published.
 
 The rule is night_rule.py; this is the order of things, and what is written when:
 
 1. an open generation is finished before new files are looked at, so that a refresh that was killed
    is simply run again;
 2. files become a generation (inbox.py) and its data set (taking.py), or are refused;
-3. its rows are judged by the models of the night before, in one reading (judging.py);
+3. its rows are evaluated by the models of the night before, in one reading (night_evaluation.py);
 4. unless it waits, models of all windows are trained, and that of the best one is published
    (night_learning.py).
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from fewpass.pipeline.lease import Lease
 from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.inbox import CannotReplace, arrivals
-from fewpass.pipeline.models.refresh.judging import Judge
+from fewpass.pipeline.models.refresh.night_evaluation import NightEvaluation
 from fewpass.pipeline.models.refresh.night_learning import NightLearner
 from fewpass.pipeline.models.refresh.night_rule import Rule
 from fewpass.pipeline.models.refresh.old_generations import (
@@ -34,9 +34,9 @@ from fewpass.pipeline.models.refresh.store_events import (
     Cleared,
     Event,
     FileMoved,
-    Judged,
     ModelLearnt,
     RefusedFile,
+    RowsEvaluated,
     Settled,
 )
 from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event
@@ -135,13 +135,13 @@ class _Refresh:
         self.store = store_at(self.plan.store, self.store.events)
 
     def _unless_overtaken(self, event: Event, events: list[Event]) -> Event:
-        """Return an event that is still right: what was judged and learnt is of one past."""
+        """Return an event that is still right: what was evaluated and learnt is of one past."""
         now = store_of(self.store.folder, events).published
-        follows = isinstance(event, Judged | Settled | ModelLearnt)
+        follows = isinstance(event, RowsEvaluated | Settled | ModelLearnt)
         if follows and now is not None and now != self.store.published:
             raise Overtaken(
                 f"Generation {event.generation:06d} was not published: {now.sentence()} meanwhile. "
-                "The next refresh judges it anew."
+                "The next refresh evaluates it anew."
             )
         return event
 
@@ -200,7 +200,7 @@ class _Refresh:
     # -- a generation -----------------------------------------------------------------------------
 
     def _finished(self, generation: Generation) -> list[RefreshResult]:
-        """Take, judge and learn from a generation, as far as that is not done.
+        """Take, evaluate and learn from a generation, as far as that is not done.
 
         Return nothing where its files cannot replace the rows of a night.
         """
@@ -212,8 +212,8 @@ class _Refresh:
                 self._read()
                 return []
         self._read()
-        while self._newest.judged is None:
-            self._append(Judge(*self._facts).event(taken))
+        while self._newest.evaluated is None:
+            self._append(NightEvaluation(*self._facts).event(taken))
         if self._newest.night in self.store.past.used and not self._newest.waits_to_replace:
             self._append(NightLearner(*self._facts).event())
         else:
@@ -229,7 +229,7 @@ class _Refresh:
 
     @property
     def _facts(self) -> tuple[RefreshPlan, RefreshWork, Rule, Store, Generation]:
-        """What judging and learning go by."""
+        """What evaluation and learning go by."""
         return self.plan, self.work, self.rule, self.store, self._newest
 
     @property
@@ -264,6 +264,6 @@ def _why_it_stays(store: Store, taken: Generation) -> str:
 def _rule_of(plan: RefreshPlan) -> Rule:
     """Return the rule that a plan asks for."""
     return Rule(
-        plan.windows, plan.judge_generations, plan.odd, plan.most_waiting, plan.after_turn,
+        plan.windows, plan.scored_generations, plan.odd, plan.most_waiting, plan.after_turn,
         plan.keep_generations,
     )  # fmt: skip

@@ -87,13 +87,13 @@ class DriftReported(StoreEvent):
     refused: bool = False
 
 
-class Judged(StoreEvent):
+class RowsEvaluated(StoreEvent):
     """What the rule made of a night before its rows were learnt."""
 
-    what: Literal["judged"] = "judged"
+    what: Literal["evaluated"] = "evaluated"
     verdict: str
     files: tuple[str, ...] | None = None  # names of those whose rows these are
-    nights: tuple[int, ...] = ()  # that were confirmed, set apart or taken by it
+    nights: tuple[int, ...] = ()  # that were confirmed, quarantined or taken by it
     scores: Scores | None = None
     deviations: float | None = None  # of the published model's loss from its usual one
     usual: float | None = None
@@ -147,7 +147,7 @@ class NotPublished(ModelLearnt):
 
 
 class Settled(StoreEvent):
-    """Nothing is to be learnt of a generation now: its night waits, or is apart."""
+    """Nothing is to be learnt of a generation now: its night waits, or is quarantined."""
 
     what: Literal["settled"] = "settled"
 
@@ -159,7 +159,7 @@ class Abandoned(StoreEvent):
 
 
 class Taken(StoreEvent):
-    """Somebody says that a night that waits, or is apart, is right."""
+    """Somebody says that a night that waits, or is quarantined, is right."""
 
     what: Literal["taken"] = "taken"
 
@@ -179,7 +179,7 @@ class GenerationRemoved(StoreEvent):
 
 
 Event = (
-    Begun | RefusedFile | Cleared | FileMoved | Dropped | DriftReported | Judged | Published
+    Begun | RefusedFile | Cleared | FileMoved | Dropped | DriftReported | RowsEvaluated | Published
     | NotPublished | Settled | Abandoned | Taken | RowsForgotten | GenerationRemoved
 )  # fmt: skip
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="what")])

@@ -29,11 +29,11 @@ from fewpass.pipeline.models.refresh.store_events import (
     Event,
     FileMoved,
     GenerationRemoved,
-    Judged,
     ModelLearnt,
     NotPublished,
     Published,
     RefusedFile,
+    RowsEvaluated,
     Settled,
     Taken,
 )
@@ -57,7 +57,7 @@ class Generation(NamedTuple):
     files: tuple[FileState, ...]
     begun: str  # UTC
     before: Past  # what the rule remembered before it
-    judged: Judged | None = None
+    evaluated: RowsEvaluated | None = None
     learnt: ModelLearnt | None = None  # its model, where it has one
     ended: Ended | None = None
     drift: tuple[DriftReported, ...] = ()
@@ -81,12 +81,12 @@ class Generation(NamedTuple):
     @property
     def waits_to_replace(self) -> bool:
         """Whether its files have changed, and its rows are odd: those of its night stay."""
-        return self.judged is not None and self.judged.verdict == TO_REPLACE
+        return self.evaluated is not None and self.evaluated.verdict == TO_REPLACE
 
     @property
     def took(self) -> bool:
         """Whether its files were taken; those of one without files, and of abandoned ones not."""
-        done = self.judged is not None or self.ended is not None
+        done = self.evaluated is not None or self.ended is not None
         return bool(self.files) and done and not self.is_abandoned
 
     @property
@@ -185,7 +185,7 @@ class Store(NamedTuple):
         return next((one for one in moves if one.generation != current), None)
 
     @property
-    def judge(self) -> str:
+    def scorer(self) -> str:
         """The run that new rows are scored by: the published one, or the newest where none is."""
         made = self.published or self.newest_learnt
         assert made is not None, "the first generation was learnt"
@@ -221,13 +221,13 @@ def store_of(folder: Folder, events: Sequence[Event]) -> Store:
             newest = number - 1
         if number in every:
             every[number] = _after(every[number], event)
-        elif number and isinstance(event, Judged | Ended):
+        elif number and isinstance(event, RowsEvaluated | Ended):
             raise _unknown(folder, number)
         if isinstance(event, Published):
             published = event
         if event.past is not None:
             past = event.past
-            _judge_by(every, event)
+            _after_decision(every, event)
     own_order = tuple(every[number] for number in sorted(every))
     return Store(folder, tuple(events), own_order, past, published, _refused(events), newest + 1)
 
@@ -256,16 +256,16 @@ def _unknown(folder: Folder, number: int) -> BadInput:
 
 def _after(one: Generation, event: Event) -> Generation:
     """Return a generation after an event that is about it."""
-    if isinstance(event, Judged):
+    if isinstance(event, RowsEvaluated):
         names = event.files
         files = tuple(file for file in one.files if names is None or file.name in names)
-        one = one._replace(judged=event, files=files)
+        one = one._replace(evaluated=event, files=files)
     elif isinstance(event, DriftReported):
         one = one._replace(drift=(*one.drift, event))
     elif isinstance(event, GenerationRemoved):
         one = one._replace(is_removed=True)
-    elif isinstance(event, Taken) and one.judged is not None and one.waits_to_replace:
-        one = one._replace(judged=one.judged.model_copy(update={"verdict": REPLACES}))
+    elif isinstance(event, Taken) and one.evaluated is not None and one.waits_to_replace:
+        one = one._replace(evaluated=one.evaluated.model_copy(update={"verdict": REPLACES}))
     elif isinstance(event, FileMoved):
         files = tuple(event.now if file == event.then else file for file in one.files)
         one = one._replace(files=files)
@@ -280,19 +280,19 @@ def _after(one: Generation, event: Event) -> Generation:
     return one
 
 
-def _judge_by(every: dict[int, Generation], event: Event) -> None:
-    """Have an open generation judged by what somebody decided meanwhile; anew by another model."""
+def _after_decision(every: dict[int, Generation], event: Event) -> None:
+    """Make an open generation follow what somebody decided meanwhile."""
     one = every[max(every)] if every else None
     if one is None or one.ended is not None or one.number == event.generation:
         return
     past = event.past
     assert past is not None, "it was asked"
     if isinstance(event, Published):
-        one = one._replace(judged=None)
+        one = one._replace(evaluated=None)
         others = {other.night for other in every.values() if other.number != one.number}
-        if one.night not in others:  # it has not been judged by then
+        if one.night not in others:  # it has not been evaluated by then
             past = past.without(one.night)
-    every[one.number] = one if one.judged else one._replace(before=past)
+    every[one.number] = one if one.evaluated else one._replace(before=past)
 
 
 def last_runs(store: Store, generation: Generation) -> dict[str, str]:

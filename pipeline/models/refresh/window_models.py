@@ -69,7 +69,7 @@ def _in_order(wanted: Mapping[str, Nights]) -> list[str]:
 def _start_of(store: Store, generation: Generation, nights: Nights) -> str | None:
     """Return last night's model of all nights; None if it knows rows that were forgotten since.
 
-    Or replaced, set apart or removed: it has learnt from nothing but these nights, as they are.
+    Or replaced, quarantined or removed: it has learnt from nothing but these nights, as they are.
     """
     start = last_runs(store, generation).get(ALL)
     if start is None:

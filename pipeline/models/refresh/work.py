@@ -45,7 +45,7 @@ class RefreshWork:
     Parameters
     ----------
     execution
-        Where to train and to judge: threads of this process, or Dask.
+        Where to train and to evaluate: threads of this process, or Dask.
     """
 
     def __init__(self, execution: Execution | None = None) -> None:

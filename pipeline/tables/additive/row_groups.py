@@ -1,7 +1,7 @@
 """Groups of rows: those of one patient, user or shop.
 
 Rows drawn at random are of groups that are learnt from, and say nothing of other groups.  Where
-whole groups are held out to judge by (`test_group`), they are held out to choose by, too.  Else a
+whole groups are held out to test on (`test_group`), they are held out to choose by, too.  Else a
 column is named whose groups differ in the other columns, as the user alone knows which is to be
 predicted: more rows of the same groups, or new groups.
 """

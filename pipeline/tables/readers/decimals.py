@@ -248,7 +248,7 @@ def decimal(text: Bytes, at: Position) -> tuple[int, float, Position]:
     value
         The double nearest to the number, ties to even; 0 for JUNK.
     at
-        The first position behind the number.  What stands there is the caller's to judge.
+        The first position behind the number.  What stands there is the caller's to check.
     """
     negative = text[at] == MINUS
     if negative or text[at] == PLUS:

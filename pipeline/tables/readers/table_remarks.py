@@ -98,7 +98,7 @@ def _kind(table: FittedTable, recipe: AnyColumn, cells: Any) -> Kind:
 
 
 def _hint(table: FittedTable) -> Iterator[str]:
-    """Yield a sentence on how to judge a model on later rows, where there are dates."""
+    """Yield a sentence on how to evaluate a model on later rows, where there are dates."""
     dates = _dates(table)
     if dates and table.expected.split is None:
         yield (

@@ -84,7 +84,7 @@ def ingest(terminal):
 
 
 def predict(terminal):
-    with work_display(terminal, "Judging by held-out rows") as show:
+    with work_display(terminal, "Evaluating on held-out rows") as show:
         show(0.5, "123,456,789,012 of 246,913,578,024 rows")
 
 
@@ -95,7 +95,7 @@ def predict(terminal):
         (lambda terminal: train(terminal, tol=1e-6), ["above optimum", "50%"]),
         (lambda terminal: train(terminal, passes=2), ["average", "50%"]),
         (ingest, ["2 of 2, writing chunks", "25%"]),
-        (predict, ["Judging by held-out rows", "50%"]),
+        (predict, ["Evaluating on held-out rows", "50%"]),
     ],
 )
 def test_displays_fit_the_terminal(width, work, told):

@@ -192,16 +192,16 @@ def test_a_silence_is_told_once_and_again_after_progress():
 def test_progress_while_a_silence_is_told_of_begins_another(monkeypatch):
     from fewpass.flows.orchestration import watching  # which imports Prefect
 
-    told, now, judge = [], [0.0], watching.silence
+    told, now, silence = [], [0.0], watching.silence
     watch = watching.StallWatch(told.append, floor_s=0.5, every_s=0.001, clock=lambda: now[0])
 
-    def judged(*given):
-        found = judge(*given)
+    def observed(*given):
+        found = silence(*given)
         if found is not None and found.is_stalled and not told:
             watch.progressed()
         return found
 
-    monkeypatch.setattr(watching, "silence", judged)
+    monkeypatch.setattr(watching, "silence", observed)
     with watch:
         for _ in range(4):
             watch.progressed()
@@ -213,7 +213,7 @@ def test_progress_while_a_silence_is_told_of_begins_another(monkeypatch):
 
 def test_scored_rows_and_passes_of_folds_are_progress(tmp_path, monkeypatch):
     from fewpass.flows.orchestration import artifacts  # which imports Prefect
-    from fewpass.flows.orchestration.cross_validate import judge_folds
+    from fewpass.flows.orchestration.cross_validate import evaluate_folds
     from fewpass.flows.orchestration.predict import score
 
     rows, run, seen = make(tmp_path / "set", n=400).folder.url, str(tmp_path / "run"), []
@@ -224,5 +224,5 @@ def test_scored_rows_and_passes_of_folds_are_progress(tmp_path, monkeypatch):
     assert (scored.rows, bool(seen)) == (400, True)
     seen.clear()
     plan = CrossValidationPlan(dataset=rows, folds=2, lam="1/n", passes=1)
-    assert len(judge_folds.fn(plan, Execution(scheduler="none"))) == 1
+    assert len(evaluate_folds.fn(plan, Execution(scheduler="none"))) == 1
     assert len(seen) > 1

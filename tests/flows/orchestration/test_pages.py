@@ -126,16 +126,16 @@ def test_what_ingest_append_train_evaluate_and_predict_saw(pages, shop, tmp_path
 
 def test_a_new_model_beside_the_published_one(pages, tmp_path):
     """Of raw rows, which the store's model predicts to the bits of the command line."""
-    (tmp_path / "judge").mkdir()
+    (tmp_path / "later").mkdir()
     rows(800, 5).to_csv(tmp_path / "first.csv", index=False)
     asked = {"sources": tmp_path / "*.csv", "store": tmp_path / "live", "scheduler": "none",
              "training.tol": "1e-4"} | READING  # fmt: skip
     seen, live = pages("refresh", **asked), str(tmp_path / "live")
     assert "beside" not in seen
     first = run_of(live, published(live))
-    rows(800, 7).to_csv(tmp_path / "judge" / "rows.csv", index=False)
+    rows(800, 7).to_csv(tmp_path / "later" / "rows.csv", index=False)
     like = tmp_path / "live/generations/000001/data"
-    pages("ingest", sources=tmp_path / "judge/rows.csv", dataset=tmp_path / "held", like=like,
+    pages("ingest", sources=tmp_path / "later/rows.csv", dataset=tmp_path / "held", like=like,
           **READING)  # fmt: skip
     rows(800, 6, turned=True).to_csv(tmp_path / "second.csv", index=False)
     asked |= {"held_out": tmp_path / "held", "odd": "null", "windows": "1"}

@@ -316,7 +316,7 @@ def states_of(server, name):
     return [run["state"]["name"] for run in server.ask("flow_runs/filter", asked)]
 
 
-def test_refresh_judges_learns_and_publishes(prefect_server, flow_runner, sources):
+def test_refresh_evaluates_learns_and_publishes(prefect_server, flow_runner, sources):
     folder, store = sources / "inbox", sources / "store"
     folder.mkdir()
     name = f"refresh {'/'.join(store.parts[-2:])}, "
@@ -350,7 +350,7 @@ def test_refresh_judges_learns_and_publishes(prefect_server, flow_runner, source
     ), err  # fmt: skip
     third = refreshed(gates="auc>=0.5")  # on what was refused
     assert (third["state"], third["nights"]) == ("published", [1, 3])
-    assert "000002 is set apart" in third["message"]
+    assert "000002 is quarantined" in third["message"]
     assert [gate["passed"] for gate in third["gates"]] == [True]
     assert run_of(str(store), published(str(store))) == third["model"]
     os.link(sources / "fourth.svm", folder / "fourth.svm")
@@ -369,13 +369,13 @@ def test_refresh_judges_learns_and_publishes(prefect_server, flow_runner, source
     told = flow_runner.result("models", store=store)
     assert told["published"] == 1
     assert [g["state"] for g in told["generations"]] == [
-        "published", "set apart", "set apart", "set apart",
+        "published", "quarantined", "quarantined", "quarantined",
     ]  # fmt: skip
     events = [(one["generation"], one["what"]) for one in told["events"]]
     assert (3, "drift") in events
     assert [one for one in events if one[1] not in ("begun", "drift")] == [
-        (1, "judged"), (1, "published"), (2, "judged"), (2, "settled"), (3, "judged"),
-        (3, "published"), (4, "judged"), (4, "kept back"), (1, "published"),
+        (1, "evaluated"), (1, "published"), (2, "evaluated"), (2, "settled"), (3, "evaluated"),
+        (3, "published"), (4, "evaluated"), (4, "kept back"), (1, "published"),
     ]  # fmt: skip
     last = shown_last(prefect_server, store)
     assert set(last) >= {"decision", "drift", "history", "models", "published"}

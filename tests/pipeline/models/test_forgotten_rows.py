@@ -117,7 +117,7 @@ def test_models_that_were_chosen_by_forgotten_test_rows_are_named_apart(tmp_path
     fewpass.ingest(source, tmp_path / "other", like=str(tmp_path / "d"))
     for run, data, held_out in (
         ("learnt", "d", None), ("both", "d", "d-test"), ("chosen", "other", "d-test"),
-        ("by-training-rows", "other", "d"), ("apart", "other", None),
+        ("by-training-rows", "other", "d"), ("quarantined", "other", None),
     ):  # fmt: skip
         held_out = held_out and str(tmp_path / held_out)
         fewpass.train(tmp_path / data, tmp_path / run, held_out=held_out, **HOW)
@@ -300,7 +300,9 @@ def test_a_published_model_none_of_whose_nights_is_left_is_not_trained_anew(stor
     done = fewpass.forget(at, "id == 1301", retrain=True)
     assert (done.forgotten, done.retrained, len(done.published)) == (1, (), 1)
     assert "000001/run-all was not trained anew: no night is left" in done.notes[0]
-    assert fewpass.forget(at, "id >= 1600").forgotten == 270  # a night that is set apart goes whole
+    assert (
+        fewpass.forget(at, "id >= 1600").forgotten == 270
+    )  # a night that is quarantined goes whole
     with pytest.raises(BadInput, match="No row of"):
         fewpass.forget(at, "id > 0")
 

@@ -191,7 +191,7 @@ def wide(monkeypatch):
 
 @pytest.fixture
 def changeable(wide, monkeypatch):
-    """S2GD+ is taken for any set in memory, and judged soon."""
+    """S2GD+ is taken for any set in memory, and evaluated soon."""
     monkeypatch.setattr("fewpass.pipeline.planning.auto.SHORT", np.inf)
     monkeypatch.setattr("fewpass.pipeline.planning.auto.CHEAPER", 0.0)
     monkeypatch.setattr("fewpass.pipeline.planning.falling_back.PATIENCE", 0.5)

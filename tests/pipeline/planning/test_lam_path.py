@@ -1,4 +1,4 @@
-"""lam where nobody said how strong, and rows are there to judge by."""
+"""lam where nobody said how strong, and rows are there to evaluate on."""
 
 import pytest
 
@@ -24,17 +24,17 @@ def plan_for(dataset, **fields):
 @pytest.mark.parametrize(
     ("classes", "fields", "path"),
     [
-        (2, {"held_out": "judges"}, True),
-        (30, {"held_out": "judges"}, False),
-        (3, {"held_out": "judges"}, True),
-        (30, {"held_out": "judges", "positive": "1"}, True),
-        (2, {"held_out": "judges", "solver": {"kind": "onepass"}}, True),
-        (2, {"held_out": "judges", "solver": {"kind": "asgd"}}, False),
-        (2, {"held_out": "judges", "lam": "1/n"}, False),
+        (2, {"held_out": "test_rows"}, True),
+        (30, {"held_out": "test_rows"}, False),
+        (3, {"held_out": "test_rows"}, True),
+        (30, {"held_out": "test_rows", "positive": "1"}, True),
+        (2, {"held_out": "test_rows", "solver": {"kind": "onepass"}}, True),
+        (2, {"held_out": "test_rows", "solver": {"kind": "asgd"}}, False),
+        (2, {"held_out": "test_rows", "lam": "1/n"}, False),
         (2, {}, True),
-        (2, {"held_out": "judges", "tol": 1e-4}, False),
-        (2, {"held_out": "judges", "early_stopping": True}, False),
-        (2, {"held_out": "judges", "start_from": "run"}, False),
+        (2, {"held_out": "test_rows", "tol": 1e-4}, False),
+        (2, {"held_out": "test_rows", "early_stopping": True}, False),
+        (2, {"held_out": "test_rows", "start_from": "run"}, False),
         (30, {}, False),
     ],
 )

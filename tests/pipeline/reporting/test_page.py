@@ -120,7 +120,7 @@ def test_targets_of_one_large_number_are_drawn_around_it(tmp_path, monkeypatch):
     assert "Predicted / actual" in page.text
 
 
-def test_test_rows_of_a_set_that_was_made_anew_are_no_judges(tmp_path, monkeypatch):
+def test_test_rows_of_a_set_that_was_made_anew_are_not_used(tmp_path, monkeypatch):
     """The model has learnt from most of them."""
     trained(tmp_path, monkeypatch, lambda p: np.where(p > 0, "yes", "no"))
     for words, are_there in (

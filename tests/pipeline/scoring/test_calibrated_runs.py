@@ -49,7 +49,7 @@ def calibrated(tmp_path_factory):
         at = tmp_path_factory.mktemp("calibrated")
         sets = {
             part: make(at / part, 1500, 6, weighted=True, seed=7, classes=classes)
-            for part in ("rows", "judges")
+            for part in ("rows", "test_rows")
         }
         sets["others"] = make(at / "others", 900, 6, weighted=True, seed=8, classes=classes)
         method = "isotonic" if name == "isotonic" else "platt"
@@ -57,7 +57,7 @@ def calibrated(tmp_path_factory):
             at / "rows",
             at / "run",
             loss=loss,
-            held_out=str(at / "judges"),
+            held_out=str(at / "test_rows"),
             calibrate=method,
             **FAST,
         )
@@ -77,7 +77,7 @@ def scores_of(model, X):
 @pytest.mark.parametrize("name", FORMS)
 def test_a_run_learns_what_a_fit_to_all_scores_does(calibrated, name):
     result, model, sets = calibrated[name]
-    X, y, weight = rows_of(sets["judges"])
+    X, y, weight = rows_of(sets["test_rows"])
     scores = scores_of(model, X)
     if name == "of three":
         found = fit_softmax(lambda at: softmax_log_loss(at, (scores, y, weight)), 3)

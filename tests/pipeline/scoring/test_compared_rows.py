@@ -30,7 +30,7 @@ def table(n, task):
     return frame
 
 
-def judged(run, path, out, task):
+def evaluated(run, path, out, task):
     """Of every row of a file its loss, the figure of slices, and the prediction."""
     is_number = task in NUMBERS
     fewpass.predict(run, path, out, probability=not is_number, overwrite=True)
@@ -68,7 +68,7 @@ def test_slices_and_worst_rows_are_those_of_the_predictions(made, tmp_path):
     found = compared_rows(models, Dataset.open(place))
     assert (found.rows, found.of) == (700, 700)
     path = f"{place}/../rows.csv"
-    old, new = (judged(run, path, tmp_path / "p.parquet", task) for run in runs)
+    old, new = (evaluated(run, path, tmp_path / "p.parquet", task) for run in runs)
     frame = frame.assign(old=old[1], new=new[1])
     figure = "mse" if task in NUMBERS else "log_loss"
     assert {one.column for one in found.slices} == {"city", "x"} | {"y"} - {"y" * (task in NUMBERS)}

@@ -62,7 +62,7 @@ def test_other_columns_are_refused(tmp_path):
 
 
 def test_numbers_are_no_labels(tmp_path):
-    """A model of two classes is not judged on targets that are numbers, nor trained on one."""
+    """A model of two classes is not evaluated on targets that are numbers, nor trained on one."""
     model = trained(make(tmp_path / "set"), tmp_path / "run")
     numbers = make(tmp_path / "numbers", targets="values")
     with pytest.raises(BadInput, match=r"targets are numbers, and the logistic loss needs labels"):

@@ -21,7 +21,7 @@ def sets(tmp_path_factory):
     for targets in ("labels", "values"):
         made[targets] = [
             make(at / f"{targets}-{name}", n, 60, seed=seed, targets=targets).folder.url
-            for name, n, seed in (("rows", 300, 1), ("judges", 500, 2))
+            for name, n, seed in (("rows", 300, 1), ("test_rows", 500, 2))
         ]
     return made
 
@@ -33,16 +33,16 @@ def sets(tmp_path_factory):
 )  # fmt: skip
 def test_lam_is_chosen_by_it(sets, tmp_path, targets, metric, higher):
     """The best of models that are trained alone and evaluated, in the same order."""
-    rows, judges = sets[targets]
+    rows, test_rows = sets[targets]
     told = fewpass.train(
-        rows, tmp_path / "run", held_out=judges, metric=metric, tol=1e-4, verbose=0,
+        rows, tmp_path / "run", held_out=test_rows, metric=metric, tol=1e-4, verbose=0,
         lam=",".join(map(str, LAMS)), solver="sdca", loss="logistic" if targets == "labels" else None,
     )  # fmt: skip
     alone = []
     for k, lam in enumerate(LAMS):
         fewpass.train(rows, tmp_path / f"{k}", lam=lam, tol=1e-4, solver="sdca", verbose=0,
                       loss="logistic" if targets == "labels" else None)  # fmt: skip
-        figures = fewpass.evaluate(tmp_path / f"{k}", judges)
+        figures = fewpass.evaluate(tmp_path / f"{k}", test_rows)
         alone.append(getattr(figures if metric == "auc" else figures.metrics, metric))
     costs = [one["cost"] for one in told.candidates]
     assert [-c if higher else c for c in costs] == pytest.approx(alone, abs=0.02)
@@ -52,9 +52,9 @@ def test_lam_is_chosen_by_it(sets, tmp_path, targets, metric, higher):
 @pytest.mark.parametrize("settings", [{"lam": "1e4,0.1"}, {"lam": 1e4, "early_stopping": True}])
 def test_a_model_without_a_figure_is_one_all_the_same(sets, tmp_path, settings):
     """The precision of a model that calls no row positive: the loss stands in its place."""
-    rows, judges = sets["labels"]
+    rows, test_rows = sets["labels"]
     told = fewpass.train(
-        rows, tmp_path / "run", held_out=judges, metric="precision", solver="asgd", passes=2,
+        rows, tmp_path / "run", held_out=test_rows, metric="precision", solver="asgd", passes=2,
         class_weight={"-1": 9, "1": 1}, verbose=0, **settings,
     )  # fmt: skip
     costs = {one["lam"]: one["cost"] for one in told.candidates}
@@ -76,16 +76,16 @@ def test_auto_compares_by_it_and_says_so(sets, tmp_path):
 
 
 def test_training_ends_by_it_with_the_best_model(sets, tmp_path):
-    rows, judges = sets["labels"]
+    rows, test_rows = sets["labels"]
     told = fewpass.train(
-        rows, tmp_path / "run", held_out=judges, early_stopping=True, n_iter_no_change=3, lam=1e-6,
+        rows, tmp_path / "run", held_out=test_rows, early_stopping=True, n_iter_no_change=3, lam=1e-6,
         metric="error", solver="asgd", passes=30, verbose=0,
     )  # fmt: skip
     curve = [e["error"] for e in RunFolder(str(tmp_path / "run")).events()
              if e["event"] == "validation"]  # fmt: skip
     assert told.stopped_early
     assert told.candidates[0]["cost"] == min(curve)
-    assert fewpass.evaluate(tmp_path / "run", judges).error == pytest.approx(min(curve))
+    assert fewpass.evaluate(tmp_path / "run", test_rows).error == pytest.approx(min(curve))
     said = held_out_sentence(told, "error")
     assert f"the held-out error was best after {told.passes_of_model:.4g}, {min(curve):.6g}" in said
 
@@ -125,14 +125,14 @@ def test_straight_from_a_source_neither_chooses_and_both_are_named(tmp_path):
 def test_rows_that_a_model_is_infinitely_wrong_on_choose_all_the_same(tmp_path, settings):
     """A count whose logarithm is foretold as 5,000."""
     rng = np.random.default_rng(0)
-    for name, far in (("rows", 0.0), ("judges", 5000.0)):
+    for name, far in (("rows", 0.0), ("test_rows", 5000.0)):
         x = rng.standard_normal(100)
         lines = [f"{y} 1:{x + far}" for x, y in zip(x, rng.poisson(np.exp(x)), strict=True)]
         (tmp_path / f"{name}.svm").write_text("\n".join(lines))
     fewpass.ingest(tmp_path / "rows.svm", tmp_path / "rows", task="regression", scale="none")
-    fewpass.ingest(tmp_path / "judges.svm", tmp_path / "judges", like=tmp_path / "rows")
+    fewpass.ingest(tmp_path / "test_rows.svm", tmp_path / "test_rows", like=tmp_path / "rows")
     told = fewpass.train(
-        tmp_path / "rows", tmp_path / "run", held_out=tmp_path / "judges", loss="poisson",
+        tmp_path / "rows", tmp_path / "run", held_out=tmp_path / "test_rows", loss="poisson",
         solver="onepass", passes=2, verbose=0, **settings,
     )  # fmt: skip
     tried = told.candidates if told.lam_origin is None else told.lam_origin["candidates"]

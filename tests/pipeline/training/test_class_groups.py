@@ -89,22 +89,24 @@ def test_stopped_anywhere_it_is_the_same_in_the_end(dataset, tmp_path, solver):
     assert again.result.weights_sha256 == quiet.result.weights_sha256
 
 
-def test_a_model_to_start_from_rows_to_judge_and_calibration(dataset, tmp_path):
+def test_a_model_to_start_from_rows_to_evaluate_and_calibration(dataset, tmp_path):
     first = trained(plan_for(dataset, passes=2, tol=None), tmp_path / "first")
-    judges = make(tmp_path / "judges", n=90, d=D, layout="sparse", nnz=6, seed=4, classes=CLASSES)
+    test_rows = make(
+        tmp_path / "test_rows", n=90, d=D, layout="sparse", nnz=6, seed=4, classes=CLASSES
+    )
     plan = plan_for(
-        dataset, start_from=first.run.url, held_out=judges.folder.url, calibrate="platt"
+        dataset, start_from=first.run.url, held_out=test_rows.folder.url, calibrate="platt"
     )
     run = trained(plan, tmp_path / "run")
     assert run.result.converged
     assert run.newest.calibration is not None
-    figures = evaluate(load_model(RunFolder(run.run.url)), judges, InProcess())
+    figures = evaluate(load_model(RunFolder(run.run.url)), test_rows, InProcess())
     (candidate,) = run.result.candidates
     assert candidate["error"] == figures.error
     assert run.cursor.rows_before == first.cursor.rows_seen
 
 
-def test_what_judges_classes_together_is_refused_in_words(dataset, tmp_path):
+def test_what_evaluates_classes_together_is_refused_in_words(dataset, tmp_path):
     memory = plan_for(dataset).memory
     plan = plan_for(dataset, memory=memory, held_out=dataset.folder.url, early_stopping=True)
     with pytest.raises(BadInput, match="Without `early_stopping`"):

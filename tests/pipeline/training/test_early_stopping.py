@@ -37,9 +37,9 @@ def plan(request, tmp_path_factory):
     kind, classes = request.param
     at = tmp_path_factory.mktemp("sets")
     rows = make(at / "rows", 240, 60, seed=1, classes=classes)
-    judges = make(at / "judges", 400, 60, seed=2, classes=classes)
+    test_rows = make(at / "test_rows", 400, 60, seed=2, classes=classes)
     return TrainingPlan(
-        dataset=rows.folder.url, held_out=judges.folder.url, solver={"kind": kind}, lam=1e-6,
+        dataset=rows.folder.url, held_out=test_rows.folder.url, solver={"kind": kind}, lam=1e-6,
         memory="128MB", early_stopping=True, n_iter_no_change=3, certify=True, **METHODS[kind],
     )  # fmt: skip
 
@@ -59,10 +59,10 @@ def test_the_model_of_the_lowest_loss_is_kept(plan, quiet):
     assert told.stopped_early
     assert told.passes < plan.passes
     kept = load_model(quiet.run)
-    judged = evaluate(kept, held_out_rows(quiet._engine._training), InProcess())
-    assert judged.loss == min(seen) == told.candidates[0]["loss"]
+    evaluated = evaluate(kept, held_out_rows(quiet._engine._training), InProcess())
+    assert evaluated.loss == min(seen) == told.candidates[0]["loss"]
     assert seen.index(min(seen)) < len(seen) - 1, "not the last one"
-    assert judged.error == told.candidates[0]["error"]
+    assert evaluated.error == told.candidates[0]["error"]
     here = evaluate(kept, quiet._engine._states.job.dataset, InProcess())
     assert told.objective == pytest.approx(here.objective, rel=1e-12), "it is certified itself"
     assert told.certificate > 0.0
@@ -86,23 +86,23 @@ def test_a_training_that_was_interrupted_anywhere_comes_to_the_same_bits(plan, q
 
 
 @pytest.mark.parametrize("kind", ["sdca", "psdca"])
-def test_the_model_that_the_last_certificate_leaves_is_judged_itself(tmp_path, kind):
+def test_the_model_that_the_last_certificate_leaves_is_evaluated_itself(tmp_path, kind):
     """Where passes end, dual ascent reads the rows once more, and may find better weights."""
     plan = TrainingPlan(
         dataset=make(tmp_path / "rows", 2400, 60, seed=1).folder.url,
-        held_out=make(tmp_path / "judges", 400, 60, seed=2).folder.url,
+        held_out=make(tmp_path / "test_rows", 400, 60, seed=2).folder.url,
         solver=kind, lam=1e-4, memory="128MB", early_stopping=True, n_iter_no_change=30, passes=3,
     )  # fmt: skip
     run = trained(plan, tmp_path / "run")
-    judged = evaluate(load_model(run.run), held_out_rows(run._engine._training), InProcess())
-    assert run.result.candidates[0]["loss"] == pytest.approx(judged.loss, rel=1e-12)
+    evaluated = evaluate(load_model(run.run), held_out_rows(run._engine._training), InProcess())
+    assert run.result.candidates[0]["loss"] == pytest.approx(evaluated.loss, rel=1e-12)
     assert min(losses(run)) == run.result.candidates[0]["loss"]
 
 
 def test_other_held_out_rows_in_their_place_are_refused(tmp_path):
-    make(tmp_path / "judges", 400, 60, seed=2)
+    make(tmp_path / "test_rows", 400, 60, seed=2)
     plan = TrainingPlan(
-        dataset=make(tmp_path / "rows", 240, 60).folder.url, held_out=str(tmp_path / "judges"),
+        dataset=make(tmp_path / "rows", 240, 60).folder.url, held_out=str(tmp_path / "test_rows"),
         lam=1e-6, passes=9, early_stopping=True,
     )  # fmt: skip
     for number, _ in enumerate(run := TrainingRun.start(plan, str(tmp_path / "0"), InProcess())):
@@ -111,11 +111,11 @@ def test_other_held_out_rows_in_their_place_are_refused(tmp_path):
     assert not run.finished
     trained(plan, tmp_path / "2026-01-01")
     assert trained_already(plan, str(tmp_path / "{date}")) is not None
-    shutil.rmtree(tmp_path / "judges")
-    make(tmp_path / "judges", 400, 60, seed=3)
-    with pytest.raises(PlanMismatch, match=r"held-out rows .*judges is now"):
+    shutil.rmtree(tmp_path / "test_rows")
+    make(tmp_path / "test_rows", 400, 60, seed=3)
+    with pytest.raises(PlanMismatch, match=r"held-out rows .*test_rows is now"):
         TrainingRun.resume(str(tmp_path / "0"), InProcess())
-    with pytest.raises(PlanMismatch, match=r"held-out rows .*judges is now"):
+    with pytest.raises(PlanMismatch, match=r"held-out rows .*test_rows is now"):
         TrainingRun.start(plan, str(tmp_path / "0"), InProcess())
     assert trained_already(plan, str(tmp_path / "{date}")) is None
 
@@ -190,12 +190,12 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
 def test_wherever_it_runs_it_stops_with_the_same_bits(classes, tmp_path):
     """Held-out rows are read, and calibrated on, by the workers that train."""
     rows = make(tmp_path / "rows", 400, 60, seed=1, classes=classes).folder.url
-    judges = make(tmp_path / "judges", 400, 60, seed=2, classes=classes).folder.url
+    test_rows = make(tmp_path / "test_rows", 400, 60, seed=2, classes=classes).folder.url
     found = []
     for where in (Execution(scheduler="none"), Execution(scheduler="local")):
         run = tmp_path / where.scheduler
         result = train(
-            rows, run, held_out=judges, calibrate="platt", early_stopping=True, lam=1e-6,
+            rows, run, held_out=test_rows, calibrate="platt", early_stopping=True, lam=1e-6,
             tol=1e-9, solver="sdca", memory="200MB", execution=where,
         )  # fmt: skip
         found.append(

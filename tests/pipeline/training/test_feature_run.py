@@ -121,8 +121,8 @@ def test_bytes_are_those_of_the_values_read(tmp_path):
     result = result_of(plan(tmp_path / "set", nu=0.1), tmp_path / "run")
     accesses = result.features["accesses"]
     assert accesses == 3500 * (600 + 30)
-    judging = 3 * 600 * 30
-    expected = copy_bytes(dataset) + 4 * (accesses + judging) + 2 * 3500 * 16
+    evaluation = 3 * 600 * 30
+    expected = copy_bytes(dataset) + 4 * (accesses + evaluation) + 2 * 3500 * 16
     assert result.bytes_read == expected
     spans = [e for e in RunFolder(str(tmp_path / "run")).events() if e["event"] == "span"]
     assert sum(span["bytes_read"] for span in spans) == 4 * accesses + 2 * 3500 * 16

@@ -59,8 +59,8 @@ def test_columns_are_whole_or_nothing_and_the_objective_is_evaluates(stored):
     assert ((of_group == 0) | (of_group == present)).all()
     assert 0 < np.count_nonzero(of_group) < len(sizes)
     assert sizes.max() > 10  # the date's
-    judged = fewpass.evaluate(run, data)
-    assert judged.objective == pytest.approx(trained.objective, rel=1e-6)
+    evaluated = fewpass.evaluate(run, data)
+    assert evaluated.objective == pytest.approx(trained.objective, rel=1e-6)
 
 
 def test_the_estimator_on_a_frame_trains_the_same_model(table, stored):

@@ -148,7 +148,7 @@ def test_a_run_goes_on_from_one_with_another_level(tmp_path):
     assert json.loads((tmp_path / "on" / "run" / "run.json").read_text())["level"] > UP - 1.0
 
 
-def test_folds_of_targets_far_away_are_judged_as_those_near(tmp_path):
+def test_folds_of_targets_far_away_are_evaluated_as_those_near(tmp_path):
     means = []
     for up in (0.0, UP):
         at = tmp_path / f"{up:g}"

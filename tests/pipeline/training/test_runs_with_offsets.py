@@ -105,9 +105,9 @@ def test_predictions_and_figures_are_on_the_scale_of_the_targets(place, tmp_path
     rate = (w * y).sum() / (w * table.time).sum()
     assert figures.deviance == pytest.approx(deviance(mu), rel=1e-6)
     assert figures.d2 == pytest.approx(1 - deviance(mu) / deviance(rate * table.time), rel=1e-6)
-    judged = evaluate(place / "run", place / "rows.csv")
-    assert judged.deviance == pytest.approx(figures.deviance, rel=1e-6)
-    assert judged.d2 == pytest.approx(figures.d2, rel=1e-6)
+    evaluated = evaluate(place / "run", place / "rows.csv")
+    assert evaluated.deviance == pytest.approx(figures.deviance, rel=1e-6)
+    assert evaluated.d2 == pytest.approx(figures.d2, rel=1e-6)
 
 
 def test_on_the_command_line(place, tmp_path, fewpass, as_json):

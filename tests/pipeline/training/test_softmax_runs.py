@@ -143,11 +143,11 @@ def test_a_start_from_another_run_and_calibration(tmp_path, dataset, fresh):
     _, second = trained_model(again, tmp_path / "second")
     assert second.passes < first.passes
     assert abs(second.objective - first.objective) <= max(first.certificate, second.certificate)
-    judged = plan_for(
+    evaluated = plan_for(
         dataset, solver="asgd", passes=3, start_from=str(tmp_path / "first"),
         held_out=fresh.folder.url, calibrate="platt", early_stopping=True,
     )  # fmt: skip
-    model, _ = trained_model(judged, tmp_path / "judged")
+    model, _ = trained_model(evaluated, tmp_path / "evaluated")
     assert len(model.calibration.offsets) == CLASSES
     diagram = evaluate(model, fresh, InProcess()).reliability
     assert diagram.log_loss <= evaluate(model, fresh, InProcess()).loss + 1e-9

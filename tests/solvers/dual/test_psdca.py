@@ -193,7 +193,7 @@ def test_the_weights_are_those_of_the_dual_variables_and_the_centre(way):
 
 
 @pytest.mark.parametrize("way", ["in streams that meet often", "in rounds"])
-def test_a_pass_is_judged_by_weights_without_what_is_owed(way):
+def test_a_pass_is_evaluated_by_weights_without_what_is_owed(way):
     """The centre goes on from w - owed V; where r grows, too, as far as rows have it along V."""
     (solver, how), problem = WAYS[way], problem_of("logistic")
     run, owed, grown = Run(solver, problem, heavy("logistic", **how)), 0.0, 0

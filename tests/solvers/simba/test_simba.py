@@ -216,7 +216,7 @@ def test_margin_comes_as_near_the_best_as_published(acceptance, lazy, rates, ste
 
 
 @pytest.mark.parametrize("biased", [False, True])
-def test_judgement_is_true_of_any_mean(biased, rng):
+def test_certificate_is_true_of_any_mean(biased, rng):
     """Whatever w and p: no margin beats the bound, and the optimum lies above objective - gap."""
     X, y = text_like(120, 25, 2)
     of = SoftMargin(120, 25, 0.15, 1.0, biased, 1)

@@ -21,7 +21,7 @@ def split(n, y=None):
 @pytest.mark.parametrize(("loss", "tol"), [("logistic", 1e-9), ("hinge", 1e-3)])
 def test_every_lam_is_trained_as_if_it_were_alone(classes, loss, tol):
     X, y, _ = rows(classes=classes)
-    train, judge = split(len(X), y)
+    train, test = split(len(X), y)
     path = LinearClassifier(loss=loss, lam=LAMS, held_out=0.25, tol=tol).fit(X, y)
     assert [found["lam"] for found in path.candidates_] == [1e-4, 0.5 / len(train), 1e-2, 1.0]
     best = min(path.candidates_, key=lambda found: found["loss"])
@@ -30,9 +30,9 @@ def test_every_lam_is_trained_as_if_it_were_alone(classes, loss, tol):
     for lam, found in zip(LAMS, path.candidates_, strict=True):
         alone = LinearClassifier(loss=loss, lam=lam, tol=tol).fit(X[train], y[train])
         assert found["objective"] == pytest.approx(alone.objective_, abs=2.0 * tol)
-        assert 1.0 - found["error"] == pytest.approx(alone.score(X[judge], y[judge]), abs=0.02)
+        assert 1.0 - found["error"] == pytest.approx(alone.score(X[test], y[test]), abs=0.02)
         if loss == "logistic" and classes == 2:
-            there = log_loss(y[judge], alone.predict_proba(X[judge]))
+            there = log_loss(y[test], alone.predict_proba(X[test]))
             assert found["loss"] == pytest.approx(there, rel=1e-4)
         if lam == path.lam_ and loss == "logistic":
             np.testing.assert_allclose(path.coef_, alone.coef_, atol=1e-4)
@@ -43,10 +43,10 @@ def test_a_path_takes_the_passes_of_its_slowest_lam():
     alone = [LinearClassifier(lam=lam).fit(X, y).passes_ for lam in LAMS]
     assert LinearClassifier(lam=LAMS, held_out=0.25).fit(X, y).passes_ <= max(alone) + 2
     numbers = LinearRegressor(lam="1e-3,1,10", held_out=0.25).fit(X, score)
-    _, judge = split(len(X))
+    _, test = split(len(X))
     found = next(c["loss"] for c in numbers.candidates_ if c["lam"] == numbers.lam_)
     assert 2.0 * found == pytest.approx(
-        mean_squared_error(score[judge], numbers.predict(X[judge])), rel=1e-9
+        mean_squared_error(score[test], numbers.predict(X[test])), rel=1e-9
     )
 
 

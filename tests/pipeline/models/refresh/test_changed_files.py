@@ -1,4 +1,4 @@
-"""Files that grow or are written anew: their rows are judged before they take the old ones' place."""
+"""Files that grow or are written anew: their rows are evaluated before they take the old ones' place."""
 
 from contextlib import suppress
 
@@ -29,7 +29,7 @@ def changed(nights, night, seed, *, turned=False, n=ROWS):
     return refresh(nights.plan)
 
 
-def test_rows_are_judged_by_the_published_model_before_they_take_the_old_ones_place(nights):
+def test_rows_are_evaluated_by_the_published_model_before_they_take_the_old_ones_place(nights):
     nights.nights(3)
     run = run_of(nights.plan.store, nights.store.published)
     made = changed(nights, 2, 99, n=2 * ROWS)
@@ -56,7 +56,7 @@ def test_odd_rows_wait_and_the_old_ones_stay_until_somebody_takes_them(nights):
     assert nights.night().nights == (1, 2, 3, 4, 6)  # nights go on meanwhile
 
     take(nights.plan.store, 5, because="it was mended")
-    with pytest.raises(BadInput, match="neither waits nor is set apart"):
+    with pytest.raises(BadInput, match="neither waits nor is quarantined"):
         take(nights.plan.store, 5)
     taken = refresh(nights.plan)
     assert (taken.state, taken.nights) == ("published", (1, 2, 5, 4, 6))
@@ -69,7 +69,7 @@ def test_a_file_that_is_mended_replaces_its_rows_and_what_waited_is_removed(nigh
     assert changed(nights, 3, 3, turned=True).state == "waits"
     made = changed(nights, 3, 33)
     assert (made.state, made.nights) == ("published", (1, 2, 6, 4))
-    with pytest.raises(BadInput, match="neither waits nor is set apart"):
+    with pytest.raises(BadInput, match="neither waits nor is quarantined"):
         take(nights.plan.store, 5)
     there = [Folder(one.data).exists("manifest.json") for one in nights.store.generations]
     assert there == [True, True, False, True, False, True]
@@ -148,10 +148,10 @@ def test_going_back_to_a_model_whose_rows_took_the_place_of_others(nights):
     nights.nights(2)
     publish(nights.plan.store, 4)
     past = nights.store.past
-    assert (past.used, past.apart) == ((1, 2, 3), (4, 5))
+    assert (past.used, past.quarantined) == ((1, 2, 3), (4, 5))
     publish(nights.plan.store, 1)
     past = nights.store.past
-    assert (past.used, past.apart) == ((1,), (2, 3, 4, 5))
+    assert (past.used, past.quarantined) == ((1,), (2, 3, 4, 5))
     assert len(past.usual) == 1
 
 

@@ -182,7 +182,7 @@ def test_sparse_rows_and_many_words_drift_like_dense_ones(tmp_path, monkeypatch)
 
 
 @pytest.fixture(scope="module", params=["dense", "sparse"])
-def judged_rows(request, tmp_path_factory):
+def evaluated_rows(request, tmp_path_factory):
     """A model, held-out rows, and the cells of these; wide categories make sparse rows."""
     folder = tmp_path_factory.mktemp(request.param)
     settings = {"more": "abcdef"} if request.param == "dense" else {"cities": MANY}
@@ -201,8 +201,8 @@ def ingested(source, place, like):
     return Dataset.open(str(place))
 
 
-def test_a_slice_is_its_rows_by_themselves(judged_rows):
-    folder, _, run, like, data, (_, city, _) = judged_rows
+def test_a_slice_is_its_rows_by_themselves(evaluated_rows):
+    folder, _, run, like, data, (_, city, _) = evaluated_rows
     model = load_model(run)
     slices = evaluate_slices(model, data, InProcess(), "city")
     assert sum(one.rows for one in slices.values()) == len(city)
@@ -220,8 +220,8 @@ def test_a_slice_is_its_rows_by_themselves(judged_rows):
         evaluate_slices(model, data, InProcess(), "age")
 
 
-def test_what_fails_a_gate_is_kept_back_and_on_record(judged_rows):
-    folder, plan, run, _, data, _ = judged_rows
+def test_what_fails_a_gate_is_kept_back_and_on_record(evaluated_rows):
+    folder, plan, run, _, data, _ = evaluated_rows
     model = load_model(run)
 
     def evaluated(column):

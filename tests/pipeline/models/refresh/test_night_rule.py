@@ -16,9 +16,9 @@ from fewpass.pipeline.models.refresh.night_rule import (
     candidates,
     chosen,
     first,
-    judged,
-    judged_anew,
     learnt_from,
+    night_verdict,
+    replacement_verdict,
 )
 from fewpass.pipeline.models.refresh.night_scores import Scores, joint_losses
 from fewpass.pipeline.models.refresh.past_nights import HALF, PUBLISHED, Past
@@ -84,7 +84,7 @@ RULES = st.builds(
     windows=st.lists(
         st.one_of(st.integers(1, 9), st.just("all")), min_size=1, max_size=4, unique=True
     ).map(tuple),
-    judge_generations=st.integers(1, 9), odd=st.one_of(st.none(), st.floats(1.0, 6.0)),
+    scored_generations=st.integers(1, 9), odd=st.one_of(st.none(), st.floats(1.0, 6.0)),
     most_waiting=st.integers(0, 4), after_turn=st.sampled_from(["wait", "publish"]),
     most_nights=st.one_of(st.none(), st.integers(1, 20)),
 )  # fmt: skip
@@ -92,12 +92,12 @@ RULES = st.builds(
 
 def by_persons(rng, past):
     """What a person may do between two nights, and the night whose rows are gone."""
-    action, some = rng.integers(6), (*past.used, *past.waiting, *past.apart)
+    action, some = rng.integers(6), (*past.used, *past.waiting, *past.quarantined)
     one = int(rng.choice(some))
     if action == 0 and one not in past.used:
         return past.taken(one), None
     if action == 1:
-        return past.set_apart(n for n in past.used if n > one), None
+        return past.quarantine(n for n in past.used if n > one), None
     if action == 2 and len(some) > 1:
         return past.without(one), one
     return past, None
@@ -105,18 +105,18 @@ def by_persons(rng, past):
 
 def check(rule, past, every):
     """What holds at any time."""
-    assert sorted((*past.used, *past.waiting, *past.apart)) == sorted(every)
+    assert sorted((*past.used, *past.waiting, *past.quarantined)) == sorted(every)
     assert len(past.waiting) <= max(rule.most_waiting, 0)
     windows = learnt_from(rule, past)
     longest = max((math.inf if w == "all" else w) for w in rule.windows)
     for name, nights in windows.items():
         assert not set(nights) & set(past.waiting)
-        assert name == "whole" or not set(nights) & set(past.apart)
+        assert name == "whole" or not set(nights) & set(past.quarantined)
         assert len(nights) <= min(longest, rule.most_nights or math.inf)
         assert name in ("since", "whole") or nights == past.used[len(past.used) - len(nights) :]
     assert len(past.usual) <= 14
-    assert len(past.scores) <= rule.judge_generations
-    gone = {*past.waiting, *past.apart}
+    assert len(past.scores) <= rule.scored_generations
+    gone = {*past.waiting, *past.quarantined}
     assert not gone & {night for night, _ in (*past.usual, *past.scores)}
     assert chosen(rule, past, None).window in windows
 
@@ -128,7 +128,7 @@ def test_no_night_is_lost_and_none_that_waits_counts(seed, rule):
     for tonight in range(1, 30):
         names = [PUBLISHED, *learnt_from(rule, past), *candidates(rule, past, tonight)]
         halves = scores_of({PUBLISHED: 1.1, HALF: rng.choice([0.5, 1.1])})
-        verdict = judged(rule, past, tonight, any_scores(rng, names), halves)
+        verdict = night_verdict(rule, past, tonight, any_scores(rng, names), halves)
         before, past = past, verdict.past
         every.append(tonight)
         assert set(before.waiting) | {tonight} >= set(past.waiting)
@@ -151,7 +151,7 @@ def month(rule, levels, *, more=0.0, stored=False):
         scores = scores_of({name: more + levels(tonight, name) for name in names})
         if stored:
             scores = Scores(*json.loads(json.dumps(scores)))
-        verdict = judged(rule, past, tonight, scores)
+        verdict = night_verdict(rule, past, tonight, scores)
         past = verdict.past
         choice = chosen(rule, past, out[-1][2].window if out else None)
         out.append((verdict, windows, choice, able))
@@ -216,7 +216,7 @@ def test_deviations_are_of_the_newest_usual_nights(k):
     spread = max(spread, 0.04 * newest.mean()) if k < 4 else spread
     for loss in (0.2, 0.6):
         names = (PUBLISHED, *learnt_from(RULE, past))
-        verdict = judged(RULE, past, k, scores_of(dict.fromkeys(names, loss)))
+        verdict = night_verdict(RULE, past, k, scores_of(dict.fromkeys(names, loss)))
         deviation = math.hypot(ERROR, spread)
         assert verdict.usual == pytest.approx(newest.mean())
         assert verdict.usual_error == pytest.approx(deviation)
@@ -228,14 +228,14 @@ def test_deviations_are_of_the_newest_usual_nights(k):
 def test_a_loss_that_is_no_number_is_odd(loss):
     past = first(Past(), 0, 0.5)
     scores = scores_of({PUBLISHED: loss} | dict.fromkeys(learnt_from(RULE, past), 0.5))
-    assert judged(RULE, past, 1, scores).kind == "waits"
+    assert night_verdict(RULE, past, 1, scores).kind == "waits"
 
 
 def test_a_night_that_has_drifted_waits_and_without_waiting_nights_does_not():
     past = first(Past(), 0, 0.5)
     scores = scores_of(dict.fromkeys((PUBLISHED, *learnt_from(RULE, past)), 0.5))
     for odd, kind in ((4.0, "waits"), (None, "usual")):
-        assert judged(RULE._replace(odd=odd), past, 1, scores, drifted=True).kind == kind
+        assert night_verdict(RULE._replace(odd=odd), past, 1, scores, drifted=True).kind == kind
 
 
 @pytest.mark.parametrize(("loss", "explains"), [(0.56, False), (0.53, True)])
@@ -243,11 +243,11 @@ def test_few_nights_are_no_reason_to_think_that_a_model_explains_a_night(loss, e
     """The published model's loss may be .08 above the usual one; that of a candidate may not."""
     past = first(Past(), 0, 0.5).learnt(1, 0.501, None, 7)
     scores = scores_of(dict.fromkeys((PUBLISHED, *learnt_from(RULE, past)), 0.9))
-    assert judged(RULE, past, 2, scores_of({PUBLISHED: 0.57})).kind == "usual"
-    verdict = judged(RULE, past, 2, scores, scores_of({PUBLISHED: 0.9, HALF: loss}))
+    assert night_verdict(RULE, past, 2, scores_of({PUBLISHED: 0.57})).kind == "usual"
+    verdict = night_verdict(RULE, past, 2, scores, scores_of({PUBLISHED: 0.9, HALF: loss}))
     assert (verdict.kind, verdict.explained) == ("waits", explains)
     able = dict.fromkeys(candidates(RULE, verdict.past, 3), loss)
-    after = judged(RULE, verdict.past, 3, scores_of({PUBLISHED: 0.9} | able))
+    after = night_verdict(RULE, verdict.past, 3, scores_of({PUBLISHED: 0.9} | able))
     assert after.kind == ("confirms" if explains else "waits")
 
 
@@ -255,13 +255,13 @@ def test_losses_of_zero_are_usual_and_any_loss_after_them_is_odd():
     past = first(Past(), 0, 0.0)
     for loss, kind in ((0.0, "usual"), (1e-9, "waits")):
         scores = scores_of(dict.fromkeys((PUBLISHED, *learnt_from(RULE, past)), loss), 0.0)
-        assert judged(RULE, past, 1, scores).kind == kind
+        assert night_verdict(RULE, past, 1, scores).kind == kind
 
 
 def test_scores_that_are_missing_are_named():
     past = first(Past(), 0, 0.5).moved((1,), "waiting")
     with pytest.raises(ValueError, match="turned-1, turned-14, turned-4, turned-all, turned-since"):
-        judged(RULE, past, 2, scores_of({PUBLISHED: 0.5, "all": 0.5}))
+        night_verdict(RULE, past, 2, scores_of({PUBLISHED: 0.5, "all": 0.5}))
 
 
 def scored_nights(*nights):
@@ -293,7 +293,7 @@ def test_scores_of_other_windows_count_where_the_longest_is_among_them():
 @pytest.mark.parametrize(("nights", "competes"), [(2, False), (3, True)])
 def test_a_new_window_competes_after_three_nights(nights, competes):
     even = {"1": 0.5, "4": 0.5, "14": 0.5, "all": 0.5}
-    past = scored_nights(*[even] * 5, *[even | {"whole": 0.4}] * nights).set_apart((3,))
+    past = scored_nights(*[even] * 5, *[even | {"whole": 0.4}] * nights).quarantine((3,))
     assert chosen(RULE, past, None).window == ("whole" if competes else "all")
 
 
@@ -301,7 +301,7 @@ def test_a_new_window_competes_after_three_nights(nights, competes):
 
 
 def test_no_window_is_longer_than_the_longest():
-    past = Past(used=(0, 1, 2, 4, 5), apart=(3,), turn=1)
+    past = Past(used=(0, 1, 2, 4, 5), quarantined=(3,), turn=1)
     assert learnt_from(Rule((2, 3)), past) == {
         "2": (4, 5), "3": (2, 4, 5), "since": (2, 4, 5), "whole": (3, 4, 5),
     }  # fmt: skip
@@ -310,7 +310,7 @@ def test_no_window_is_longer_than_the_longest():
 
 def test_taken_nights_are_a_turn_if_they_waited_and_halves_say_whether_to_publish_it():
     before = scored_nights(dict.fromkeys(["1", "4", "14", "all"], 0.5))
-    past = before.moved((21, 22), "waiting").set_apart((3,))
+    past = before.moved((21, 22), "waiting").quarantine((3,))
     for half, window in ((0.5, "since"), (0.8, "all")):
         after = past.taken(21).taken(22, scores_of({PUBLISHED: 0.7, HALF: half}))
         assert (after.used[-3:], after.turn, after.waiting) == ((20, 21, 22), 21, ())
@@ -324,16 +324,16 @@ def test_taken_nights_are_a_turn_if_they_waited_and_halves_say_whether_to_publis
     assert past.taken(21).usual == past.taken(21).scores == ()
     again = past.taken(3)
     assert (again.turn, again.usual, again.scores) == (None, past.usual, past.scores)
-    assert (again.used, again.apart) == (before.used, ())
+    assert (again.used, again.quarantined) == (before.used, ())
 
 
 def test_rolled_back_nights_are_apart_and_what_they_said_is_forgotten():
     past = scored_nights(*[dict.fromkeys(["1", "4", "14", "all"], 0.5)] * 4)._replace(turn=22)
-    back = past.set_apart(range(22, 24))
-    assert (back.used, back.apart, back.turn) == (tuple(range(22)), (22, 23), None)
+    back = past.quarantine(range(22, 24))
+    assert (back.used, back.quarantined, back.turn) == (tuple(range(22)), (22, 23), None)
     assert [night for night, _ in back.scores] == [night for night, _ in back.usual] == [20, 21]
     assert back.taken(22).used == tuple(range(23))
-    assert back.without(22) == back._replace(apart=(23,))
+    assert back.without(22) == back._replace(quarantined=(23,))
 
 
 # -- months ----------------------------------------------------------------------------------------
@@ -363,12 +363,12 @@ def events(month):
 MONTHS = {
     "stable": [],
     "turn": [(15, "waits", (15,)), (16, "confirms", (15,))],
-    "broken": [(20, "waits", (20,)), (21, "sets apart", (20,))],
-    "unit": [(20, "waits", (20,)), (21, "sets apart", (20,))],
-    "two broken": [(20, "waits", (20,)), (21, "waits", (20, 21)), (22, "sets apart", (20, 21))],
-    "broken second night": [(1, "waits", (1,)), (2, "sets apart", (1,))],
+    "broken": [(20, "waits", (20,)), (21, "quarantines", (20,))],
+    "unit": [(20, "waits", (20,)), (21, "quarantines", (20,))],
+    "two broken": [(20, "waits", (20,)), (21, "waits", (20, 21)), (22, "quarantines", (20, 21))],
+    "broken second night": [(1, "waits", (1,)), (2, "quarantines", (1,))],
     "odd Sundays": [
-        (6, "waits", (6,)), (7, "sets apart", (6,)), (13, "as a week ago", (6,)),
+        (6, "waits", (6,)), (7, "quarantines", (6,)), (13, "as a week ago", (6,)),
     ],
 }  # fmt: skip
 
@@ -378,7 +378,7 @@ def test_months(run, name):
     month = run(name, 24)
     assert events(month) == MONTHS[name]
     past = month.verdicts[-1].past
-    assert sorted((*past.used, *past.apart)) == list(range(24))
+    assert sorted((*past.used, *past.quarantined)) == list(range(24))
 
 
 def test_after_a_turn_a_model_of_the_nights_since_is_published_and_its_loss_is_usual(run):
@@ -413,7 +413,7 @@ def test_three_odd_nights_are_taken():
     kinds = []
     for tonight in range(1, 5):
         names = (PUBLISHED, *learnt_from(RULE, past), *candidates(RULE, past, tonight))
-        verdict = judged(RULE, past, tonight, scores_of(dict.fromkeys(names, 0.9)))
+        verdict = night_verdict(RULE, past, tonight, scores_of(dict.fromkeys(names, 0.9)))
         past = verdict.past
         kinds.append((verdict.kind, verdict.nights))
     assert kinds[2:] == [("waits", (1, 2, 3)), ("takes", (1, 2, 3))]
@@ -429,12 +429,12 @@ def test_three_odd_nights_are_taken():
 def test_rows_of_files_that_changed_wait_if_they_are_odd(loss, waiting, rows, kind):
     past = Past(used=(1, 2, 3), waiting=(4,), usual=((1, 0.5), (2, 0.51), (3, 0.5)))
     scores = scores_of({PUBLISHED: loss})._replace(rows=rows)
-    made = judged_anew(RULE, past, 2, scores, waiting=waiting)
+    made = replacement_verdict(RULE, past, 2, scores, waiting=waiting)
     assert (made.kind, made.past) == (kind, past)
-    assert judged_anew(RULE._replace(odd=None), past, 2, scores).kind == REPLACES
+    assert replacement_verdict(RULE._replace(odd=None), past, 2, scores).kind == REPLACES
     explained = scores_of({PUBLISHED: loss, HALF: 0.5})
     at_once = RULE._replace(after_turn="publish")
-    assert judged_anew(at_once, past, 2, scores, explained).kind == REPLACES
-    of_waiting = judged_anew(RULE, past, 4, scores)
+    assert replacement_verdict(at_once, past, 2, scores, explained).kind == REPLACES
+    of_waiting = replacement_verdict(RULE, past, 4, scores)
     assert of_waiting.kind == REPLACES
     assert (4 in of_waiting.past.used) == (loss < 0.6 or rows < 30)

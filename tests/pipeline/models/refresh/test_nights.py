@@ -1,4 +1,4 @@
-"""Nights of a store: judged before they are learnt, learnt from in windows, and never lost."""
+"""Nights of a store: evaluated before they are learnt, learnt from in windows, and never lost."""
 
 from contextlib import suppress
 from math import inf, nan
@@ -46,7 +46,7 @@ def test_usual_nights_are_all_published_and_all_rows_learnt(nights):
     assert [one.state for one in used.generations] == ["published before"] * 5 + ["published"]
 
 
-def test_rows_are_judged_by_models_that_have_not_learnt_from_them(nights):
+def test_rows_are_evaluated_by_models_that_have_not_learnt_from_them(nights):
     """The loss in the log is what `evaluate` says of the model published the night before."""
     nights.nights(2)
     before = nights.store.published
@@ -54,7 +54,7 @@ def test_rows_are_judged_by_models_that_have_not_learnt_from_them(nights):
     made = nights.night()
     data = nights.store.data_of(3)
     assert made.loss == pytest.approx(evaluate(url, data).loss, rel=1e-12)
-    scores = nights.store.generations[-1].judged.scores
+    scores = nights.store.generations[-1].evaluated.scores
     assert scores.of("all")[0] == made.loss
     assert scores.difference("all", "published") == (0.0, 0.0)
 
@@ -95,15 +95,15 @@ def test_a_turn_waits_a_night_and_is_confirmed_by_the_next(nights):
     assert after.loss < waits.loss / 1.5
 
 
-def test_an_odd_night_that_nothing_confirms_is_set_apart_and_can_be_taken(nights):
+def test_an_odd_night_that_nothing_confirms_is_quarantined_and_can_be_taken(nights):
     nights.nights(4)
     assert nights.night(turned=True).state == "waits"
     usual = nights.night()
     assert usual.state == "published"
-    assert "000005 is set apart" in usual.message
-    assert nights.store.past.apart == (5,)
+    assert "000005 is quarantined" in usual.message
+    assert nights.store.past.quarantined == (5,)
     assert 5 not in nights.store.past.used
-    assert [one.state for one in models(nights.plan.store).generations][4] == "set apart"
+    assert [one.state for one in models(nights.plan.store).generations][4] == "quarantined"
     assert refresh(nights.plan).state == "unchanged"
 
     take(nights.plan.store, 5, because="it was a holiday")
@@ -112,7 +112,7 @@ def test_an_odd_night_that_nothing_confirms_is_set_apart_and_can_be_taken(nights
     assert nights.store.past.used == (1, 2, 3, 4, 5, 6)
     assert made.nights == (1, 2, 3, 4, 5, 6)
     assert refresh(nights.plan).state == "unchanged"
-    with pytest.raises(BadInput, match="neither waits nor is set apart"):
+    with pytest.raises(BadInput, match="neither waits nor is quarantined"):
         take(nights.plan.store, 5)
 
 
@@ -132,41 +132,43 @@ def test_a_number_that_was_given_up_takes_no_other_generation(nights):
         refresh(nights.plan, EndsBefore(1))
     abandon(nights.plan.store)
     assert refresh(nights.plan).state == "waits"
-    with pytest.raises(BadInput, match="000005 neither waits nor is set apart"):
+    with pytest.raises(BadInput, match="000005 neither waits nor is quarantined"):
         take(nights.plan.store, 5)
     take(nights.plan.store, 6)
     assert len(refresh(nights.plan).message.split("usual")) == 1
 
 
-def left_judged(nights):
-    """Leave a refresh of one more night unfinished, whose rows were judged."""
+def left_evaluated(nights):
+    """Leave a refresh of one more night unfinished, whose rows were evaluated."""
     nights.come()
     for part in range(9):
         with suppress(Interrupted):
             refresh(nights.plan, EndsBefore(part))
-        if nights.store.open.judged:
+        if nights.store.open.evaluated:
             return
 
 
-def test_what_was_taken_stays_so_where_the_night_that_was_judged_is_given_up(nights):
+def test_what_was_taken_stays_so_where_the_night_that_was_evaluated_is_given_up(nights):
     nights.nights(4, lambda night: night == 4)
-    left_judged(nights)
+    left_evaluated(nights)
     take(nights.plan.store, 4)
     abandon(nights.plan.store)
     assert nights.store.past.used == (1, 2, 3, 4)
     assert refresh(nights.plan).state == "published"
 
 
-def test_nights_that_were_removed_stay_so_where_the_night_that_was_judged_is_given_up(nights):
+def test_nights_that_were_removed_stay_so_where_the_night_that_was_evaluated_is_given_up(nights):
     nights.nights(3)
-    left_judged(nights)
+    left_evaluated(nights)
     clean_store(nights.plan.store, 2)
     abandon(nights.plan.store)
     assert nights.store.past.used == (3,)
     assert refresh(nights.plan).nights == (3, 5)
 
 
-def test_a_night_is_judged_by_the_published_model_also_where_its_own_nights_are_removed(tmp_path):
+def test_a_night_is_evaluated_by_the_published_model_also_where_its_own_nights_are_removed(
+    tmp_path,
+):
     nights = Nights(tmp_path, keep_generations=1, windows=["all"])
     nights.nights(2)
     publish(nights.plan.store, 1)
@@ -178,7 +180,7 @@ def test_going_back_sets_the_nights_after_it_apart(nights):
     nights.nights(4)
     publish(nights.plan.store, 2, because="complaints")
     assert nights.store.past.used == (1, 2)
-    assert nights.store.past.apart == (3, 4)
+    assert nights.store.past.quarantined == (3, 4)
     assert refresh(nights.plan).state == "unchanged"
     assert nights.store.published.generation == 2
     made = nights.night()
@@ -234,7 +236,7 @@ def test_a_refresh_that_ends_anywhere_is_gone_on_with(tmp_path, turned):
 def test_a_model_that_fails_a_gate_is_kept_back_and_its_rows_are_learnt(tmp_path):
     nights = Nights(tmp_path, gates=["auc>=0.999"])
     first = nights.night()
-    assert first.state == "published"  # no rows judge it
+    assert first.state == "published"  # it is scored by no rows
     second = nights.night()
     assert (second.state, second.gates[0].passed) == ("kept back", False)
     assert "auc>=0.999 failed: auc is" in second.message
@@ -296,13 +298,13 @@ class Exploded(RefreshWork):
 
 
 def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path):
-    write_rows(tmp_path / "judge.csv", 77, 2000)
+    write_rows(tmp_path / "held.csv", 77, 2000)
     nights = Nights(tmp_path, odd=None, windows=[1])
     nights.night()
-    judge = f"{tmp_path}/judge"
+    held = f"{tmp_path}/held"
     like = f"{nights.plan.store}/generations/000001/data"
-    ingest(tmp_path / "judge.csv", judge, label="y", like=like)
-    nights.plan = nights.plan.model_copy(update={"held_out": judge})
+    ingest(tmp_path / "held.csv", held, label="y", like=like)
+    nights.plan = nights.plan.model_copy(update={"held_out": held})
     assert nights.night(turned=True).state == "kept back"
     assert nights.night().state == "published"
     assert nights.night(work=Exploded()).state == "kept back"
@@ -344,7 +346,7 @@ def test_somebody_publishes_while_a_model_is_made(nights):
     )
 
 
-def test_what_somebody_publishes_while_rows_are_judged_is_not_undone(nights):
+def test_what_somebody_publishes_while_rows_are_evaluated_is_not_undone(nights):
     nights.nights(3)
 
     class Publishes(RefreshWork):
@@ -358,7 +360,7 @@ def test_what_somebody_publishes_while_rows_are_judged_is_not_undone(nights):
     with pytest.raises(Overtaken, match="published generation 000001"):
         refresh(nights.plan, Publishes())
     assert refresh(nights.plan).nights == (1, 4)
-    assert nights.store.past.apart == (2, 3)
+    assert nights.store.past.quarantined == (2, 3)
 
 
 def test_who_was_taken_for_dead_writes_nothing(nights):
@@ -375,10 +377,10 @@ def test_who_was_taken_for_dead_writes_nothing(nights):
     nights.come()
     with pytest.raises(LeaseLost):
         refresh(nights.plan, TakesOver())
-    assert nights.store.open.judged is None
+    assert nights.store.open.evaluated is None
 
 
-@pytest.mark.parametrize("what", ["begun", "judged", "published"])
+@pytest.mark.parametrize("what", ["begun", "evaluated", "published"])
 def test_an_event_of_long_ago_that_cannot_be_read_loses_and_doubles_no_row(nights, what):
     nights.nights(3)
     number = [one.number for one in nights.store.events if one.what == what][1]
@@ -392,7 +394,7 @@ def test_an_event_of_long_ago_that_cannot_be_read_loses_and_doubles_no_row(night
         assert nights.rows_learnt == dict.fromkeys(range(1, 5), ROWS)
 
 
-def test_nights_that_are_removed_before_the_next_one_is_judged_are_not_missed(nights):
+def test_nights_that_are_removed_before_the_next_one_is_evaluated_are_not_missed(nights):
     nights.nights(4)
     nights.come()
     with suppress(Interrupted):
@@ -475,11 +477,11 @@ def test_what_is_decided_while_a_generation_is_open_counts(nights):
     assert nights.night(turned=True).state == "waits"
     nights.come()
     with pytest.raises(Interrupted):
-        refresh(nights.plan, EndsBefore(1))  # its rows are there, and not judged yet
+        refresh(nights.plan, EndsBefore(1))  # its rows are there, and not evaluated yet
     take(nights.plan.store, 5)
     refresh(nights.plan)
     assert nights.store.past.used == (1, 2, 3, 4, 5, 6)
-    assert nights.store.past.apart == ()
+    assert nights.store.past.quarantined == ()
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_forward_and_back(plan, tmp_path, fewpass, as_json):
     as_json("predict", store, tmp_path / "inbox/1.csv", tmp_path / "scores.csv", "--label", "y")
     told = as_json("store", "list", store)
     assert told["published"] == 1
-    assert [g["state"] for g in told["generations"]] == ["published", "set apart"]
+    assert [g["state"] for g in told["generations"]] == ["published", "quarantined"]
     assert [one["generation"] for one in told["events"] if one["what"] == "published"] == [1, 2, 1]
     status, shown, _ = fewpass("store", "list", store)
     assert status == 0
@@ -61,7 +61,7 @@ def test_forward_and_back(plan, tmp_path, fewpass, as_json):
     write_rows(tmp_path / "inbox/3.csv", 3)
     assert refresh(plan).nights == (1, 3)
     states = [one.state for one in models(store).generations]
-    assert states == ["published before", "set apart", "published"]
+    assert states == ["published before", "quarantined", "published"]
 
 
 def test_what_cannot_be_published_is_refused(plan, tmp_path, fewpass):
@@ -73,7 +73,7 @@ def test_what_cannot_be_published_is_refused(plan, tmp_path, fewpass):
         (("publish", store, "newest"), "of at least 1, not 'newest'"),
         (("publish", store, "1", "--after", str(number - 1)), "published generation 000002"),
         (("list", tmp_path / "nowhere"), "the store of a refresh was expected"),
-        (("take", store, "2"), "neither waits nor is set apart"),
+        (("take", store, "2"), "neither waits nor is quarantined"),
         (("take", tmp_path / "nowhere", "2"), "There is nothing at"),
     ):
         status, _, err = fewpass("store", *words)

@@ -1,4 +1,4 @@
-"""Where whole groups are held out to judge by, they choose form and lam, too."""
+"""Where whole groups are held out to evaluate on, they choose form and lam, too."""
 
 import numpy as np
 import pandas as pd
@@ -76,7 +76,7 @@ def test_parts_are_of_whole_groups():
 
 
 def test_rows_of_one_group_have_no_others_to_choose_by(tmp_path):
-    """Of two groups one is held out to judge by; what is asked for is chosen by rows at random."""
+    """Of two groups one is held out to evaluate on; what is asked for is chosen by rows at random."""
     rows = visits(100, 3).drop(columns="patient")
     rows["site"] = np.where(np.arange(len(rows)) % 2, "a", "b")
     rows.to_csv(tmp_path / "rows.csv", index=False)

@@ -354,9 +354,9 @@ def test_a_model_meets_sets_in_other_orders(tmp_path, pair, trained_on):
         assert proven[0].objective == pytest.approx(objective, rel=1e-12)
 
 
-@pytest.mark.parametrize("judges", ["other-source", "other-frequency"])
-def test_held_out_rows_in_another_order_judge_the_same(tmp_path, pair, judges):
-    held_out = pair[judges].folder.url
+@pytest.mark.parametrize("test_rows", ["other-source", "other-frequency"])
+def test_held_out_rows_in_another_order_evaluate_the_same(tmp_path, pair, test_rows):
+    held_out = pair[test_rows].folder.url
     plan = plan_for(pair["frequency"], lam="1e-1,1e-2,1e-3", held_out=held_out)
     model, result = trained_model(plan, tmp_path / "run")
     assert len(result.candidates) == 3

@@ -252,7 +252,7 @@ def test_columns_that_float32_makes_one_are_told(tmp_path, kind):
         assert not [note for note in made.notes if "float32" in note]
 
 
-def test_rows_are_judged_in_the_type_that_the_model_learnt_from(tmp_path):
+def test_rows_are_evaluated_in_the_type_that_the_model_learnt_from(tmp_path):
     from fewpass import evaluate
 
     y = (np.median(LARGE) < LARGE).astype(int)

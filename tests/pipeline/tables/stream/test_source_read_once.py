@@ -231,7 +231,7 @@ def test_another_version_on_a_server_is_not_gone_on_with(tmp_path):
         assert resumed.weights_sha256 == run(plan_of(url), tmp_path / "whole").result.weights_sha256
 
 
-def test_rows_put_aside_are_those_of_an_ingest_and_judge_the_same(tmp_path, monkeypatch):
+def test_rows_put_aside_are_those_of_an_ingest_and_evaluate_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr("fewpass.pipeline.tables.ingest.mapping.PIECE_BYTES", 2_000)
     (tmp_path / "rows.svm").write_text(lines(grow=False))
     given = {"test_fraction": 0.25, "options": {"n_features": D}}
@@ -239,10 +239,10 @@ def test_rows_put_aside_are_those_of_an_ingest_and_judge_the_same(tmp_path, monk
     fewpass.ingest(
         tmp_path / "rows.svm", tmp_path / "data", n_features=D, test_fraction=0.25, seed=5
     )
-    judged = fewpass.evaluate(tmp_path / "run", tmp_path / "data-test")
+    evaluated = fewpass.evaluate(tmp_path / "run", tmp_path / "data-test")
     (candidate,) = found.candidates
-    assert found.rows_seen == 2_000 - judged.rows
-    assert candidate["loss"] == pytest.approx(judged.loss, rel=1e-12)
+    assert found.rows_seen == 2_000 - evaluated.rows
+    assert candidate["loss"] == pytest.approx(evaluated.loss, rel=1e-12)
 
 
 # -- sources -------------------------------------------------------------------------------------
@@ -427,7 +427,7 @@ def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, mon
     assert not [e for e in mixed.run.events() if e["event"] == "warning"]
 
 
-def test_rows_to_learn_from_are_judged_without_those_held_out(tmp_path):
+def test_rows_to_learn_from_are_evaluated_without_those_held_out(tmp_path):
     rows = [f"{k},{k * k % 7},{'yes' if k > 880 and k % 2 else 'no'}\n" for k in range(1_000)]
     (tmp_path / "rows.csv").write_text("day,x,bought\n" + "".join(rows))
     reading = {"test_by": "day", "test_fraction": 0.2, "options": {"label": "bought"}}

@@ -17,12 +17,12 @@ from fewpass.pipeline.models.refresh.night_rule import (
     NightVerdict,
     Rule,
     candidates,
-    judged,
-    judged_anew,
+    night_verdict,
+    replacement_verdict,
 )
 from fewpass.pipeline.models.refresh.night_scores import Scores
 from fewpass.pipeline.models.refresh.past_nights import HALF, PUBLISHED, Past
-from fewpass.pipeline.models.refresh.store_events import Judged
+from fewpass.pipeline.models.refresh.store_events import RowsEvaluated
 from fewpass.pipeline.models.refresh.store_state import Generation, Store, last_runs
 from fewpass.pipeline.models.refresh.taking import TakenFiles
 from fewpass.pipeline.models.refresh.window_models import is_other_recipe, models_of, training_plan
@@ -32,8 +32,8 @@ from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 FIRST = "first"  # the verdict on a generation that no night before scores
 
 
-class Judge(NamedTuple):
-    """The judgement of a generation whose rows are there."""
+class NightEvaluation(NamedTuple):
+    """The evaluation of a generation whose rows are stored."""
 
     plan: RefreshPlan
     work: RefreshWork
@@ -41,25 +41,25 @@ class Judge(NamedTuple):
     store: Store
     generation: Generation
 
-    def event(self, taken: TakenFiles) -> Judged:
+    def event(self, taken: TakenFiles) -> RowsEvaluated:
         """Return the verdict, with the notes on the rows that were taken."""
         return self._verdict_on(taken.left_out).model_copy(update={"notes": taken.notes})
 
-    def _verdict_on(self, left_out: Sequence[str]) -> Judged:
+    def _verdict_on(self, left_out: Sequence[str]) -> RowsEvaluated:
         """Return the verdict; `left_out` are columns that the first generation does not have."""
         one, past = self.generation, self.generation.before
         number, files = one.number, tuple(file.name for file in one.files)
         is_new = one.night not in self.store.nights
         if is_new and self.store.newest_learnt is None:
             past = past._replace(used=(one.night,))
-            return Judged(generation=number, files=files, verdict=FIRST, past=past)
+            return RowsEvaluated(generation=number, files=files, verdict=FIRST, past=past)
         if not files:  # a night that is learnt anew
-            return Judged(generation=number, files=files, verdict=REPLACES)
+            return RowsEvaluated(generation=number, files=files, verdict=REPLACES)
         drifted = self._has_drifted(left_out)
         if is_other_recipe(self.plan, self.store.newest_learnt):
             past = past._replace(usual=(), scores=())  # whose losses say nothing of this one's
         made, scores = self._verdict(past, is_new=is_new, drifted=drifted)
-        return Judged(
+        return RowsEvaluated(
             generation=number, files=files, verdict=made.kind, nights=made.nights, scores=scores,
             deviations=made.deviations, usual=made.usual, usual_error=made.usual_error,
             explained=made.explained, past=None if made.past == past else made.past,
@@ -74,21 +74,21 @@ class Judge(NamedTuple):
 
     def _verdict(self, past: Past, *, is_new: bool, drifted: bool) -> tuple[NightVerdict, Scores]:
         scores = self.work.score(self._scorers(is_new=is_new), self.generation.data)
-        made = self._judged(past, scores, None, is_new=is_new, drifted=drifted)
+        made = self._verdict_by(past, scores, None, is_new=is_new, drifted=drifted)
         if made.deviations > (self.rule.odd or math.inf):
             halves = self._halves(scores)
-            made = self._judged(past, scores, halves, is_new=is_new, drifted=drifted)
+            made = self._verdict_by(past, scores, halves, is_new=is_new, drifted=drifted)
         return made, scores
 
-    def _judged(
+    def _verdict_by(
         self, past: Past, scores: Scores, halves: Scores | None, *, is_new: bool, drifted: bool
     ) -> NightVerdict:
         night = self.generation.night
         if is_new:
-            return judged(self.rule, past, night, scores, halves, drifted=drifted)
+            return night_verdict(self.rule, past, night, scores, halves, drifted=drifted)
         stored = self.store.of_night(night).number
         waiting = [one for one in self.store.versions(night) if one.number > stored]
-        return judged_anew(
+        return replacement_verdict(
             self.rule, past, night, scores, halves, waiting=len(waiting), drifted=drifted
         )
 
@@ -96,13 +96,13 @@ class Judge(NamedTuple):
         """Return the runs of the models that score the rows."""
         store, one = self.store, self.generation
         if not is_new:
-            return {PUBLISHED: store.judge}
+            return {PUBLISHED: store.scorer}
         wanted = candidates(self.rule, one.before, one.night)
         made = models_of(self.plan, store, one, wanted, self.work.train)
         own = {name: f"{one.folder.url}/{model.folder}" for name, model in made.items()}
         is_other = is_other_recipe(self.plan, store.newest_learnt)
         windows = {} if is_other else last_runs(store, one)
-        return {PUBLISHED: store.judge} | windows | own
+        return {PUBLISHED: store.scorer} | windows | own
 
     def _halves(self, scores: Scores) -> Scores | None:
         """Return what models of one half of odd rows make of the other half.

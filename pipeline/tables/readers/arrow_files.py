@@ -27,6 +27,9 @@ from fewpass.pipeline.tables.readers.streams import opened
 BUFFER_BYTES, LEAST_BUFFER = 1 << 18, 1 << 12
 #: Most bytes of a code into a dictionary, its bits included; and of the headers of a few pages.
 _CODE_BYTES, _HEADER_BYTES = 5, 1 << 13
+#: Stored for each value of a column, on average, from which on its dictionary is large beside them:
+#: pyarrow makes four copies of it for codes, two for words.
+_LONG_WORD_BYTES = 1 << 12
 _WIDTHS = {"BOOLEAN": 1, "FLOAT": 4, "INT32": 4, "DOUBLE": 8, "INT64": 8, "INT96": 12}
 #: What files of IPC begin with, and how many bytes stand in front of the stream that is in them.
 FILE_MARK, _MARK_BYTES = b"ARROW1", 8
@@ -73,7 +76,7 @@ def parquet_batches(
     They begin with the row `first`, counted from 0: row groups before it are not read.
 
     Words that are stored once are decoded to codes, as they may take any number of times what is
-    stored.
+    stored; long ones row by row.
 
     Raises
     ------
@@ -94,11 +97,10 @@ def _decoded(
     places = [*leaves.values()]
     _require_described(plain, places)
     kinds = {field.name: field.type for field in plain.schema_arrow}
-    coded = [
-        name
-        for name, place in leaves.items()
-        if _is_coded(kinds.get(name), [group.column(place) for group in groups])
-    ]
+    chunks = {name: [group.column(place) for group in groups] for name, place in leaves.items()}
+    in_codes = [name for name, own in chunks.items() if _is_coded(kinds.get(name), own)]
+    coded = [name for name in in_codes if not _is_long(chunks[name])]
+    one_by_one = len(coded) < len(in_codes)
     file = pq.ParquetFile(
         stream, metadata=plain.metadata, read_dictionary=coded or None,
         **_reading_ahead(address, groups, places),
@@ -109,7 +111,7 @@ def _decoded(
         batch
         for k, group in enumerate(groups[begun:], begun)
         for batch in file.iter_batches(
-            _rows_at_once(group, places, rows, n_bytes),
+            1 if one_by_one else _rows_at_once(group, places, rows, n_bytes),
             row_groups=[k], columns=list(names), use_threads=False,
         )
     )  # fmt: skip
@@ -163,6 +165,13 @@ def _is_coded(kind: Any, chunks: Sequence[Any]) -> bool:
     )
     n_values = sum(chunk.num_values for chunk in chunks)
     return bool(stored <= _CODE_BYTES * n_values + _HEADER_BYTES * len(chunks))
+
+
+def _is_long(chunks: Sequence[Any]) -> bool:
+    n_values = sum(chunk.num_values for chunk in chunks)
+    return bool(
+        sum(chunk.total_uncompressed_size for chunk in chunks) > _LONG_WORD_BYTES * n_values
+    )
 
 
 def _reading_ahead(

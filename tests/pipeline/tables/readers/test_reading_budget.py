@@ -14,6 +14,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
 from fewpass.pipeline.tables.readers.arrow_batches import LISTED_BYTES, cut, sizes_of
+from fewpass.pipeline.tables.readers.arrow_files import parquet_batches
 from fewpass.pipeline.tables.readers.arrow_rows import ParquetRows
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.json_rows import _add_members
@@ -128,6 +129,20 @@ def test_words_that_are_stored_once_are_read_in_pieces(tmp_path):
     with pa.ipc.new_file(str(tmp_path / "rows.arrow"), coded.schema) as out:
         out.write_table(coded)
     assert read(tmp_path / "rows.arrow") == (rows, found)
+
+
+def test_long_words_that_differ_are_in_memory_twice(tmp_path):
+    """As the page and its words; a dictionary of codes was there four times."""
+    words = [f"{k}" * 100_000 for k in range(10, 60)]
+    pq.write_table(pa.table({"word": words}), tmp_path / "rows.parquet")
+    (address,) = find([str(tmp_path / "rows.parquet")])
+    pool = pa.default_memory_pool()
+    before, most, read = pool.bytes_allocated(), 0, []
+    for batch in parquet_batches(address, ["word"], 1 << 16, 1 << 22):
+        most = max(most, pool.bytes_allocated() - before)
+        read += batch.column("word").to_pylist()
+    assert read == words
+    assert most < 3 * sum(map(len, words))
 
 
 def test_pieces_do_not_depend_on_how_parquet_was_stored(tmp_path):

@@ -1,4 +1,4 @@
-"""What `fewpass` alone says: the whole way, and what comes next of what lies in this folder."""
+"""The words of `fewpass` alone: the whole way, and the next steps for what is in this folder."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _after_training(run: Path) -> Step:
 
 
 def _is_finished(run: Path) -> bool:
-    """Whether a run's log ends with its end."""
+    """Return whether a run's log ends with its end."""
     try:
         with (run / "log.jsonl").open("rb") as log:
             log.seek(max(0, log.seek(0, 2) - LAST_BYTES))

@@ -1,4 +1,4 @@
-"""What a command's function declares: its options and arguments, and what is said of each."""
+"""Options and arguments that a command's function declares, with their texts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Option(NamedTuple):
 
     @property
     def everyday(self) -> bool:
-        """Whether the help lists it first."""
+        """True if the help lists it first."""
         return self.title == OWN or (self.field or "") in USED_EVERY_DAY
 
 
@@ -92,7 +92,7 @@ class Argument(NamedTuple):
 
     @property
     def required(self) -> bool:
-        """Whether it must be given."""
+        """True if it must be given."""
         return self.parameter.default is inspect.Parameter.empty
 
 

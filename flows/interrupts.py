@@ -46,7 +46,7 @@ class Asked(KeyboardInterrupt):
 
 
 class Stopping:
-    """What signals do to the training of a command.
+    """Handlers of signals during the training of a command.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ def stopping(terminal: Terminal) -> Iterator[Stopping]:
 
 
 def is_stopping() -> bool:
-    """Whether a signal waits for a snapshot: one more would end all at once."""
+    """Return whether a signal waits for a snapshot: one more would end all at once."""
     return _WAITS.is_set()
 
 

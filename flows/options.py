@@ -47,7 +47,7 @@ Class = TypeVar("Class", bound=type)
 
 
 class OptionForm(NamedTuple):
-    """How an option or an argument is written, where its type does not say so."""
+    """Form of an option or an argument, where its type does not tell it."""
 
     names: Names = ()
     least: float | None = None
@@ -66,7 +66,7 @@ def whole(least: int, most: int = MOST_WHOLE) -> OptionForm:
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """What is printed."""
+    """Options of what is printed."""
 
     title: ClassVar = "Output"
 
@@ -85,7 +85,7 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanSource:
-    """Where a plan comes from, besides the command line."""
+    """Sources of a plan besides the command line."""
 
     title: ClassVar = "Plan"
 
@@ -187,22 +187,22 @@ def members_of(hint: Any) -> tuple[Any, ...]:
 
 @takes(Execution)
 class Where:
-    """Where tasks run; it changes no bit of any result."""
+    """Options of where tasks run; they change no bit of any result."""
 
 
 @takes(SourceOptions, but=FIXED)
 class Reading:
-    """How source files are read for a model or a data set that there is."""
+    """Options of reading source files for an existing model or data set."""
 
 
 @takes(IngestPlan, but=("threads",))
 class IngestOptions:
-    """What data set to make of a source, and how it is read."""
+    """Options of the data set to make of a source, and of reading it."""
 
 
 @takes(TrainingPlan, Execution)
 class TrainingOptions:
-    """What to train, and how far; how a source is read that is no data set; where tasks run."""
+    """Options of a training, of reading a source that is no data set, and of where tasks run."""
 
     set: Names = field(default=(), metadata={TITLE: TITLES[TrainingPlan]})
     """A setting of the method itself, such as --set solver.gamma0=0.5; may be repeated.  Without

@@ -1,4 +1,4 @@
-"""From options and a TOML file to plans; what does not fit is refused in the options' words."""
+"""Plans of options and a TOML file; what does not fit is refused in the options' words."""
 
 from __future__ import annotations
 

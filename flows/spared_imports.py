@@ -1,4 +1,4 @@
-"""What libraries do at their start and no command needs."""
+"""Imports of libraries that no command needs."""
 
 from __future__ import annotations
 

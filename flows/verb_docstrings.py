@@ -18,7 +18,7 @@ _SECTION = re.compile(r"\n\n(\w+)\n-+\n")
 
 
 class Texts(NamedTuple):
-    """What a function does, in paragraphs, and what each parameter is."""
+    """Texts of a function, in paragraphs, and of each of its parameters."""
 
     paragraphs: tuple[str, ...]
     parameters: dict[str, str]

@@ -73,7 +73,7 @@ class MemoryShare:
 
 
 class Copies(int):
-    """How many copies of something are in memory at once, at most; or bytes of a small thing."""
+    """Number of copies of something in memory at once, at most; or bytes of a small thing."""
 
     taker: str
     what: str

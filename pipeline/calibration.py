@@ -70,7 +70,7 @@ class Sigmoid(NamedTuple):
     offset: float
 
     def fits(self, n_classes: int) -> bool:
-        """Whether it is for `n_classes` classes; 0 for two."""
+        """Return whether it is for `n_classes` classes; 0 for two."""
         return n_classes == 0
 
     def probabilities(self, scores: Vector) -> Vector:
@@ -89,7 +89,7 @@ class Steps(NamedTuple):
     p: tuple[float, ...]  # (m,) ascending
 
     def fits(self, n_classes: int) -> bool:
-        """Whether it is for `n_classes` classes, 0 for two, and its points are valid."""
+        """Return whether it is for `n_classes` classes, 0 for two, and its points are valid."""
         rising = all((np.diff(part) >= 0.0).all() for part in self)
         within = len(self.p) > 0 and self.p[0] >= 0.0 and self.p[-1] <= 1.0
         return n_classes == 0 and len(self.scores) == len(self.p) and rising and within
@@ -110,7 +110,7 @@ class Softmax(NamedTuple):
     offsets: tuple[float, ...]  # (K,), their sum is 0
 
     def fits(self, n_classes: int) -> bool:
-        """Whether it is for `n_classes` classes."""
+        """Return whether it is for `n_classes` classes."""
         return n_classes == len(self.offsets)
 
     def probabilities(self, scores: Vector) -> Vector:

@@ -48,7 +48,7 @@ _BLOCK_ROWS = 50_000
 
 
 class ClickFile(NamedTuple):
-    """What was written."""
+    """Record of a file that was written."""
 
     path: Path
     rows: int

@@ -1,4 +1,4 @@
-"""What is compiled on this machine: kernels on disk, of these versions and of others."""
+"""Kernels compiled on this machine, on disk: of these versions and of others."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class LeaseLost(RuntimeError):  # noqa: N818 - users read the message, not the n
 
 
 class Holder(NamedTuple):
-    """Who holds a lease."""
+    """Holder of a lease."""
 
     token: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     host: str
@@ -63,7 +63,7 @@ class Holder(NamedTuple):
         return cls(uuid4().hex, host, _machine(), pid, _start_of(pid), now, now)
 
     def is_dead(self) -> bool:
-        """Whether the holder is known, or after a minute's silence believed, to be dead."""
+        """Return whether the holder is known, or after a minute's silence believed, to be dead."""
         if (self.host, self.machine) != (socket.gethostname(), _machine()):
             return self.silence() > LASTS_S
         if self.pid == os.getpid():

@@ -23,7 +23,7 @@ _SHOWN = 40
 
 
 class Matched(NamedTuple):
-    """Where columns belong."""
+    """Places of columns."""
 
     places: NDArray[np.int64] | None = None
     """(n,) which of the known features each column is, -1: none; None: they are the same."""

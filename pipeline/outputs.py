@@ -1,4 +1,4 @@
-"""What is written for the user, and must never take the place of what the user has.
+"""Outputs for the user, which must never take the place of what the user has.
 
 One rule holds for every file and folder that a command, a function or a flow is asked to write.
 Refused whatever else is said: one of the inputs; a source of the rows that the model was trained
@@ -85,7 +85,7 @@ class OutputFile(NamedTuple):
 
     @property
     def may_replace(self) -> bool:
-        """Whether an existing file may be replaced: on request, or where it is as we left it."""
+        """True if an existing file may be replaced: on request, or where it is as we left it."""
         here = local_path(self.url)
         return self.overwrite or (here is not None and is_unchanged(here))
 
@@ -108,7 +108,7 @@ class OutputFile(NamedTuple):
 
 
 def _is_there(here: Location) -> bool:
-    """Whether a file has that name; BadInput where it is no file."""
+    """Return whether a file has that name; BadInput where it is no file."""
     kind = here.kind()
     if kind == "folder":
         raise BadInput(f"{without_secrets(here.url)} is a folder. Name a file in it.")

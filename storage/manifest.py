@@ -50,7 +50,7 @@ class Labels(ManifestPart):
 
     @property
     def heft(self) -> tuple[float, ...]:
-        """What the rows with each label weigh: their number where rows have no weights."""
+        """Weight of the rows with each label: their number where rows have no weights."""
         return self.counts if self.weights is None else self.weights
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""What mkdocs does beside reading docs/: pages that are made, and links that fit.
+"""Hooks of mkdocs: pages that are made, and links that fit.
 
 Pages are written to be read where they lie, so links between docs/ and the root of the checkout
 lead through folders that a site does not have.  Here they are turned into links of the site.

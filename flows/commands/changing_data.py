@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @takes(AppendPlan, but=(*FIXED, "threads"))
 class AppendOptions:
-    """How files are read and appended."""
+    """Options of reading and appending files."""
 
 
 @takes(ForgetPlan, but=("threads",))
 class ForgetOptions:
-    """Which rows to delete."""
+    """Options that choose rows to delete."""
 
 
 APPEND, FORGET = AppendOptions(), ForgetOptions()

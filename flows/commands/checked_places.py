@@ -1,4 +1,4 @@
-"""What is at a place, and whether it is in order."""
+"""Checks of places: data sets, runs, stores and servers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEDULERS = ("tcp://", "tls://")
 
 
 class Check(NamedTuple):
-    """How a place is checked."""
+    """Options of a check."""
 
     quick: bool
     free: bool

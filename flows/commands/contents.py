@@ -1,4 +1,4 @@
-"""What lies at a path, and whether every byte of it is intact."""
+"""Contents of a path, and checks of every byte of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fewpass.storage.snapshot_file import SUFFIX
 
 
 class Look(NamedTuple):
-    """What a path holds."""
+    """Contents of a path."""
 
     kind: str
     facts: dict[str, Any]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @takes(CrossValidationPlan, Execution, but=("source",))
 class CrossValidationOptions:
-    """What to train on all folds but one, and where tasks run."""
+    """Options of a cross-validation: the training on all folds but one, and where tasks run."""
 
     set: Names = field(default=(), metadata={TITLE: TITLES[TrainingPlan]})
     """A setting of the method itself, such as --set solver.gamma0=0.5; may be repeated.  Without

@@ -174,7 +174,7 @@ class Demo:
         return page
 
     def raw_table(self) -> TrainingResult:
-        """From words, dates and gaps to a model, and back to names."""
+        """Train a model on words, dates and gaps, and show its names."""
         self._head(
             "6. A table with words, dates and gaps",
             "The same with an ordinary CSV. A sample of the rows decides what each column contains "

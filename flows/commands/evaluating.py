@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 @takes(EvaluationPlan, but=FIXED)
 class EvaluationOptions:
-    """Which figures are made, and how files are read."""
+    """Options of the figures, and of reading files."""
 
 
 EVALUATION = EvaluationOptions()
 
 
 class Evaluated(NamedTuple):
-    """What is shown; None where it was not asked for."""
+    """Results to show; None where not asked for."""
 
     evaluation: Evaluation
     columns: Importance | None = None

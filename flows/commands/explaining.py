@@ -24,7 +24,7 @@ TERMS = 8  # of a row
 
 @takes(ExplanationPlan, but=FIXED)
 class ExplanationOptions:
-    """How much is explained, and how rows are read."""
+    """Options of an explanation, and of reading rows."""
 
 
 EXPLANATION = ExplanationOptions()

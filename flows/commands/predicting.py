@@ -26,7 +26,7 @@ SKIPPED_SHOWN = 10
 
 @takes(PredictionPlan, but=(*FIXED, "threads"))
 class PredictionOptions:
-    """What is written of the rows of an input, and how these are read."""
+    """Options of the columns to write, and of reading rows."""
 
 
 PREDICTION = PredictionOptions()

@@ -60,7 +60,7 @@ def held_out_rows(record: RunRecord, named: str | None) -> Dataset | None:
 
 
 def _was_made_anew(record: RunRecord) -> bool:
-    """Whether another data set lies where a run's lay: rows of that are among its test rows."""
+    """Return whether another data set replaced a run's: its test rows may have been learnt."""
     try:
         now = Dataset.open(record.plan.dataset).manifest
     except (OSError, ValueError):  # it is gone

@@ -1,4 +1,4 @@
-"""What is said of a training's result: its held-out loss, its certificate, its tolerance."""
+"""Sentences on a training's result: its held-out loss, its certificate, its tolerance."""
 # ruff: noqa: PLC0415 - methods, which other sentences need not wait for
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BY_GRADIENTS = (
 
 
 class Verdict(NamedTuple):
-    """Whether the tolerance was reached."""
+    """A sentence on the tolerance, and if it was reached."""
 
     sentence: str
     missed: bool  # against what was asked for
@@ -47,7 +47,7 @@ def held_out_sentence(result: TrainingResult, metric: str) -> str:
 
 
 def proves_nothing(result: TrainingResult) -> bool:
-    """Whether a certificate says, of some model, no more than that no loss is below 0."""
+    """Return whether a certificate says, of some model, no more than that no loss is below 0."""
     return result.relative_gap is not None and result.relative_gap >= 1.0
 
 

@@ -1,1 +1,1 @@
-"""What a terminal shows of a training or an ingest."""
+"""Displays of a training or an ingest on a terminal."""

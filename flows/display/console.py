@@ -1,4 +1,4 @@
-"""Where words go: results to standard output, everything about the way there to standard error."""
+"""Output streams: results to standard output, everything about the way there to standard error."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Terminal:
 
     @property
     def live(self) -> bool:
-        """Whether a display that redraws itself makes sense."""
+        """True if a display that redraws itself makes sense."""
         quiet = self.output.quiet or self.log_format == "json"
         return self.err.is_terminal and not quiet
 

@@ -45,7 +45,7 @@ def ingest_display(terminal: Terminal) -> Iterator[ShowIngest]:
 
 
 class _IngestPanel:
-    """What an ingest is about and how far that is; every phase has a bar of its own."""
+    """Panel of an ingest and its progress; every phase has a bar of its own."""
 
     def __init__(self, live: Live) -> None:
         self._live = live

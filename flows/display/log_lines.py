@@ -33,7 +33,7 @@ def json_line(level: str, message: str, fields: Mapping[str, Any] | None = None)
 
 
 def wants_json(tokens: Sequence[str]) -> bool:
-    """Whether a command line or the environment asks for lines in JSON."""
+    """Return whether a command line or the environment asks for lines in JSON."""
     for before, word in zip(("", *tokens), tokens, strict=False):
         if before == OPTION:
             return word == "json"
@@ -123,7 +123,7 @@ class GrowingIntervals:
         self._due = 0.0
 
     def due(self) -> bool:
-        """Whether to print a line now."""
+        """Return whether to print a line now."""
         now = time.perf_counter() - self._began
         if now < self._due:
             return False

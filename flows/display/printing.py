@@ -1,4 +1,4 @@
-"""What is printed or logged: without what a terminal would obey, and without secrets."""
+"""Text to print or log: without control characters, and without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a training once or seldom, in sentences."""
+"""Sentences on a training that are said once or seldom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Prefect's pages show of a run: how far it is, how it converges, what the model is."""
+"""Prefect's pages of a run: its progress, its convergence, its model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def artifact_key(url: str, what: str) -> str:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether a server may take the next time what it did not take now."""
+    """Return whether a server may take the next time what it did not take now."""
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.is_server_error
     return isinstance(error, httpx.TransportError)

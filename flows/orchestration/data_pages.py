@@ -1,4 +1,4 @@
-"""What an ingest or an append saw, on Prefect's pages: columns, files, rows left out, notes."""
+"""Prefect's pages of an ingest or an append: columns, files, rows left out, notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a flow run ends that a signal stops: cancelled, or interrupted and scheduled anew.
+"""Ends of a flow run that a signal stops: cancelled, or interrupted and scheduled anew.
 
 An interrupted run of a deployment waits for the next free worker as the same run: with the
 parameters that it chose, and no second run whoever else would try it again.

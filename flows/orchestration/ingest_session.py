@@ -30,7 +30,7 @@ class IngestStage(NamedTuple):
     least_s: float = 0.0
 
     def is_over(self, now: IngestProgress, seconds: float) -> bool:
-        """Whether it ends at this point, that number of seconds after its start."""
+        """Return whether it ends at this point, that number of seconds after its start."""
         phase = _PHASES.index(now.phase)
         is_far = (phase, now.fraction) >= (self.phase, self.until)
         return is_far and (phase > self.phase or seconds >= self.least_s)

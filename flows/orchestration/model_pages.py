@@ -1,4 +1,4 @@
-"""What a model makes of rows, on Prefect's pages, next to the one published before it."""
+"""Prefect's pages of a model's predictions, next to those of the one published before it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ THIS, OTHER = "this model", "published before"
 
 
 class CloseLook(NamedTuple):
-    """What one model, or the one published before and a new one, make of some rows."""
+    """Predictions of some rows by one model, or by a new one and the one published before."""
 
     figures: ModelComparison | None  # of two models
     columns: tuple[Importance | None, ...]  # of each model; None where it is unknown

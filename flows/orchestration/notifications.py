@@ -69,7 +69,7 @@ OUR_POOL = About(
 
 
 class Note(NamedTuple):
-    """What is written about."""
+    """A notification."""
 
     name: str
     event: str

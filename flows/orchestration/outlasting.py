@@ -74,7 +74,7 @@ def _end(program: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _lives(process: psutil.Process) -> bool:
-    """Whether a process is at work; who has ended is a zombie while its parent stands still."""
+    """Return whether a process is at work; ended ones are zombies while parents stand still."""
     with suppress(psutil.NoSuchProcess):
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     return False

@@ -1,4 +1,4 @@
-"""What a Prefect server checks of a flow's parameters, before a run is made and anything is kept.
+"""Forms by which a Prefect server checks a flow's parameters before it makes a run.
 
 Prefect makes a form of a flow's signature.  Two things are added that our command line refuses,
 too: names that the flow does not have, and addresses with a password, a token or a query, which the

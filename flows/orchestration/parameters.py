@@ -1,4 +1,4 @@
-"""From `-p NAME=VALUE` to a flow's parameters, and what these are.
+"""A flow's parameters, of `-p NAME=VALUE`, and their texts.
 
 A parameter is a setting of the flow's request.  NAME is its path, such as `plan.solver.kind`; where
 no other parameter has that name, the plan's own name may be left out: `solver.kind`.  A plan, or a
@@ -99,7 +99,7 @@ def _about(each: Iterable[tuple[str, FieldInfo]]) -> str:
 
 
 def _takes_nothing(field: FieldInfo) -> bool:
-    """Whether a field is there for others: what a refresh finds, credentials."""
+    """Return whether a field is there for others: what a refresh finds, credentials."""
     longest = [one.max_length for one in field.metadata if isinstance(one, MaxLen)]
     return 0 in longest or get_args(field.annotation) == ("",)
 

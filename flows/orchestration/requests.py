@@ -1,4 +1,4 @@
-"""What can be asked of each flow: a model of its parameters.
+"""Models of the parameters of each flow.
 
 A flow is called as the function for Python is that does the same, and so are its parameters: what
 its docstring says of them is not said here again.  Each flow's work is in a module of its own,
@@ -51,6 +51,9 @@ REQUESTS: dict[str, Request] = {}
 
 def asked_of(flow: str, dated: tuple[str, ...] = ()) -> Callable[[type[Asked]], type[Asked]]:
     """Make a model the parameters of a flow, described as those of the function for Python.
+
+    The texts are set at import, where pydantic and Prefect read them: they stand once, at the
+    function, which editors show.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a flow run's process logs, and in which form."""
+"""Logs of a flow run's process, and their form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InStates(logging.Filter):
         self.reported: list[BaseException] = []
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log it."""
+        """Return whether to log it."""
         error = record.exc_info[1] if record.exc_info else None
         return not isinstance(error, CancelledRun) and not any(
             error is one for one in self.reported

@@ -1,4 +1,4 @@
-"""What every flow does at its start, and when its tasks are worth another try."""
+"""The start of every flow, and the rule by which tasks are tried again."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
 
 
 def is_tried_again() -> bool:
-    """Whether the task or its flow run began before: what it is to do may be done."""
+    """Return whether the task or its flow run began before: what it is to do may be done."""
     counts = prefect.runtime.task_run.run_count, prefect.runtime.flow_run.run_count
     return any((count or 1) > 1 for count in counts)
 

@@ -117,7 +117,7 @@ class Session:
 
     @property
     def result(self) -> TrainingResult:
-        """What came out, once the last stage is over."""
+        """The result, once the last stage is over."""
         return self.training.result
 
     def close(self) -> None:

@@ -129,7 +129,7 @@ def train_in_stages(plan: TrainingPlan, run: str, execution: Execution) -> Train
 
 
 def is_suspended() -> bool:
-    """Whether somebody suspended this flow run; Prefect hears of it for a deployment's run."""
+    """Return whether this flow run is suspended; Prefect hears of it for a deployment's run."""
     context = FlowRunContext.get()
     return context is not None and context.flow_run_suspension_request.is_requested()
 

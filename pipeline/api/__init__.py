@@ -1,1 +1,1 @@
-"""What the commands do, as functions: see `fewpass` for the list."""
+"""The commands as functions: see `fewpass` for the list."""

@@ -1,4 +1,4 @@
-"""What several of the functions take: addresses, and where to work."""
+"""Arguments of several of the functions: addresses, and where to work."""
 
 from __future__ import annotations
 

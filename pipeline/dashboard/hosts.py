@@ -1,4 +1,4 @@
-"""Which names a request may ask for this machine by."""
+"""Names by which a request may ask for this machine."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Nothing(OfThisMachine):
 
 
 def names_this_machine(host: str) -> bool:
-    """Whether a request's host, its port taken off, is localhost or a loopback address."""
+    """Return whether a request's host, its port taken off, is localhost or a loopback address."""
     if host == "localhost":
         return True
     try:

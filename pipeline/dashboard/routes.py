@@ -127,7 +127,7 @@ def _read(url: str) -> ShownRun:
 
 
 class View(OfRuns):
-    """What the page shows."""
+    """The page's contents, as JSON."""
 
     def _gone(self, workers: Iterable[str]) -> list[str]:
         """Return the workers of a run, HOST:PID, that the scheduler has no more.
@@ -176,7 +176,7 @@ class View(OfRuns):
 
 
 class Metrics(OfRuns):
-    """What Prometheus reads."""
+    """Metrics for Prometheus."""
 
     async def get(self) -> None:
         """Send the metrics of the newest runs."""

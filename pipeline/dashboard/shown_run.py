@@ -1,4 +1,4 @@
-"""What the page and the metrics show of a run: its record and its timeline."""
+"""A run as the page and the metrics show it: its record and its timeline."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Whisker(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """From numbers to places along one side of a chart."""
+    """Scale from numbers to places along one side of a chart."""
 
     kind: Kind
     low: float

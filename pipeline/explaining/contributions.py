@@ -1,4 +1,4 @@
-"""What each term contributes to the scores of rows.
+"""Contributions of each term to the scores of rows.
 
 With weights w, intercept b, mean features m of the rows that were learnt from, and J_t the features
 of term t,

@@ -33,7 +33,7 @@ MOST_COLUMNS = 10_000
 
 
 class TermOfRow(NamedTuple):
-    """What one term contributes to the score of a row."""
+    """Contribution of one term to the score of a row."""
 
     name: str
     value: Any  # of the column, as the input has it; None where it is missing or not one
@@ -41,7 +41,7 @@ class TermOfRow(NamedTuple):
 
 
 class ExplainedRow(NamedTuple):
-    """Why a row has its score: score = base + offset + all contributions."""
+    """A row's score explained: score = base + offset + all contributions."""
 
     row: int  # from 1
     predicted: Any

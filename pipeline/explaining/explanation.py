@@ -1,4 +1,4 @@
-"""Why rows have the scores that they have: for each what every column contributes to it."""
+"""Explanation of the scores of rows: the contribution of every column to each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fewpass.storage.table import Table
 
 
 class Explanation(NamedTuple):
-    """What columns contribute to the scores of n rows: score = base + offset + contributions.
+    """Contributions of columns to the scores of n rows: score = base + offset + contributions.
 
     Attributes
     ----------

@@ -155,7 +155,7 @@ def _with_cells(model: Model, recipe: Recipe, weights: Weights) -> Model:
 
 
 class _Features:
-    """Which functions the features of a recipe are of, and what each is worth to them.
+    """Functions of the features of a recipe, and the worth of each.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How important every column is: its share of the scores' variance, and the loss without it.
+"""Importance of every column: its share of the scores' variance, and the loss without it.
 
 With contributions c_t (contributions.py), the score s = base + sum_t c_t, and rows weighted by r_i,
 
@@ -49,7 +49,7 @@ FEWEST_TOGETHER = 256  # rows, so that there are others to exchange with
 
 
 class TermImportance(NamedTuple):
-    """How important one term is."""
+    """Importance of one term."""
 
     name: str
     share: float  # of the scores' variance; all shares add up to 1
@@ -59,7 +59,7 @@ class TermImportance(NamedTuple):
 
 
 class Importance(NamedTuple):
-    """How important the terms of a model's score are on some rows."""
+    """Importance of the terms of a model's score on some rows."""
 
     rows: int
     exchanged_rows: int  # of them, for the loss without each term

@@ -25,7 +25,7 @@ from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis
 
 @dataclass(frozen=True, eq=False)
 class ColumnFunction:
-    """What a column adds to the score, at some of its values.
+    """Amount that a column adds to the score, at some of its values.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class ColumnFunction:
 
 @dataclass(frozen=True, eq=False)
 class PairFunction:
-    """What two columns add to the score beyond what each adds alone: a grid.
+    """Amount that two columns add to the score beyond what each adds alone: a grid.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ def _pandas() -> Any:
 
 
 class ShapeImportance(NamedTuple):
-    """How much a function moves scores."""
+    """Importance of a function: how much it moves scores."""
 
     name: str
     kind: str  # curve, levels or pair

@@ -1,4 +1,4 @@
-"""Which term of a score every feature is part of: of its column of the source, or of its two.
+"""Terms of a score, and the features of each: those of a column of the source, or of two.
 
 A column of a table may become many features, which are a function of that column alone.  So a score
 is an intercept and a sum of terms, one for each column, and one for each two that are crossed.

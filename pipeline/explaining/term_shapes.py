@@ -1,4 +1,4 @@
-"""What a column of a linear model contributes to scores as a function of its value: curves, bars.
+"""Contributions of a linear model's column as a function of its value: curves, bars.
 
 Contributions are compared with the mean row, as `contributions.py` has them.
 """
@@ -41,7 +41,7 @@ _POINTS = 101  # of a curve, besides those where it bends
 
 
 class TermShape(NamedTuple):
-    """What one column contributes at some of its values.
+    """Contribution of one column at some of its values.
 
     Attributes
     ----------

@@ -163,7 +163,7 @@ def _score_names(loaded: LoadedModel) -> list[str]:
 
 
 class _Predicted:
-    """What MLflow calls a model: rows in, a frame out."""
+    """Model as MLflow calls it: rows in, a frame out."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded

@@ -73,7 +73,7 @@ class MethodRequest(NamedTuple):
 
     @property
     def one_pass(self) -> str | None:
-        """Why one pass has to do; None where several lead to a tolerance."""
+        """Reason for one pass; None where several lead to a tolerance."""
         if self.plan.source is not None or (self.plan.tol is not None and self.plan.passes == 1):
             return "one pass"
         return "no tolerance" if self.plan.tol is None else None

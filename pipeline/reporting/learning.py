@@ -1,4 +1,4 @@
-"""How a training went: loss, certificate, held-out loss, times, and the forecast of it."""
+"""Course of a training: loss, certificate, held-out loss, times, and the forecast of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is, on one page of Markdown: data, plan, proof, figures, versions."""
+"""Card of a model, on one page of Markdown: data, plan, proof, figures, versions."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class ClassShapes(NamedTuple):
 
 
 def is_additive(model: Model) -> bool:
-    """Whether the columns of a model have curves."""
+    """Return whether the columns of a model have curves."""
     recipe = recipe_in(model.record.columns)
     return recipe is not None and recipe.additive is not None
 

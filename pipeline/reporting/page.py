@@ -50,7 +50,7 @@ MOST_COLUMNS, MOST_LABELS = 60, 20
 
 
 class Reproduction(NamedTuple):
-    """How to come to the same model, in the words of whoever asks for the page."""
+    """Way to the same model, in the words of whoever asks for the page."""
 
     plan: str  # a file
     commands: str

@@ -1,4 +1,4 @@
-"""What is shown of a function: where its rows are, which levels in what order, cells of a map."""
+"""Functions as they are shown: the range of their rows, their levels in order, cells of a map."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ShownMap(NamedTuple):
 
     @property
     def thin(self) -> list[list[bool]]:
-        """Which cells have few rows."""
+        """Cells that have few rows."""
         few: list[list[bool]] = (self.masses < FEW_ROWS).tolist()
         return few
 

@@ -1,4 +1,4 @@
-"""Whether numbers from 0 are predicted better as amounts, whose effects multiply.
+"""Test of whether numbers from 0 are predicted better as amounts, whose effects multiply.
 
 The squared loss and that of amounts (poisson) have the mean for their best prediction, so models
 of both are compared by the squared errors of their predictions.  Where few large targets decide
@@ -35,7 +35,7 @@ class AmountsAgainstNumbers(NamedTuple):
 
     @property
     def are_nearer(self) -> bool:
-        """Whether models of amounts predict better."""
+        """True if models of amounts predict better."""
         lower = self.square <= -max(LOWER, self.square_error)
         unsure = abs(self.square) <= self.square_error
         return lower or (unsure and self.deviance <= -max(MUCH, SURE * self.deviance_error))

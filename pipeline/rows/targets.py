@@ -1,4 +1,4 @@
-"""From stored targets to the numbers that a loss takes: -1 and +1, or the targets themselves."""
+"""Numbers that a loss takes, of stored targets: -1 and +1, or the targets themselves."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _ERROR = 2e-7
 
 
 class ComparedSlice(NamedTuple):
-    """What models make of some rows: those of one value of a column."""
+    """Scores of models on some rows: those of one value of a column."""
 
     column: str
     value: str
@@ -114,7 +114,7 @@ class _Ranked(NamedTuple):
 
 
 class _Look:
-    """What was seen of the chunks so far."""
+    """Sums over the chunks so far."""
 
     def __init__(
         self, models: Sequence[Model], dataset: Dataset, columns: Sequence[str], rules: Matching

@@ -68,7 +68,7 @@ class ComparedSums(NamedTuple):
 
 @unpickled_once
 class RowComparer(NamedTuple):
-    """What is summed of rows that several models read; the same in any process."""
+    """Sums over rows that several models read; the same in any process."""
 
     those: tuple[Contestant, ...]
     sources: tuple[Source, ...]

@@ -106,7 +106,7 @@ class EvaluatedSums(NamedTuple):
 
 @unpickled_once
 class RowEvaluator(NamedTuple):
-    """What is summed of the rows of a source; the same in any process."""
+    """Sums over the rows of a source; the same in any process."""
 
     model: Model
     problem: Problem
@@ -117,12 +117,12 @@ class RowEvaluator(NamedTuple):
 
     @property
     def budget(self) -> Budget:
-        """Of a process that reads a span."""
+        """Shares of the memory of a process that reads a span."""
         return self.slicing.budget
 
     @property
     def spans(self) -> list[SourceSpan]:
-        """Of the source; none: it is read as one."""
+        """Spans of the source; none: it is read as one."""
         return self.source.spans(self.at_once.bytes)
 
     def of_piece(self, number: int, piece: Piece) -> EvaluatedSums:

@@ -38,7 +38,7 @@ Sliced = tuple[Slice, ...]
 
 
 class Slicing(NamedTuple):
-    """By which columns rows are put into slices, and what is summed of each."""
+    """Columns by which rows are put into slices, and the sums of each."""
 
     by: tuple[SliceBy, ...]
     columns: tuple[str, ...]  # that are read for it, each once

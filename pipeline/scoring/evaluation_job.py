@@ -1,4 +1,4 @@
-"""How a model is scored on a data set: the job that reads it, and one reduction."""
+"""Scoring of a model on a data set: the job that reads it, and one reduction."""
 
 from __future__ import annotations
 

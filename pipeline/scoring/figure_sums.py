@@ -1,4 +1,4 @@
-"""What is summed of scored rows, once: all figures of an evaluation follow from these sums."""
+"""Sums over scored rows, made once: all figures of an evaluation follow from them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FigureSums(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a model makes of scores."""
+    """Rules by which a model's scores become predictions."""
 
     n_labels: int  # 0: it predicts numbers
     probabilities: OfScores | None

@@ -44,7 +44,7 @@ class RecordedPart(NamedTuple):
 
 
 class FileRecord(NamedTuple):
-    """What was made of a file of the input."""
+    """Record of a file of the input."""
 
     version: list[Any] | None  # of the input's file
     of: int  # files that it becomes

@@ -1,4 +1,4 @@
-"""What models are chosen by: a metric as a cost, and whether models have it."""
+"""Metrics that models are chosen by: each as a cost, and whether models have it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _SOURCES_AT_ONCE = 500  # in one condition
 
 
 class Origin(NamedTuple):
-    """What all rows of one source have in the columns of `ORIGIN`."""
+    """Values of all rows of one source in the columns of `ORIGIN`."""
 
     model: str
     source: str
@@ -53,7 +53,7 @@ def source_version(size: int | None, version: Any) -> str | None:
 
 
 class Replaced(NamedTuple):
-    """Which rows of a table give way to those that are put there."""
+    """Rows of a table that give way to those that are put there."""
 
     sources: tuple[str, ...]
     model: str | None = None  # None: of any model

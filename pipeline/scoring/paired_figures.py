@@ -53,7 +53,7 @@ class Difference(NamedTuple):
 
 
 class ComparedModel(NamedTuple):
-    """What one model makes of the rows."""
+    """Figures of one model on the rows."""
 
     run: str
     evaluation: Evaluation
@@ -61,7 +61,7 @@ class ComparedModel(NamedTuple):
 
 
 class ModelComparison(NamedTuple):
-    """What several models make of the same rows; the first is what others are compared with."""
+    """Figures of several models on the same rows; others are compared with the first."""
 
     rows: int
     models: tuple[ComparedModel, ...]

@@ -1,4 +1,4 @@
-"""What computes the columns of predictions from rows."""
+"""Computation of the columns of predictions from rows."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Vector = NDArray[np.float64]
 
 
 class RowLosses(NamedTuple):
-    """What each of M models makes of n rows."""
+    """Losses of n rows under each of M models."""
 
     loss: NDArray[np.float64]  # (M, n); of several classes their mean
     wrong: NDArray[Any] | None  # (M, n), or the share of times; None for numbers

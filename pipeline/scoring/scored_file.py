@@ -76,7 +76,7 @@ class PredictionProgress(NamedTuple):
 
 
 class PredictedRows(NamedTuple):
-    """What became of rows that were read from a file, or from a span of one."""
+    """Predictions of rows that were read from a file, or from a span of one."""
 
     result: PredictionResult
     read: ReadExtent = ReadExtent()  # of a span
@@ -84,7 +84,7 @@ class PredictedRows(NamedTuple):
 
 
 class ScoredOutput(NamedTuple):
-    """What is written, and how."""
+    """Settings of the output."""
 
     url: str  # a .parquet, .csv or .npy file; "-" is CSV on standard output; or where a table is
     plan: PredictionPlan | ExplanationPlan

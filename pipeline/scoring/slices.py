@@ -1,4 +1,4 @@
-"""Which slice of the rows each row is in, by a column of the source: `fewpass evaluate --by`.
+"""Slices of rows by a column of the source: `fewpass evaluate --by`.
 
 A slice is a value of the column; of numbers a range (`age:20,40,60`), by default between the
 quintiles that the model's recipe knows; of dates a month.
@@ -40,7 +40,7 @@ _SHARES = (0.2, 0.4, 0.6, 0.8)
 
 
 class SliceBy(NamedTuple):
-    """How rows are put into slices."""
+    """Rule by which rows are put into slices."""
 
     column: str
     edges: tuple[float, ...] = ()  # of ranges, where cells are numbers

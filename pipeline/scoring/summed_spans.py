@@ -25,11 +25,11 @@ class SpanSummer(Protocol):
 
     @property
     def budget(self) -> Budget:
-        """Of a process that reads a span."""
+        """Shares of the memory of a process that reads a span."""
 
     @property
     def spans(self) -> list[SourceSpan]:
-        """Of all rows; none: they are read as one."""
+        """Spans of all rows; none: they are read as one."""
 
     def of_span(self, span: SourceSpan) -> Any:
         """Return the sums of a span, whose `read` says where its rows are."""

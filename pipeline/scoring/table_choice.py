@@ -1,4 +1,4 @@
-"""Which table predictions go to, by the address and the table's name; other outputs are files."""
+"""Choice of the table for predictions, by its address and name; other outputs are files."""
 
 from __future__ import annotations
 

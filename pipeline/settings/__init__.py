@@ -1,1 +1,1 @@
-"""What can be set: models for the command line, TOML files, flows and Python."""
+"""Settings: models for the command line, TOML files, flows and Python."""

@@ -40,12 +40,12 @@ class ChangePlan(Described):
 
     @property
     def budget(self) -> Budget:
-        """Who may take what of the memory."""
+        """Shares of the memory."""
         return Budget.of(self.memory)
 
 
 class AppendPlan(ChangePlan):
-    """Which files to append to a data set."""
+    """Settings of appending files to a data set."""
 
     sources: tuple[SourceAddress, ...] = Field(min_length=1)
     """Files, globs or addresses, with the columns of the data set."""
@@ -56,7 +56,7 @@ class AppendPlan(ChangePlan):
 
 
 class ForgetPlan(ChangePlan):
-    """Which rows of a data set to delete for good."""
+    """Settings of deleting rows of a data set for good."""
 
     where: Annotated[str, AfterValidator(as_condition)] = Field(
         min_length=1, json_schema_extra={"pattern": CONDITION_PATTERN}

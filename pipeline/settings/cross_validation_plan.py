@@ -12,7 +12,7 @@ USUAL_TOL = 1e-3
 
 
 class CrossValidationPlan(TrainingPlan):
-    """What to train on all folds but one, and how many folds there are; tol is 1e-3 by default."""
+    """Settings of a cross-validation: the training and the folds; tol is 1e-3 by default."""
 
     source: None = None
     """A source is read once, and folds are read again and again."""
@@ -30,12 +30,12 @@ class CrossValidationPlan(TrainingPlan):
 
     @property
     def tries_several_lam(self) -> bool:
-        """Whether several lam need no rows that are held out: folds are."""
+        """True if several lam need no rows that are held out: folds are."""
         return True
 
     @property
     def of_one_lam(self) -> TrainingPlan:
-        """What is trained on all folds but one, with the first lam."""
+        """The training on all folds but one, with the first lam."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         own = {name: value for name, value in given.items() if name in TrainingPlan.model_fields}
         return TrainingPlan(**own | {"lam": self.lam.each[0]})

@@ -1,4 +1,4 @@
-"""What becomes of columns that are more than numbers: words, dates, text, missing values."""
+"""Encodings of columns that are more than numbers: words, dates, text, missing values."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ ADDITIVE: tuple[Encode, ...] = ("additive", "splines")
 
 
 class Encoding(Described):
-    """How columns become numbers."""
+    """Settings by which columns become numbers."""
 
     encode: Encode = "auto"
     """Encode the columns of a table as numbers, by what a sample of its rows contains: words,

@@ -1,4 +1,4 @@
-"""Where tasks run."""
+"""Settings of where tasks run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _address(given: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 
 class Execution(Described):
-    """Where to run.  The result is the same everywhere, bit for bit."""
+    """Settings of where to run.  The result is the same everywhere, bit for bit."""
 
     scheduler: Annotated[str | None, WrapValidator(_address)] = None
     """Address of a Dask scheduler, or "local", or "none". TLS is as in Dask's own settings, and in
@@ -71,13 +71,13 @@ class Execution(Described):
 
     @property
     def engine(self) -> Literal["threads", "dask"]:
-        """What runs tasks: plain threads where no cluster is asked for."""
+        """The engine that runs tasks: plain threads where no cluster is asked for."""
         plain = self.scheduler in (None, NONE) and self.workers is None
         return "threads" if plain else "dask"
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether tasks run on the workers of a scheduler that is there already."""
+        """True if tasks run on the workers of a scheduler that is there already."""
         return self.scheduler not in (None, NONE, LOCAL)
 
     def threads_for(self, plan: Plan) -> Plan:

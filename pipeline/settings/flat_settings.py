@@ -92,7 +92,7 @@ class Setting(NamedTuple):
 
     @property
     def help(self) -> str:
-        """What it is for, in one line."""
+        """Its purpose, in one line."""
         field = described_fields(self.home)[self.name]
         return " ".join((field.description or "").split())
 

@@ -1,4 +1,4 @@
-"""Which formats of sources there are: a word for each, and where its class is.
+"""Formats of sources: a word for each, and where its class is.
 
 A format is one file of pipeline/tables/readers, and one line here (docs/extending.md).  Its class
 is imported when a source is opened, so the command line knows every word without any reader.

@@ -52,7 +52,7 @@ SourceAddress = Annotated[str, PlainSerializer(shown_address, return_type=str)]
 
 
 class IngestPlan(Described):
-    """Which files to read, and which data set to make of them.
+    """Settings of an ingest: files to read, and the data set to make of them.
 
     The same plan on the same files gives the same data set, byte for byte, with any number of
     threads and any memory limit, except that a limit below 16 chunks makes the chunks smaller, and
@@ -147,14 +147,14 @@ class IngestPlan(Described):
 
     @property
     def test_url(self) -> str | None:
-        """Where the test rows go; None without a test fraction."""
+        """Address of the test rows; None without a test fraction."""
         if not self.test_fraction:
             return None
         return self.test_dataset or f"{self.dataset.rstrip('/')}-test"
 
     @property
     def budget(self) -> Budget:
-        """Who may take what of the memory."""
+        """Shares of the memory."""
         return Budget.of(self.memory)
 
     @property

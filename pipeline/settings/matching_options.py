@@ -1,4 +1,4 @@
-"""How columns of new rows are matched with those that a model or a data set knows."""
+"""Matching of the columns of new rows with those that a model or a data set knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fewpass.solvers.described import Described
 
 
 class Matching(Described):
-    """How columns are matched."""
+    """Settings of matching columns."""
 
     unknown_features: Literal["refuse", "ignore"] = "refuse"
     """What to do with columns of unknown names (in LIBSVM text, with an index beyond the

@@ -13,7 +13,7 @@ Kind = Literal["any", "labels", "two labels", "probabilities", "numbers", "amoun
 
 
 class Metric(NamedTuple):
-    """What is the same for a metric wherever it is computed, chosen by or shown."""
+    """Properties of a metric, wherever it is computed, chosen by or shown."""
 
     of: Kind
     words: str

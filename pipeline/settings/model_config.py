@@ -1,4 +1,4 @@
-"""What models of settings have in common: counts within reason, and secrets kept out of errors."""
+"""Base of models of settings: counts within reason, and no secrets in errors."""
 
 from typing import Annotated
 

@@ -18,7 +18,7 @@ Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class PredictionPlan(Described):
-    """What is written of the rows of an input, and how these are read."""
+    """Settings of a prediction: columns to write, and how rows are read."""
 
     options: SourceOptions = SourceOptions.usual()
     """How to read the input."""
@@ -51,7 +51,7 @@ class PredictionPlan(Described):
 
 
 class ExplanationPlan(Described):
-    """How much of a model or of scores is explained, and how rows are read."""
+    """Settings of an explanation of a model or of scores, and how rows are read."""
 
     options: SourceOptions = SourceOptions.usual()
     """How to read the input."""
@@ -94,7 +94,7 @@ OF_SHOWN, OF_WRITTEN = frozenset({"rows", "top"}), frozenset({"keep", "overwrite
 
 
 class FigureOptions(Described):
-    """Which figures of labelled rows are made."""
+    """Settings of the figures of labelled rows."""
 
     by: Columns = ()
     """Column of a file whose values are slices, each evaluated by itself, with intervals; of
@@ -107,7 +107,7 @@ class FigureOptions(Described):
 
 
 class EvaluationPlan(FigureOptions):
-    """Which figures of labelled rows are made, and how files of them are read."""
+    """Settings of an evaluation: figures of labelled rows, and how files of them are read."""
 
     options: SourceOptions = SourceOptions.usual()
     """How to read files; of a data set only how its columns are matched."""

@@ -28,7 +28,7 @@ Window = PositiveInt | Literal["all"]
 
 
 class IngestRecipe(IngestPlan):
-    """How every generation is ingested; from which files into what, a refresh finds out."""
+    """Settings by which every generation is ingested; a refresh chooses files and data set."""
 
     sources: tuple[str, ...] = Field((), max_length=0, description="Found by the refresh.")
     dataset: Literal[""] = Field("", description="Chosen by the refresh.")
@@ -45,7 +45,7 @@ USUAL_TOL = 1e-3
 
 
 class TrainingRecipe(TrainingPlan):
-    """How every generation is trained; on what and from where, a refresh finds out."""
+    """Settings by which every generation is trained; a refresh chooses data set and start."""
 
     dataset: Literal[""] = ""
     """Chosen by the refresh."""
@@ -63,7 +63,7 @@ class TrainingRecipe(TrainingPlan):
 
 
 class RefreshPlan(Described):
-    """Where new files appear, where everything goes, and what is learnt, published and doubted.
+    """Settings of a refresh: places of files and results, and rules to learn, publish and doubt.
 
     The rule: docs/nights.md.
     """

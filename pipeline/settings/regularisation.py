@@ -67,7 +67,7 @@ class Lam:
 
     @property
     def is_auto(self) -> bool:
-        """Whether held-out rows are to choose it; until they have, it counts as 1/n."""
+        """True if held-out rows are to choose it; until they have, it counts as 1/n."""
         return self.written == AUTO
 
     @property
@@ -78,7 +78,7 @@ class Lam:
         return tuple(Lam(f"{factor.number!r}{factor.unit}", (factor,)) for factor in self.factors)
 
     def has(self, unit: str) -> bool:
-        """Whether a value is a share of this."""
+        """Return whether a value is a share of this."""
         return any(factor.unit == unit for factor in self.factors)
 
     def values(self, n_rows: float) -> tuple[float, ...]:

@@ -114,7 +114,7 @@ class _Reader:
 
     @property
     def ends(self) -> bool:
-        """Whether nothing but blanks is left."""
+        """True if nothing but blanks is left."""
         return self._skipped() == len(self._text)
 
     def condition(self) -> Written:

@@ -1,4 +1,4 @@
-"""How a source is to be read: the same words for every format."""
+"""Options of reading a source: the same words for every format."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TableVersion = Annotated[
 
 
 class SourceOptions(Matching, Encoding):
-    """How files are read, and how their columns are matched and encoded."""
+    """Options of reading files, and of matching and encoding their columns."""
 
     format: Format = "auto"
     """Format of the files; auto: recognised by name and first bytes."""
@@ -109,17 +109,17 @@ class SourceOptions(Matching, Encoding):
 
     @property
     def is_encoded(self) -> bool:
-        """Whether columns are encoded whatever they hold."""
+        """True if columns are encoded whatever they hold."""
         return self.encode == "always" or self.encode in ADDITIVE
 
     @property
     def asks_of_encoded(self) -> bool:
-        """Whether a setting makes sense for columns that are encoded only."""
+        """True if a setting makes sense for columns that are encoded only."""
         return bool(self.column or self.cross or self.bins)
 
     @property
     def names_offset(self) -> bool:
-        """Whether a column is an offset or an exposure."""
+        """True if a column is an offset or an exposure."""
         return self.offset is not None or self.exposure is not None
 
 

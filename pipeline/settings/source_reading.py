@@ -1,4 +1,4 @@
-"""How a training reads a source directly, without a data set."""
+"""Settings of a training that reads a source directly, without a data set."""
 
 from __future__ import annotations
 

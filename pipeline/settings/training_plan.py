@@ -62,7 +62,7 @@ else:
 
 
 class TrainingPlan(Described):
-    """What to train, on which data, and when to stop.
+    """Settings of a training: the model, the data, and when to stop.
 
     The same plan on the same data gives the same model, bit for bit.
     """
@@ -160,7 +160,7 @@ class TrainingPlan(Described):
 
     @property
     def tries_several_lam(self) -> bool:
-        """Whether several lam are tried side by side, for the losses of held-out rows.
+        """True if several lam are tried side by side, for the losses of held-out rows.
 
         Without such rows for those of rows before they are learnt from, which a first pass has.
         """
@@ -173,18 +173,18 @@ class TrainingPlan(Described):
 
     @property
     def is_scored_by_its_pass(self) -> bool:
-        """Whether the losses of rows before they are learnt from choose among several lam."""
+        """True if the losses of rows before they are learnt from choose among several lam."""
         held_out = self.held_out or (self.source is not None and self.source.test_fraction)
         return len(self.lam.factors) > 1 and not held_out
 
     @property
     def budget(self) -> Budget:
-        """Who may take what of the memory."""
+        """Shares of the memory."""
         return Budget.of(self.memory)
 
     @property
     def is_multinomial(self) -> bool:
-        """Whether one model tells more than two classes apart, under the logistic loss."""
+        """True if one model tells more than two classes apart, under the logistic loss."""
         if isinstance(self.solver, Auto):
             together = self.tol is not None and self.passes > 1 and self.source is None
         else:
@@ -195,7 +195,7 @@ class TrainingPlan(Described):
 
     @property
     def _has_both_forms(self) -> bool:
-        """Whether the loss may have one model for all classes or one for each."""
+        """True if the loss may have one model for all classes or one for each."""
         return self.named_loss in (None, LOSS_OF_LABELS, LOSS_OF_CLASSES)
 
     @property

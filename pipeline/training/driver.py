@@ -55,7 +55,7 @@ class Driver:
 
     @property
     def plan(self) -> TrainingPlan:
-        """As asked for, with the current method."""
+        """The plan, with the current method."""
         return self._work.plan
 
     @property
@@ -81,7 +81,7 @@ class Driver:
 
     @property
     def warnings(self) -> list[str]:
-        """Why the training may not come to its end, in sentences."""
+        """Reasons for which the training may not come to its end, in sentences."""
         training, job = self._training, self._states.job
         if training.source is not None:
             return source_warnings(self.plan, job, training.source)

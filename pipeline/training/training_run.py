@@ -288,7 +288,7 @@ class TrainingRun:
 
     @property
     def warnings(self) -> list[str]:
-        """Why the training may not come to its end, in sentences."""
+        """Reasons for which the training may not come to its end, in sentences."""
         return self._engine.warnings
 
     @property

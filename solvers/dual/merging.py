@@ -51,7 +51,7 @@ from fewpass.solvers.protocol import Block, ProblemStats, add_parts
 
 @dataclass(frozen=True)
 class Moves:
-    """By how much columns moved, constant column included; all others did not."""
+    """Distances that columns moved, constant column included; all others did not."""
 
     columns: NDArray[np.int64]  # (t,), rising
     by: NDArray[np.float64]  # (t, 1), or (t, wide)

@@ -26,7 +26,7 @@ LEAST_ROWS = 0.5  # that a class without rows counts as: its log odds would have
 
 
 class BestConstants(NamedTuple):
-    """Of each of K models."""
+    """Best constants of each of K models."""
 
     scores: tuple[float, ...]  # b_0
     losses: tuple[float, ...]  # F_0

@@ -40,7 +40,7 @@ AS_ROWS_COME = {"average_from": "auto"}
 
 
 class Learnt(NamedTuple):
-    """Where the pass stands after a batch."""
+    """State of the pass after a batch."""
 
     method: str
     weights: Weights

@@ -1,4 +1,4 @@
-"""What users give as rows, checked and seen as a table."""
+"""Rows that users give, checked and seen as a table."""
 
 from __future__ import annotations
 

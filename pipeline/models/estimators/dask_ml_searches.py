@@ -1,4 +1,4 @@
-"""What dask-ml 2025.1.0 needs so that its incremental searches run with today's Dask."""
+"""Patches of dask-ml 2025.1.0, with which its incremental searches run on today's Dask."""
 
 from __future__ import annotations
 

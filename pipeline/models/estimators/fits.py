@@ -1,4 +1,4 @@
-"""From an estimator's parameters and rows to a plan, a training, a model.
+"""Fits: an estimator's parameters and rows become a plan, a training, a model.
 
 All of the machinery is imported here and nowhere else in this room, when the first fit begins:
 importing an estimator takes little longer than scikit-learn.

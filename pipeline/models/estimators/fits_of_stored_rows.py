@@ -1,4 +1,4 @@
-"""From rows that are not in memory to a model: stored as a data set first, trained from there.
+"""Fits of rows that are not in memory: stored as a data set first, trained from there.
 
 A fit of rows in memory imports none of it.
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class WithShapes:
-    """What estimators have that can be additive models."""
+    """Attributes of estimators that can be additive models."""
 
     encoder_: Any
 

@@ -1,4 +1,4 @@
-"""Where the rows are that somebody gives an estimator: in memory, or somewhere else."""
+"""Kinds of rows that an estimator is given: in memory, or somewhere else."""
 
 from __future__ import annotations
 

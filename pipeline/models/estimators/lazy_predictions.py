@@ -71,7 +71,7 @@ def example_of(n_features: int, X: Any, offsets: Mapping[str, Any] = NO_OFFSETS)
 
 
 class Sums(NamedTuple):
-    """What a score is made of; sums of blocks add up."""
+    """Sums that a score is made of; those of blocks add up."""
 
     weight: float
     right: float  # weight of the rows that are predicted as they are

@@ -30,7 +30,7 @@ def _parsed(lam: Any) -> Lam:
 
 
 def is_auto(lam: Any) -> bool:
-    """Whether held-out rows are to choose lam."""
+    """Return whether held-out rows are to choose lam."""
     return _parsed(lam).is_auto
 
 

@@ -1,4 +1,4 @@
-"""What is added to the scores of rows: offsets, or the logarithms of exposures."""
+"""Numbers added to the scores of rows: offsets, or the logarithms of exposures."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
 class Wanted(NamedTuple):
-    """How rows are to be stored."""
+    """Settings of stored rows."""
 
     task: Task
     scale: ScalingKind

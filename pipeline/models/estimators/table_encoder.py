@@ -228,7 +228,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @property
     def _gives_frames(self) -> bool:
-        """Whether `set_output`, or scikit-learn's configuration, asks for frames."""
+        """True if `set_output`, or scikit-learn's configuration, asks for frames."""
         own = getattr(self, "_sklearn_output_config", {}).get("transform")
         return bool((own or get_config()["transform_output"]) != "default")
 

@@ -1,4 +1,4 @@
-"""Where the data set and the run of a fit lie: in a folder that is kept, or in a temporary one."""
+"""The folder of a fit's data set and run: one that stays, or a temporary one."""
 
 from __future__ import annotations
 

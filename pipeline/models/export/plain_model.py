@@ -74,22 +74,22 @@ class PlainModel(NamedTuple):
 
     @property
     def has_link(self) -> bool:
-        """Whether the loss has probabilities, by the logistic function."""
+        """True if the loss has probabilities, by the logistic function."""
         return loss_class(self.loss)().link is not None
 
     @property
     def is_multinomial(self) -> bool:
-        """Whether one model makes the scores of all classes, whose softmax are probabilities."""
+        """True if one model makes the scores of all classes, whose softmax are probabilities."""
         return loss_class(self.loss).is_wide
 
     @property
     def has_response(self) -> bool:
-        """Whether predictions are exp(score)."""
+        """True if predictions are exp(score)."""
         return loss_class(self.loss)().response is not None
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether there are probabilities, by the calibration or the loss."""
+        """True if there are probabilities, by the calibration or the loss."""
         return self.classes is not None and (self.has_link or self.calibration is not None)
 
     def require_no_calibration(self, form: str) -> None:

@@ -1,4 +1,4 @@
-"""What SQL dialects write differently: names, text, types of cells, patterns, lists of rows.
+"""Differences of SQL dialects: names, text, types of cells, patterns, lists of rows.
 
 Each of them is run by a test.  Dates without a zone are as of UTC.
 """

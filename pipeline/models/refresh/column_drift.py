@@ -1,4 +1,4 @@
-"""What became of one column of the source, in its own numbers and words."""
+"""Drift of one column of the source, in its own numbers and words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGE = 10_000.0  # from which on numbers are written with commas
 
 
 class ColumnDrift(NamedTuple):
-    """What became of one column of the source."""
+    """Drift of one column of the source."""
 
     column: str
     moved: str  # what moved most: a value, missing ones, the mean
@@ -109,7 +109,7 @@ def described(
 
 
 class _Moved(NamedTuple):
-    """What moved most."""
+    """The column that moved most."""
 
     what: str
     measure: str

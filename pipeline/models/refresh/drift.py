@@ -1,4 +1,4 @@
-"""How far the rows of a night are from those of the nights before, by what ingest counted of them.
+"""Drift of a night's rows from those of the nights before, by what ingest counted of them.
 
 Each column is compared with the newest 28 usual nights together, and with the newest 4 of the same
 weekday; the nearer counts.  It is reported where it moved further than it usually does
@@ -48,7 +48,7 @@ Mask = NDArray[np.bool_]
 
 
 class Drift(NamedTuple):
-    """How far a night's rows are from those of the nights before."""
+    """Drift of a night's rows from those of the nights before."""
 
     nights: int  # that it was compared with
     rows_before: int

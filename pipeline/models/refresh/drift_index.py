@@ -1,4 +1,4 @@
-"""How far the rows of one night are from those of others, by what was counted of every feature.
+"""Index of the distance of one night's rows from others', by what was counted of every feature.
 
 Of values this is the population stability index: the sum of (q - p) log(q / p) over their shares p
 before and q now.  Of numbers it is the squared distance of the means in standard deviations of the
@@ -68,7 +68,7 @@ def _put(index: Index, where: slice, part: Index) -> None:
 
 
 class Counts(NamedTuple):
-    """What was counted of some features, each (d,)."""
+    """Counts of some features, each (d,)."""
 
     rows: int
     present: Vector  # values that are there
@@ -179,7 +179,7 @@ def _with_some_like(one: Counts, other: Counts, least: Vector) -> Vector:
 
 
 class Usual(NamedTuple):
-    """What P columns and S shares are compared with, each (P + S,)."""
+    """Usual values of P columns and S shares, each (P + S,)."""
 
     moves: Vector  # the mean of theirs, or what chance makes, if more
     limit: Vector  # of an index; infinite while nobody knows what is usual

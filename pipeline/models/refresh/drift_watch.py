@@ -69,7 +69,7 @@ def _tell(store: Store, generation: Generation, why: str, *, refused: bool) -> N
 
 
 def _is_weeks_before(one: Generation, tonight: Generation) -> bool:
-    """Whether a night began whole weeks before, by half a day: on one weekday, in any zone."""
+    """Return whether a night began whole weeks before, by half a day: on the same weekday."""
     then, now = (datetime.fromisoformat(each.begun) for each in (one, tonight))
     return round((now - then) / DAY) % WEEK_NIGHTS == 0
 

@@ -40,7 +40,7 @@ class FileState(TakenFile):
 
     @property
     def identity(self) -> _Identity:
-        """What all names of a file of this machine have in common."""
+        """Identity that all names of a file of this machine have in common."""
         return self.inode, self.bytes, self.version
 
     @property
@@ -55,7 +55,7 @@ class FileState(TakenFile):
         return path if store == HERE else None
 
     def differs(self, other: TakenFile) -> bool:
-        """Whether size or version are others; what one look did not learn tells nothing."""
+        """Return whether size or version are others; what one look did not learn tells nothing."""
         looks = ((self.bytes, other.bytes), (self.version, other.version))
         return any(None not in look and look[0] != look[1] for look in looks)
 

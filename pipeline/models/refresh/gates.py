@@ -1,4 +1,4 @@
-"""What comes of the gates that a model must pass before it is published."""
+"""Results of the gates that a model must pass before it is published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of an inbox a refresh takes: new ones, and all of a generation of which one changed.
+"""Files of an inbox for a refresh: new ones, and all of a generation of which one changed.
 
 States are recorded as they were before their files are read (file_states.py).  So whatever a writer
 does meanwhile, the next look finds another state, and the rows are read anew.  Waiting for files at

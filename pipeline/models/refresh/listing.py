@@ -25,7 +25,7 @@ from fewpass.storage.kinds import instead
 
 
 class GenerationState(NamedTuple):
-    """What became of a generation.
+    """State of a generation.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the rows of a generation are to the nights before: they are scored before they are learnt.
+"""Evaluation of a generation's rows by the nights before: scored before they are learnt.
 
 A new night, and the rows of files that have changed, are scored by the published model; a new night
 by last night's model of each window as well, and by models with the nights that wait.

@@ -50,7 +50,7 @@ class _Unseen(NamedTuple):
 
 
 class NightLearner(NamedTuple):
-    """What learns from the nights that count once a generation is evaluated."""
+    """Trains models on the nights that count, once a generation is evaluated."""
 
     plan: RefreshPlan
     work: RefreshWork

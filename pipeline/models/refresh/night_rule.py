@@ -1,4 +1,4 @@
-"""What a night's rows are to the nights before, what is learnt from, and which model is published.
+"""The rule of nights: a verdict on a night's rows, the nights to learn from, the model to publish.
 
 A night's rows are scored before they are learnt.  Where the published model's loss is far above its
 usual loss the night waits: nothing is learnt of it until a later night confirms or
@@ -55,7 +55,7 @@ class Rule(NamedTuple):
 
 
 class NightVerdict(NamedTuple):
-    """What a night's rows are to the nights before."""
+    """Verdict on a night's rows, by the nights before."""
 
     kind: Kind
     nights: Nights  # that wait, are confirmed, quarantined or taken
@@ -199,7 +199,7 @@ class _Night(NamedTuple):
 
     @property
     def odd(self) -> bool:
-        """Whether the published model's loss is odd; one that is no number is."""
+        """True if the published model's loss is odd; one that is no number is."""
         if self.rule.odd is None:
             return False
         return (
@@ -208,14 +208,14 @@ class _Night(NamedTuple):
 
     @property
     def explained(self) -> bool | None:
-        """Whether a model of an odd night alone explains it."""
+        """True if a model of an odd night alone explains it."""
         if not self.odd or self.halves is None:
             return None
         return self._explains(self.halves, HALF)
 
     @property
     def goes_out_at_once(self) -> bool:
-        """Whether an odd night does not wait, as a model of its own explains it."""
+        """True if an odd night does not wait, as a model of its own explains it."""
         return self.rule.after_turn == "publish" and bool(self.explained)
 
     def kind(self) -> tuple[Kind, str | None]:
@@ -276,12 +276,12 @@ class _Night(NamedTuple):
         return min(able, key=lambda name: self.scores.of(name)[0], default=None)
 
     def _better(self, name: str) -> bool:
-        """Whether a model is better than the published one on the same rows."""
+        """Return whether a model is better than the published one on the same rows."""
         mean, error = self.scores.difference(name, PUBLISHED)
         return mean < -BETTER * error
 
     def _explains(self, scores: Scores, name: str) -> bool:
-        """Whether a model's loss is not odd; few nights are no reason to think so."""
+        """Return whether a model's loss is not odd; few nights are no reason to think so."""
         usual = _Usual.of(self.past, self.scores.of(PUBLISHED)[0], 0.0)
         return self.rule.odd is None or usual.deviations(*scores.of(name)) <= self.rule.odd
 

@@ -1,4 +1,4 @@
-"""What models made of a night's rows before any of these was learnt: mean losses, by row in pairs.
+"""Scores of models on a night's rows before these are learnt: mean losses, by row in pairs.
 
 The columns that are averaged are the loss under the first model, and by how much the others' losses
 differ from it (paired_mean.py: JointMeans).

@@ -1,4 +1,4 @@
-"""What ingest counted of every feature of a night's rows, and of several nights together."""
+"""Counts that ingest made of every feature of a night's rows, and of several nights together."""
 
 from __future__ import annotations
 

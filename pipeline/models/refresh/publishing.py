@@ -1,4 +1,4 @@
-"""What persons do with a store: publish a generation's model, take a night, give one up."""
+"""Decisions of persons on a store: publish a generation's model, take a night, give one up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a refresh came to, as facts and as the sentence of a state."""
+"""Result of a refresh, as facts and as the sentence of a state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNEXPLAINED = "No model explains it: its labels look wrong"
 
 
 class RefreshResult(BaseModel):
-    """What a refresh came to.
+    """Result of a refresh.
 
     Attributes
     ----------

@@ -229,7 +229,7 @@ class _Refresh:
 
     @property
     def _facts(self) -> tuple[RefreshPlan, RefreshWork, Rule, Store, Generation]:
-        """What evaluation and learning go by."""
+        """Arguments of evaluation and learning."""
         return self.plan, self.work, self.rule, self.store, self._newest
 
     @property

@@ -88,7 +88,7 @@ class DriftReported(StoreEvent):
 
 
 class RowsEvaluated(StoreEvent):
-    """What the rule made of a night before its rows were learnt."""
+    """The verdict on a night, before its rows are learnt."""
 
     what: Literal["evaluated"] = "evaluated"
     verdict: str
@@ -103,7 +103,7 @@ class RowsEvaluated(StoreEvent):
 
 
 class GateFact(BaseModel):
-    """What came of a gate."""
+    """Result of a gate."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""What happened in a store: one log of events, and nothing else decides what a store is.
+"""The log of a store's events; nothing else decides what a store is.
 
     STORE/events/000017.json   the seventeenth event, sealed
 

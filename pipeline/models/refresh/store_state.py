@@ -75,28 +75,28 @@ class Generation(NamedTuple):
 
     @property
     def has_rows(self) -> bool:
-        """Whether its rows are those of its night, or were before another one replaced them."""
+        """True if its rows are those of its night, or were before another one replaced them."""
         return self.took and not self.is_removed and not self.waits_to_replace
 
     @property
     def waits_to_replace(self) -> bool:
-        """Whether its files have changed, and its rows are odd: those of its night stay."""
+        """True if its files have changed, and its rows are odd: those of its night stay."""
         return self.evaluated is not None and self.evaluated.verdict == TO_REPLACE
 
     @property
     def took(self) -> bool:
-        """Whether its files were taken; those of one without files, and of abandoned ones not."""
+        """True if its files were taken; those of one without files, and of abandoned ones not."""
         done = self.evaluated is not None or self.ended is not None
         return bool(self.files) and done and not self.is_abandoned
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it was given up: its files count as new."""
+        """True if it was given up: its files count as new."""
         return isinstance(self.ended, Abandoned)
 
 
 class Store(NamedTuple):
-    """What a store is."""
+    """State of a store."""
 
     folder: Folder
     events: tuple[Event, ...]
@@ -158,13 +158,13 @@ class Store(NamedTuple):
 
     @property
     def newest_learnt(self) -> ModelLearnt | None:
-        """What was learnt last, or published last by somebody."""
+        """The model that was learnt last, or published last by somebody."""
         learnt = (event for event in reversed(self.events) if isinstance(event, ModelLearnt))
         return next(learnt, None)
 
     @property
     def is_stale(self) -> bool:
-        """Whether somebody had a night taken since a refresh learnt, or somebody published, last.
+        """True if somebody had a night taken since a refresh learnt, or somebody published, last.
 
         A model that is made anew for rows that are forgotten has the nights of the one before.
         """
@@ -179,7 +179,7 @@ class Store(NamedTuple):
 
     @property
     def published_before(self) -> Published | None:
-        """What was published before, of another generation."""
+        """The model that was published before, of another generation."""
         current = None if self.published is None else self.published.generation
         moves = reversed([*publications(self.events)])
         return next((one for one in moves if one.generation != current), None)
@@ -332,7 +332,7 @@ def runs_in(url: str) -> list[str]:
 
 
 def is_made_anew(made: ModelLearnt | Taken) -> bool:
-    """Whether a model is one that was there, but for rows that are forgotten: nobody decided."""
+    """Return whether a model is an earlier one without forgotten rows: nobody decided."""
     return isinstance(made, ModelLearnt) and made.choice is None and made.past is None
 
 

@@ -50,7 +50,7 @@ class NotReplaced(BadInput):
 
 
 class TakenFiles(NamedTuple):
-    """What came of a generation's files, whose data set is there."""
+    """Result of a generation's files, whose data set is stored."""
 
     refused: tuple[RefusedFile, ...]  # by this call
     left_out: tuple[str, ...] = ()  # columns that the first generation does not have
@@ -220,14 +220,14 @@ class _Trials(NamedTuple):
 
 
 def _is_of_the_machine(error: Exception) -> bool:
-    """Whether an error is due to a disk, the network, memory or another process, not to a file."""
+    """Return whether an error is due to a disk, the network, memory or another process."""
     if isinstance(error, FileNotFoundError | PermissionError):
         return False
     return isinstance(error, OSError | MemoryError | BusyPlace)
 
 
 def _is_of_the_file(error: Exception, one: _Trial) -> bool:
-    """Whether an error is due to the file: invalid, missing or not readable."""
+    """Return whether an error is due to the file: invalid, missing or not readable."""
     if not isinstance(error, FileNotFoundError | PermissionError):
         return True
     if protocol_of(one.name) in READ_ONLY:  # for which a lost connection looks the same
@@ -236,7 +236,7 @@ def _is_of_the_file(error: Exception, one: _Trial) -> bool:
 
 
 def cannot_open(name: str) -> bool:
-    """Whether a file is missing, or its first byte cannot be read."""
+    """Return whether a file is missing, or its first byte cannot be read."""
     try:
         (address,) = find([name], inbox=True)
         with address.store.open(address.path, "rb") as file:

@@ -107,7 +107,7 @@ class WatchedColumns(NamedTuple):
 
     @property
     def n_columns(self) -> int:
-        """How many there are, the target among them."""
+        """Number of columns, the target among them."""
         return len(self.starts) - 1
 
     @property

@@ -118,5 +118,5 @@ def recipe_of(plan: RefreshPlan) -> str:
 
 
 def is_other_recipe(plan: RefreshPlan, before: ModelLearnt | None) -> bool:
-    """Whether a model was trained by other settings: losses and scores begin anew then."""
+    """Return whether a model was trained by other settings: losses and scores begin anew then."""
     return before is not None and before.recipe != recipe_of(plan)

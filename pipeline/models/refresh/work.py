@@ -1,4 +1,4 @@
-"""How the parts of a refresh are done: here, or, in a flow, as tasks of Prefect."""
+"""Parts of a refresh, done here, or, in a flow, as tasks of Prefect."""
 
 from __future__ import annotations
 

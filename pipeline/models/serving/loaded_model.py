@@ -76,7 +76,7 @@ class LoadedModel:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether `predict_proba` has an answer."""
+        """True if `predict_proba` has an answer."""
         return isinstance(self._outcome, LabelOutput) and self._outcome.probabilities is not None
 
     def predict_one(self, row: Mapping[str, Any]) -> dict[str, Any]:

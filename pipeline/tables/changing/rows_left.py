@@ -30,7 +30,7 @@ Rows = NDArray[np.int64]
 
 
 class ChunksAtOnce(NamedTuple):
-    """How many chunks are read, and how many written, at a time: as memory allows."""
+    """Numbers of chunks that are read and written at a time: as memory allows."""
 
     threads: int
     in_flight: int  # chunks that are read, or written, at a time

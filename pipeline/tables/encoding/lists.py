@@ -29,7 +29,7 @@ _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in d
 
 
 class EmbeddingColumn(ColumnRecipe):
-    """As many numbers in every row, standardised; one column for a missing or an empty list."""
+    """List of as many numbers in every row, standardised; one column for missing or empty ones."""
 
     is_group: ClassVar[bool] = False
 

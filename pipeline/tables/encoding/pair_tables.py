@@ -85,7 +85,7 @@ AnyAxis = Annotated[HatAxis | LevelAxis, Field(discriminator="kind")]
 
 
 class PairSelection(BaseModel):
-    """Why a pair was taken."""
+    """Reason for taking a pair."""
 
     model_config = OF_RECIPES
 

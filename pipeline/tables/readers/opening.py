@@ -1,4 +1,4 @@
-"""From names to a source: which files, which format, which reader."""
+"""Opening of a source by names: its files, its format, its reader."""
 
 from __future__ import annotations
 

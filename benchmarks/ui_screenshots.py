@@ -37,7 +37,7 @@ def main() -> None:
     if shutil.which(chosen.chromium) is None:
         sys.exit(f"There is no {chosen.chromium}. Name one with --chromium.")
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="shop-") as home:
+    with tempfile.TemporaryDirectory(prefix="shop-", dir="/tmp") as home:  # the pages show it
         server = Server(home)
         server.environment["PREFECT_UI_API_URL"] = server.url
         server.start()

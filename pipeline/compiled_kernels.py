@@ -27,8 +27,12 @@ def compiled_kernels() -> CompiledKernels:
     PermissionError
         When kernels can be kept nowhere.
     """
-    from fewpass.solvers.kernels.dispatch import cache_folder  # noqa: PLC0415 - numba
-    from fewpass.solvers.kernels.kernel_files import PACKAGED, SUFFIX, damaged_kernels  # noqa: PLC0415 - with it
+    from fewpass.solvers.kernels.kernel_files import (  # noqa: PLC0415 - loads LLVM
+        PACKAGED,
+        SUFFIX,
+        cache_folder,
+        damaged_kernels,
+    )
     from fewpass.solvers.kernels.levels import compiled_for  # noqa: PLC0415 - with it
 
     ours, packaged = cache_folder(), PACKAGED / compiled_for()[1]

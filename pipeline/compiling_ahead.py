@@ -122,7 +122,7 @@ def warm_up(
     BadInput
         A loss or layout is unknown, or processes cannot be started here.
     """
-    from fewpass.solvers.kernels.dispatch import cache_folder  # noqa: PLC0415 - imports numba
+    from fewpass.solvers.kernels.kernel_files import cache_folder  # noqa: PLC0415 - loads LLVM
 
     todo = list(combinations(losses, layouts))
     require_semaphores("do without: kernels are compiled when they are first needed")

@@ -9,10 +9,10 @@ from threading import Lock, Timer
 from types import TracebackType
 from typing import Self
 
-from fewpass.solvers.kernels.part_compiler import compiler_events
+_listening: list[Compiling] = []
 
 
-class Compiling(compiler_events.Listener):  # type: ignore[misc]
+class Compiling:
     """Listens to all threads of this process while it is open.
 
     Parameters
@@ -38,7 +38,7 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
         self._depth, self._began = 0, 0.0
 
     def __enter__(self) -> Self:
-        compiler_events.register("numba:compile", self)
+        _listening.append(self)
         return self
 
     def __exit__(
@@ -47,7 +47,7 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        compiler_events.unregister("numba:compile", self)
+        _listening.remove(self)
         if self._timer is not None:
             self._timer.cancel()
 
@@ -57,7 +57,7 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
         with self._lock:
             return self.seconds + (time.perf_counter() - self._began if self._depth else 0.0)
 
-    def on_start(self, event: compiler_events.Event) -> None:  # noqa: ARG002
+    def on_start(self) -> None:
         """Note the time, and report the first compilation."""
         with self._lock:
             if self._depth == 0:
@@ -71,13 +71,25 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
         if first and not self._after:
             self._tell()
 
-    def on_end(self, event: compiler_events.Event) -> None:  # noqa: ARG002
+    def on_end(self) -> None:
         """Count a kernel; those that it calls were compiled within it."""
         with self._lock:
             self._depth -= 1
             self.kernels += 1
             if self._depth == 0:
                 self.seconds += time.perf_counter() - self._began
+
+
+def compilation_begins() -> None:
+    """Tell all who listen; `compilation_ends` follows."""
+    for one in tuple(_listening):
+        one.on_start()
+
+
+def compilation_ends() -> None:
+    """Tell all who heard it begin."""
+    for one in tuple(_listening):
+        one.on_end()
 
 
 def working_seconds() -> float:

@@ -1,43 +1,29 @@
-"""Use of numba: `kernel` compiles, `by_type` chooses one body per type at compile time.
+"""Kernels: `kernel` makes machine code, `by_type` chooses one body per type when it is compiled.
 
 Losses and rows are NamedTuple types.  A verb such as `dot` has one body per type, chosen by the
 type of its first argument: compiled code has only the chosen body, and the same verb called from
 plain Python (`kernel.py_func`) chooses it at run time, so that plain Python is the oracle of every
 kernel.
 
-Two problems of cached kernels are solved.  With a cache that watches only the kernel's own file,
-an edit of `rows.py` would leave the old `dot` inside every kernel: kernel_sources.py knows what
-each is compiled from.  And of several processes that need the same missing kernel for the same
-types, one compiles it and the others wait.
+Most processes find all of their kernels on disk, and importing numba takes as long as all else that
+a small command does.  So what numba has to know is noted here, and told when something is missing
+(compiler/): what is on disk runs without it (machine_code.py).
 """
 
 from __future__ import annotations
 
-import fcntl
-import gc
-import hashlib
-import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import cache, wraps
-from pathlib import Path
-from tempfile import gettempdir
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from collections import deque
+from collections.abc import Callable
+from functools import cached_property, update_wrapper, wraps
+from threading import RLock
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
-import numba
 import numpy as np
-from numba import types
-from numba.extending import overload, register_jitable
 
-from fewpass.solvers.kernels.kernel_files import SUFFIX
-from fewpass.solvers.kernels.levels import compiled_with, compiler_lock
-from fewpass.solvers.kernels.loading import load_without_compiler, on_disk
-from fewpass.solvers.kernels.part_compiler import PartCompiler, give_environments
+from fewpass.solvers.kernels.argument_kinds import UnknownKind, key_of, kinds_of
+from fewpass.solvers.kernels.loading import KernelsOnDisk
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-#: Options of functions that only kernels call.
-PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_class": PartCompiler}
 
 #: Bytes of text that plain Python parses in a tenth of a second; compiling a parser takes some.
 FEW_BYTES = 1 << 14
@@ -45,123 +31,101 @@ FEW_BYTES = 1 << 14
 #: LLVM keeps the order of sums, but may round a * b + c only once.
 FUSED = {"contract"}
 
-
-@cache
-def _name_of_folder() -> str:
-    return hashlib.sha256(compiled_with().encode()).hexdigest()[:16]
+_one_at_a_time = RLock()  # loads kernels, and compiles them
 
 
-def cache_folder() -> Path:
-    """Return the folder of compiled kernels: in the user's cache, or a private temporary folder.
+class Declaration(NamedTuple):
+    """A function that kernels may call."""
 
-    Kernels of other versions of numba or NumPy, or for other processors, lie next to it.
+    function: Callable[..., Any]
+    options: dict[str, Any] = {}  # of numba  # noqa: RUF012
+    inlined: bool = True
+    verb: Verb | None = None  # whose body it is, for arguments of this kind
+    kind: type | None = None
 
-    They are code to be run, so a folder that somebody else can write to is refused.  A folder that
-    cannot be written, as in an image, is used for the kernels that it has.
 
-    Raises
-    ------
-    PermissionError
-        When neither place can be written.
+#: What numba does not know yet.
+untold: deque[Declaration] = deque()
+
+
+class Kernel(Generic[Function]):
+    """A function as machine code: each kind of arguments has its own, from disk or compiled.
+
+    Parameters
+    ----------
+    function
+        The body.  It is kept as `py_func`, to run in plain Python.
     """
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
-    temporary = Path(gettempdir()) / f"fewpass-{os.getuid()}"
-    for base in (caches / "fewpass", temporary):
-        if not base.is_absolute():  # no home folder
-            continue
-        if base == temporary and base.is_symlink():  # anybody may have created it
-            continue
-        folder = base / _name_of_folder()
+
+    def __init__(self, function: Function) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self.files = KernelsOnDisk(function)
+        self._code: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the machine code for such arguments."""
+        key = key_of(arguments)
+        run = self._code.get(key)
+        if run is None:
+            with _one_at_a_time:
+                run = self._code[key] = self._code.get(key) or self._made(arguments)
+        return run(*arguments)
+
+    def _made(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
         try:
-            base.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder.mkdir(exist_ok=True, mode=0o700)
-        except OSError:
-            continue
-        usable = os.access(folder, os.W_OK) or any(folder.glob(f"*{SUFFIX}"))
-        if usable and all(map(_is_private, (base, folder))):
-            return folder
-    raise PermissionError(
-        f"No folder of this user's for compiled kernels: neither {caches} nor {temporary} can be "
-        "written. Set XDG_CACHE_HOME to a folder that can."
-    )
+            found = self.files.load(kinds_of(arguments))
+        except UnknownKind:
+            found = None
+        return found or self.compiler.compiled_for(arguments)
 
+    @cached_property
+    def compiler(self) -> Any:
+        """Numba's side of the kernel, which imports numba."""
+        from fewpass.solvers.kernels.compiler.numba_kernel import (  # noqa: PLC0415 - imports numba
+            NumbaKernel,
+        )
 
-def _is_private(folder: Path) -> bool:
-    """Return whether a folder belongs to this user, and nobody else can write to it."""
-    status = folder.stat()
-    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+        return NumbaKernel(self.py_func, self.files)
 
+    @property
+    def _numba_type_(self) -> Any:
+        """How numba sees the kernel where another one calls it."""
+        return self.compiler.numba_type
 
-_users_folder = cache(cache_folder)
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether there is machine code for some kind of arguments, in this process or on disk."""
+        return bool(self._code) or self.files.has_any()
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
 
 
 def kernel(function: Function) -> Function:
-    """Compile `function`, without the GIL, with C's division, cached on disk across processes.
+    """Make machine code of `function`, without the GIL, with C's division, kept on disk.
 
     The plain Python body is available as `function.py_func`.
     """
-    compiled = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-    load_without_compiler(compiled, _users_folder())
-    compile_or_load, files = compiled.compile, on_disk(compiled)
-
-    def compile_once(signature: Any) -> Any:
-        with compiler_lock, _nothing_collected():
-            path = None if files.has(signature) else files.path(signature)
-            with _alone(path.with_suffix(".lock")) if path else nullcontext():
-                entry = compile_or_load(signature)
-            give_environments(compiled)
-            return entry
-
-    compiled.compile = compile_once
-    return cast("Function", compiled)
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Hold a lock against other processes, at most until this one ends.
-
-    There are no deadlocks, as kernels do not call each other in cycles.  On file systems without
-    locks, several processes compile the same kernel.
-    """
-    with ExitStack() as opened:
-        with suppress(OSError):
-            how = (
-                os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-            )  # opening a pipe would block
-            descriptor = os.open(lock, how, 0o600)
-            opened.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Switch Python's garbage collection off, which takes a sixth of the time of compiling."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+    return cast("Function", Kernel(function))
 
 
 def part_of_kernels(function: Function) -> Function:
     """Make `function` callable by kernels, compiled into them; in plain Python it is unchanged."""
-    made = register_jitable(**PART)(function)
-    return cast("Function", made)
+    untold.append(Declaration(function))
+    return function
 
 
 def reading_part(function: Function) -> Function:
     """As `part_of_kernels`, for functions that make and return no array: no reference counts."""
-    made = register_jitable(**PART, _nrt=False)(function)
-    return cast("Function", made)
+    untold.append(Declaration(function, {"_nrt": False}))
+    return function
 
 
 def called_by_kernels(function: Function) -> Function:
     """Make `function` callable by kernels, with C's division; LLVM may inline it or not."""
-    made = register_jitable(pipeline_class=PartCompiler, error_model="numpy")(function)
-    return cast("Function", made)
+    untold.append(Declaration(function, inlined=False))
+    return function
 
 
 def exactly(compiled: Function, n_bytes: int) -> Function:
@@ -170,7 +134,7 @@ def exactly(compiled: Function, n_bytes: int) -> Function:
     Both give the same bits.  Where machine code is on disk, or in this process, it is used.
     """
     made: Any = compiled
-    if n_bytes > FEW_BYTES or made.overloads or on_disk(made).has_any():
+    if n_bytes > FEW_BYTES or made.is_at_hand:
         return compiled
     return cast("Function", _wrapping(made.py_func))
 
@@ -226,14 +190,10 @@ def by_type(generic: Callable[..., Any]) -> Verb:
                 )
             bodies[kind] = body
 
-            def choose(first: Any, *_rest: Any) -> Callable[..., Any] | None:
-                fits = isinstance(first, types.BaseNamedTuple) and first.instance_class is kind
-                return body if fits else None
-
-            # Otherwise LLVM calls `dot` with its arrays on the stack: +15 % for short rows.
+            # If not inlined LLVM calls `dot` with its arrays on the stack: +15 % for short rows.
             # Reference counts of arrays that a body only reads: +33 % for short rows.
-            options = PART | {"fastmath": fastmath or False, "_nrt": arrays}
-            overload(verb, strict=False, jit_options=options)(choose)
+            options = {"fastmath": fastmath or False, "_nrt": arrays}
+            untold.append(Declaration(body, options, True, cast("Verb", verb), kind))
             return body
 
         return keep

@@ -11,8 +11,11 @@ import hashlib
 import os
 import stat
 import struct
+from functools import cache
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, gettempdir
+
+from fewpass.solvers.kernels.levels import compiled_with
 
 SUFFIX = ".kernel"
 
@@ -21,6 +24,52 @@ PACKAGED = Path(__file__).parent / "packaged"
 
 _HEADER = struct.Struct("<8sQ32s")
 _MAGIC = b"fewpass1"
+
+
+@cache
+def _name_of_folder() -> str:
+    return hashlib.sha256(compiled_with().encode()).hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled kernels: in the user's cache, or a private temporary folder.
+
+    Kernels of other versions of numba or NumPy, or for other processors, lie next to it.
+
+    They are code to be run, so a folder that somebody else can write to is refused.  A folder that
+    cannot be written, as in an image, is used for the kernels that it has.
+
+    Raises
+    ------
+    PermissionError
+        When neither place can be written.
+    """
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
+    temporary = Path(gettempdir()) / f"fewpass-{os.getuid()}"
+    for base in (caches / "fewpass", temporary):
+        if not base.is_absolute():  # no home folder
+            continue
+        if base == temporary and base.is_symlink():  # anybody may have created it
+            continue
+        folder = base / _name_of_folder()
+        try:
+            base.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.mkdir(exist_ok=True, mode=0o700)
+        except OSError:
+            continue
+        usable = os.access(folder, os.W_OK) or any(folder.glob(f"*{SUFFIX}"))
+        if usable and all(map(_is_users, (base, folder))):
+            return folder
+    raise PermissionError(
+        f"No folder of this user's for compiled kernels: neither {caches} nor {temporary} can be "
+        "written. Set XDG_CACHE_HOME to a folder that can."
+    )
+
+
+def _is_users(folder: Path) -> bool:
+    """Return whether a folder belongs to this user, and nobody else can write to it."""
+    status = folder.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 class DamagedKernel(OSError):  # noqa: N818 - as the storage's Damaged

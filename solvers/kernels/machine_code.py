@@ -1,114 +1,141 @@
-"""Machine code of kernels as numba runs it, without what only its compiler needs.
+"""Machine code of kernels, run without numba: with LLVM's linker and numba's three C libraries.
 
-numba makes the runtime of its arrays anew in every process, and parses the intermediate code of
-every kernel that it loads: two thirds of the time that loading takes.  Here the runtime is loaded
-as kernels are, and intermediate code is parsed when another kernel is compiled with it.
+Importing numba takes a quarter of a second.  What it compiled needs none of it: the entry that
+Python calls, symbols of the C libraries, and an environment, an object of constants, for each
+function that was compiled into the kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import ctypes
+import pickle
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from llvmlite import binding  # type: ignore[import-untyped]
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompileResult
-from numba.core.runtime import nrtdynmod
-from numba.core.runtime.nrt import rtsys
 
-#: A library's name, its object code, its intermediate code, and the names that it defines.
-Stored = tuple[str, bytes, bytes, tuple[str, ...]]
+_SYMBOLS = 2  # ELF's type of a section
+_HEADER, _SECTION, _SYMBOL = (
+    struct.Struct(form) for form in ("<16xHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ")
+)
 
 
-class _StoredLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """A library of machine code."""
+class MachineCode(NamedTuple):
+    """A compiled kernel."""
 
-    def __init__(self, codegen: Any, stored: Stored) -> None:
-        name, machine_code, self._intermediate, symbols = stored
-        super().__init__(codegen, name)
-        self.enable_object_caching()
-        self._set_compiled_object(machine_code)
-        self._finalize_final_module()
-        codegen._engine._defined_symbols.update(symbols)
-
-    def _get_module_for_linking(self) -> Any:
-        if self._shared_module is None:
-            self._shared_module: Any = binding.parse_bitcode(self._intermediate)
-        return super()._get_module_for_linking()
+    name: str
+    code: bytes  # an ELF object
+    entry: str  # symbol of the function that Python calls
+    environments: tuple[tuple[str, bytes], ...]  # symbols and pickled constants; first the entry's
+    needs: tuple[str, ...]  # symbols
 
 
-def stored(library: Any) -> Stored:
-    """Return a compiled library as it is stored."""
-    name, _, (machine_code, intermediate) = library.serialize_using_object_code()
-    module = library._get_module_for_linking()
-    symbols = tuple(
-        symbol.name
-        for each in (module.functions, module.global_variables)
-        for symbol in each
-        if not symbol.is_declaration
-    )
-    return name, machine_code, intermediate, symbols
+class Unlinked(Exception):  # noqa: N818 - it is no error where numba is at hand
+    """Machine code that needs more than is here."""
 
 
-def parts_of(compiled: CompileResult) -> tuple[Any, ...]:
-    """Return what a compiled kernel is made of again by `rebuilt`."""
-    _, *others = compiled._reduce()
-    return (stored(compiled.library), *others)
+def linked(made: MachineCode) -> Callable[..., Any]:
+    """Return machine code as a function.
 
-
-def rebuilt(context: Any, parts: Sequence[Any]) -> CompileResult:
-    """Return a kernel of stored parts, as `CompileResult._rebuild` does."""
-    library, *others = parts
-
-    def unserialized(_: Any) -> Any:
-        return _StoredLibrary(context.codegen(), library)
-
-    made = CompileResult._rebuild(_Unserializing(context, unserialized), None, *others)
-    return made._replace(target_context=context)
-
-
-class _Unserializing:
-    """numba's context, and its code generator, which makes a library in another way."""
-
-    def __init__(self, context: Any, unserialized: Callable[[Any], Any]) -> None:
-        self._context, self.unserialize_library = context, unserialized
-
-    def codegen(self) -> Any:
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
-
-
-def initialize_runtime(
-    context: Any, load: Callable[[], Stored | None], save: Callable[[Stored], None]
-) -> None:
-    """Make numba's runtime ready, once per process, of stored machine code where `load` has some.
-
-    It is the same for the kernels of all packages.
+    Raises
+    ------
+    Unlinked
+        A symbol is missing, with which LLVM would end the process.
     """
-    if rtsys._init:
-        return
-
-    def library(_: Any) -> Any:
-        if (machine_code := load()) is not None:
-            return _StoredLibrary(context.codegen(), machine_code)
-        made = _compiled_runtime(context)
-        save(stored(made))
-        return made
-
-    compiles = nrtdynmod.compile_nrt_functions
-    nrtdynmod.compile_nrt_functions = library
-    try:
-        rtsys.initialize(context)
-    finally:
-        nrtdynmod.compile_nrt_functions = compiles
+    dynamic, linker = _libraries().dynamic, _linker()
+    missing = [name for name in made.needs if not binding.address_of_symbol(name)]
+    if missing:
+        raise Unlinked(f"there is no {', '.join(missing)}")
+    linker.add_object_file(binding.ObjectFileRef.from_data(made.code))
+    linker.finalize_object()
+    kept = [_environment(dynamic, linker, *each) for each in made.environments]
+    address = linker.get_function_address(made.entry)
+    return dynamic.make_function(  # type: ignore[no-any-return]
+        sys.modules[__name__], made.name, "", address, kept[0], tuple(kept)
+    )
 
 
-def _compiled_runtime(context: Any) -> Any:
-    """Return numba's runtime, compiled as numba does it, and its machine code with it."""
-    module, library = nrtdynmod.create_nrt_module(context)
-    library.enable_object_caching()
-    library.add_ir_module(module)
-    library.finalize()
-    return library
+def _environment(dynamic: Any, linker: Any, symbol: str, constants: bytes) -> Any:
+    """Return a function's environment, which its code finds by a pointer."""
+    made = dynamic.Environment({"__name__": __name__})
+    made.consts[:] = pickle.loads(constants) if constants else ()
+    if place := linker.get_global_value_address(symbol):
+        ctypes.c_void_p.from_address(place).value = id(made)
+    return made
+
+
+@cache
+def _linker() -> Any:
+    """Return LLVM's linker of this process, which keeps what it has linked."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine()
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+
+
+class _Libraries(NamedTuple):
+    dynamic: Any
+    unpickle: Any  # kept alive
+
+
+@cache
+def _libraries() -> _Libraries:
+    """Load what numba has in C, and tell LLVM its symbols, as numba does."""
+    dynamic, helpers = _extension("numba._dynfunc"), _extension("numba._helperlib")
+    runtime = _extension("numba.core.runtime._nrt_python")
+    runtime.memsys_use_cpython_allocator()
+    for library in (dynamic, helpers):
+        for name, address in library.c_helpers.items():
+            binding.add_symbol(f"numba_{name}", address)
+    for name, address in runtime.c_helpers.items():
+        binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    unpickle = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p
+    )(_unpickled)  # fmt: skip
+    binding.add_symbol("numba_unpickle", ctypes.cast(unpickle, ctypes.c_void_p).value)
+    return _Libraries(dynamic, unpickle)
+
+
+@cache
+def _unpickled(place: int, size: int, _digest: int) -> Any:
+    """Return a constant of a kernel, such as the class of a tuple: numba's own would import it."""
+    return pickle.loads(ctypes.string_at(place, size))
+
+
+def _extension(name: str) -> ModuleType:
+    """Return an extension module of numba, without the package."""
+    if "numba" in sys.modules or name in sys.modules:
+        return import_module(name)
+    package = find_spec("numba")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("numba is not installed.", name="numba")
+    path = Path(package.origin).parent.joinpath(*name.split(".")[1:])
+    file = next(str(path) + end for end in EXTENSION_SUFFIXES if Path(str(path) + end).exists())
+    spec = spec_from_file_location(name, file, loader=ExtensionFileLoader(name, file))
+    assert spec is not None, "it has a loader"
+    assert spec.loader is not None, "it has a loader"
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def undefined_symbols(code: bytes) -> Iterator[str]:
+    """Yield the symbols that an ELF object needs."""
+    _, _, _, _, _, at, _, _, _, _, size, count, _ = _HEADER.unpack_from(code)
+    sections = [_SECTION.unpack_from(code, at + k * size) for k in range(count)]
+    for section in sections:
+        if section[1] != _SYMBOLS:
+            continue
+        names = sections[section[6]][4]
+        for place in range(section[4], section[4] + section[5], _SYMBOL.size):
+            name, _, _, where, _, _ = _SYMBOL.unpack_from(code, place)
+            if name and not where:
+                yield code[names + name : code.index(b"\0", names + name)].decode()

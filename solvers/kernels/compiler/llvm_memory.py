@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fewpass.solvers.kernels.llvm import Lanes, lanes_of
+from fewpass.solvers.kernels.compiler.llvm import Lanes, lanes_of
 
 ir = cgutils.ir
 

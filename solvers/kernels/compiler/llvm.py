@@ -1,11 +1,11 @@
 """Extensions of numba: LLVM's vectors of float64, and their arithmetic.
 
 numba has no vectors, and a loop over models that LLVM vectorises by itself takes eight times as
-long.  lanes.py and prefetch.py give these operations, and those of llvm_memory.py, names that also
-work in plain Python.
+long.  lane_operations.py gives these operations, and those of llvm_memory.py, to the functions of
+lanes.py and prefetch.py, which also work in plain Python.
 
-Only this file, llvm_memory.py, levels.py, part_compiler.py, loading.py and machine_code.py use
-numba.core, which changes without notice: pyproject.toml admits the versions that were tested.
+This folder uses numba.core, which changes without notice: pyproject.toml admits the versions that
+were tested.
 """
 
 from __future__ import annotations

@@ -10,16 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from numba import _dynfunc, types
-from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin
-
-#: numba's events.
-compiler_events = event
 
 
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -67,6 +63,10 @@ class PartCompiler(Compiler):  # type: ignore[misc]
             pipeline._finalized = False
             pipeline.finalize()
         return pipelines
+
+
+#: Options of functions that only kernels call.
+PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_class": PartCompiler}
 
 
 def give_environments(kernel: Any) -> None:

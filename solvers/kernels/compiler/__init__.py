@@ -1,0 +1,1 @@
+"""Numba: all that imports it, and nothing does before a kernel is compiled."""

@@ -23,6 +23,8 @@ import numpy as np
 
 from fewpass.solvers.kernels.levels import compiled_with
 
+#: What tells numba of all that; a process that compiles nothing does not import it.
+_COMPILER = tuple(sorted((Path(__file__).parent / "compiler").glob("*.py")))
 _time_of_start = cache(time.time)  # no constant, as other numbers of modules are
 _time_of_start()
 _LIBRARIES = {"numba", "numpy", *sys.stdlib_module_names}
@@ -53,7 +55,9 @@ def modules_of(values: Iterable[Any]) -> set[str]:
 
 @cache
 def _digest(modules: frozenset[str]) -> str | None:
-    digest = hashlib.sha256(compiled_with().encode())
+    digest = hashlib.sha256(compiled_with().encode() + _compilers_text())
+    if not all(map(_is_as_at_start, _COMPILER)):
+        return None
     own = {"fewpass", *(name.partition(".")[0] for name in modules)} - _LIBRARIES
     todo = [name for name in modules if _counts(name, own)]
     reached: dict[str, bytes] = {}
@@ -67,6 +71,11 @@ def _digest(modules: frozenset[str]) -> str | None:
     for name, text in sorted(reached.items()):
         digest.update(name.encode() + text)
     return digest.hexdigest()
+
+
+@cache
+def _compilers_text() -> bytes:
+    return b"".join(path.read_bytes() for path in _COMPILER)
 
 
 def _counts(name: str, own: Container[str]) -> bool:
@@ -85,10 +94,14 @@ def _path(name: str) -> Path | None:
     return Path(file) if file else None
 
 
+def _is_as_at_start(path: Path) -> bool:
+    return path.stat().st_ctime <= _time_of_start()
+
+
 @cache
 def _source(name: str) -> _Source | None:
     path, module = _path(name), sys.modules.get(name)
-    if not (module and path and path.is_file() and path.stat().st_ctime <= _time_of_start()):
+    if not (module and path and path.is_file() and _is_as_at_start(path)):
         return None
     digest, uses = hashlib.sha256(path.read_bytes()), set()
     for variable, value in sorted(vars(module).items()):

@@ -6,7 +6,6 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-import numba
 import pytest
 
 from fewpass.flows import cli
@@ -26,8 +25,9 @@ from fewpass.pipeline.passes.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca import Sdca
-from fewpass.solvers.kernels import dispatch, kernel_files
+from fewpass.solvers.kernels import kernel_files
 from fewpass.solvers.kernels.compiling import Compiling, working_seconds
+from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.levels import compiled_for, levels_here
 from testing.datasets import make
 from testing.interruptions import trained
@@ -36,11 +36,11 @@ from testing.interruptions import trained
 def new_kernels():
     """Two kernels that were never compiled, one of which calls the other."""
 
-    @numba.njit
+    @kernel
     def inner(x):
         return x + 1.0
 
-    @numba.njit
+    @kernel
     def outer(x):
         return inner(x) * 2.0
 
@@ -148,7 +148,7 @@ def test_what_is_compiled_is_told_without_compiling(tmp_path, monkeypatch, capsy
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cli.main(["check"]) == 0
     assert "0 of these versions (0 B)" in capsys.readouterr().out
-    ours = dispatch.cache_folder()
+    ours = kernel_files.cache_folder()
     kernel_files.write_kernel(ours / f"one{kernel_files.SUFFIX}", b"code")
     (ours / f"two{kernel_files.SUFFIX}").write_bytes(b"")
     (tmp_path / "fewpass" / "older").mkdir()

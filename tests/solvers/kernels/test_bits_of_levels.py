@@ -9,7 +9,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from fewpass.solvers.drive import sweeps
-from fewpass.solvers.kernels.dispatch import cache_folder, kernel
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.kernel_files import cache_folder
 from fewpass.solvers.kernels.levels import levels_here
 from fewpass.solvers.kernels.rows import (
     DenseRows,

@@ -16,8 +16,8 @@ from scipy.sparse.csgraph import connected_components
 from fewpass.solvers import gradient
 from fewpass.solvers.batch.gradient_descent import Gd
 from fewpass.solvers.dual import sdca
-from fewpass.solvers.kernels.dispatch import cache_folder
-from fewpass.solvers.kernels.kernel_files import read_kernel, write_kernel
+from fewpass.solvers.kernels.compiler.declarations import tell_numba
+from fewpass.solvers.kernels.kernel_files import cache_folder, read_kernel, write_kernel
 from fewpass.solvers.kernels.kernel_sources import digest_of_sources
 from fewpass.solvers.losses import Logistic, Problem
 from fewpass.solvers.onepass import onepass
@@ -56,6 +56,7 @@ def in_loops(llvm):
 
 def compiled(kernel, arguments):
     """Return what LLVM made of a kernel for such arguments; code from numba's cache cannot say."""
+    tell_numba()
     fresh = numba.njit(nogil=True, error_model="numpy")(kernel.py_func)
     fresh(*arguments)
     return next(iter(fresh.inspect_llvm().values()))

@@ -4,6 +4,8 @@ import json
 import logging
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numba
@@ -13,17 +15,20 @@ from numba.core import codegen, config
 from numba.core.registry import cpu_target
 
 from fewpass.solvers.kernels import kernel_files, kernel_sources, levels, loading
+from fewpass.solvers.kernels.argument_kinds import kinds_of
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.kernel_files import DamagedKernel, damaged_kernels, read_kernel
 from fewpass.solvers.kernels.levels import LEVELS, compiled_for, level
 from tests.conftest import PROJECT
-from tests.solvers.kernels.test_dispatch import finish, start
+from tests.solvers.kernels.test_dispatch import COUNTED, finish, start
 from tests.solvers.kernels.test_kernel_files import counts, fresh
 
 V4, V3 = LEVELS
 
 # Sums over dense rows; hits, misses and files.
-SUMS = """
+SUMS = (
+    COUNTED
+    + """
 import json, numpy as np
 {before}
 from fewpass.solvers.gradient import add_slopes
@@ -36,10 +41,9 @@ X, y = rng.standard_normal((200, 37)).astype(np.float32), np.sign(rng.standard_n
 sums, out = np.zeros(37), np.zeros(200)
 told = add_slopes(sums, rng.standard_normal(37), 0.1, Problem(Logistic(), L2(1.0), 0.0, 1.0),
                   DenseRows(X), y, np.ones(200), np.arange(200), out, 1, np.zeros(0))
-stats = add_slopes.stats
-print(json.dumps([sums.tobytes().hex(), repr(told), sum(stats.cache_hits.values()),
-                  sum(stats.cache_misses.values()), sorted(map(str, loaded))]))
+print(json.dumps([sums.tobytes().hex(), repr(told), *counted(add_slopes), sorted(map(str, loaded))]))
 """
+)
 #: Somebody else's kernels come first, for this very processor.
 OTHERS = """
 import numba
@@ -93,8 +97,6 @@ def package(tmp_path, monkeypatch):
     (tmp_path / "packaged" / compiled_for()[1]).mkdir(parents=True)
     (tmp_path / "users").mkdir()
     assert made(6.0) == 2.0
-    for path in tmp_path.rglob("runtime.*"):  # where no other test was the first to need it
-        path.unlink()
     return tmp_path / "packaged" / compiled_for()[1]
 
 
@@ -130,7 +132,7 @@ def nothing_remembered():
 @pytest.mark.parametrize(
     ("where", "what", "other"),
     [
-        (numba, "__version__", "0.68.99"),
+        (levels, "version", lambda _: "0.68.99"),
         (np, "__version__", "2.99.0"),
         (levels.llvmlite, "__version__", "0.99.0"),
         (config, "CPU_NAME", "nocona"),
@@ -143,8 +145,8 @@ def test_kernels_of_other_versions_and_processors_are_not_looked_at(
     where, what, other, package, tmp_path, monkeypatch, nothing_remembered, caplog
 ):
     monkeypatch.setattr(where, what, other)
-    kept = loading.on_disk(fresh(tmp_path / "users"))
-    assert not kept.has((numba.float64,))
+    kept = fresh(tmp_path / "users").files
+    assert not kept.has(kinds_of([6.0]))
     assert not kept.has_any()
     monkeypatch.undo()
     nothing_remembered()
@@ -167,7 +169,7 @@ def test_the_level_is_the_highest_whose_features_are_there(
     """Whatever the processor is called: a virtual machine may hide some."""
     lacking = V4.needs - features
     told = ",".join([*(f"+{one}" for one in features), *(f"-{one}" for one in lacking)])
-    monkeypatch.setattr(codegen, "get_host_cpu_features", lambda: told)
+    monkeypatch.setattr(levels, "host_features", lambda: told)
     assert level() == expected
     _, name, options = compiled_for()
     assert (name, options) == (
@@ -175,6 +177,27 @@ def test_the_level_is_the_highest_whose_features_are_there(
         if expected
         else (levels.binding.get_host_cpu_name(), told)
     )
+
+
+def test_where_nobody_set_one_numbas_settings_are_known_without_it(nothing_remembered):
+    """And what the processor has, so that kernels are found without importing numba."""
+    code = """
+import sys
+from fewpass.solvers.kernels.levels import compiled_with, host_features
+print(compiled_with(), host_features(), "numba" in sys.modules)
+"""
+    unset = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=unset, cwd=PROJECT, check=True, text=True,
+        capture_output=True,
+    ).stdout  # fmt: skip
+    code = "import numba\n" + code
+    whole = subprocess.run(
+        [sys.executable, "-c", code], env=unset, cwd=PROJECT, check=True, text=True,
+        capture_output=True,
+    ).stdout  # fmt: skip
+    assert told.removesuffix("False\n") == whole.removesuffix("True\n")
+    assert levels.host_features() == codegen.get_host_cpu_features()
 
 
 def test_who_names_a_processor_gets_its_code(monkeypatch, nothing_remembered):
@@ -190,7 +213,7 @@ def test_kernels_of_others_are_compiled_for_this_very_processor(tmp_path):
     own = cpu_target.target_context.codegen().magic_tuple()
     assert own == numba.njit(lambda x: x).targetctx.codegen().magic_tuple()
     assert own[1] == (config.CPU_NAME or levels.binding.get_host_cpu_name())
-    (compiled,) = made.overloads.values()
+    (compiled,) = made.compiler.dispatcher.overloads.values()
     assert compiled.library.codegen.magic_tuple() == compiled_for()
 
 

@@ -134,7 +134,8 @@ def _kinds(signature: Any) -> Kinds:
 
 def _kind(of: Any) -> Kind:
     """Return the kind of numba's type, as argument_kinds.py calls it."""
-    of = types.unliteral(of)
+    if isinstance(of, types.Literal):  # a constant where another kernel calls it
+        return repr(of)
     if isinstance(of, types.Array):
         return array_kind(as_dtype(of.dtype), of.ndim, of.layout, of.aligned, of.mutable)
     if isinstance(of, types.BaseTuple):

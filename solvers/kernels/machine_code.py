@@ -56,18 +56,22 @@ def linked(made: MachineCode) -> Callable[..., Any]:
         raise Unlinked(f"there is no {', '.join(missing)}")
     linker.add_object_file(binding.ObjectFileRef.from_data(made.code))
     linker.finalize_object()
-    kept = [_environment(dynamic, linker, *each) for each in made.environments]
+    own, *_ = [_environment(symbol, constants) for symbol, constants in made.environments]
     address = linker.get_function_address(made.entry)
     return dynamic.make_function(  # type: ignore[no-any-return]
-        sys.modules[__name__], made.name, "", address, kept[0], tuple(kept)
+        sys.modules[__name__], made.name, "", address, own, ()
     )
 
 
-def _environment(dynamic: Any, linker: Any, symbol: str, constants: bytes) -> Any:
-    """Return a function's environment, which its code finds by a pointer."""
-    made = dynamic.Environment({"__name__": __name__})
+@cache
+def _environment(symbol: str, constants: bytes) -> Any:
+    """Return a function's environment, which code of all kernels that have it finds by a pointer.
+
+    It is kept as long as the linker keeps their code.
+    """
+    made = _libraries().dynamic.Environment({"__name__": __name__})
     made.consts[:] = pickle.loads(constants) if constants else ()
-    if place := linker.get_global_value_address(symbol):
+    if place := _linker().get_global_value_address(symbol):
         ctypes.c_void_p.from_address(place).value = id(made)
     return made
 

@@ -18,6 +18,7 @@ from numba import types
 from numba.core import caching, codegen, event, serialize, sigutils
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime.nrt import rtsys
 from numba.np.numpy_support import as_dtype
 
 from fewpass.solvers.kernels.argument_kinds import NOTHING, Kind, Kinds, array_kind
@@ -94,6 +95,7 @@ class _Files(caching.NullCache):  # type: ignore[misc]
         """Return the kernel for these types; None if it must be compiled."""
 
         def made(pickled: bytes) -> Any:
+            rtsys.initialize(context)  # its arrays: numba does it when it compiles, not here
             return CompileResult._rebuild(context, *pickle.loads(pickled))
 
         return self._files.load_for_compiler(_kinds(signature), made)

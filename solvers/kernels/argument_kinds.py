@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,8 +48,8 @@ def array_kind(dtype: np.dtype[Any], ndim: int, layout: str, aligned: bool, writ
     return f"{dtype.str}[{ndim}{layout}]{'' if aligned else ' unaligned'}{'' if written else ' r'}"
 
 
-def key_of(value: Any) -> Hashable:
-    """Return a key, equal for values of one kind alone, and faster to make than the kind."""
+def key_of(value: Any) -> Any:
+    """Return a key of a dict, equal for values of one kind alone, and made faster than the kind."""
     if isinstance(value, np.ndarray):
         return type(value), value.dtype, value.ndim, value.flags.num & _COUNTS
     if isinstance(value, tuple):

@@ -99,7 +99,7 @@ class Kernel(Generic[Function]):
         return bool(self._code) or self.files.has_any()
 
     def __reduce__(self) -> str:
-        return self.__qualname__
+        return str(self.py_func.__qualname__)  # as functions are pickled
 
 
 def kernel(function: Function) -> Function:

@@ -77,8 +77,8 @@ def host_features() -> str:
         features = binding.get_host_cpu_features()
     except RuntimeError:
         return ""
-    for name in features:
-        features[name] &= _settings().ENABLE_AVX or not name.startswith("avx")
+    if not _settings().ENABLE_AVX:
+        features.update({name: False for name in features if name.startswith("avx")})
     return str(features.flatten())
 
 

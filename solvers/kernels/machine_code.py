@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import binding  # type: ignore[import-untyped]
 
+_ELF = b"\x7fELF\x02\x01"  # of 64 bits, the lowest byte first
 _SYMBOLS = 2  # ELF's type of a section
 _HEADER, _SECTION, _SYMBOL = (
     struct.Struct(form) for form in ("<16xHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ")
@@ -132,7 +133,10 @@ def _extension(name: str) -> ModuleType:
 
 
 def undefined_symbols(code: bytes) -> Iterator[str]:
-    """Yield the symbols that an ELF object needs."""
+    """Yield the symbols that an ELF object needs; another object needs numba."""
+    if not code.startswith(_ELF):
+        yield "ELF"
+        return
     _, _, _, _, _, at, _, _, _, _, size, count, _ = _HEADER.unpack_from(code)
     sections = [_SECTION.unpack_from(code, at + k * size) for k in range(count)]
     for section in sections:

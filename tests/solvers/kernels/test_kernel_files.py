@@ -185,7 +185,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_and_that_is_said(
     (record,) = caplog.records
     assert "No space left on device" in record.getMessage()
     assert "XDG_CACHE_HOME" in record.getMessage()
-    assert not list(folder.iterdir())
+    assert {path.suffix for path in folder.iterdir()} <= {".lock"}
 
 
 def test_a_folder_that_cannot_be_written_is_good_for_what_it_has(tmp_path, monkeypatch):

@@ -6,8 +6,8 @@ plain Python (`kernel.py_func`) chooses it at run time, so that plain Python is 
 kernel.
 
 Most processes find all of their kernels on disk, and importing numba takes as long as all else that
-a small command does.  So what numba has to know is noted here, and told when something is missing
-(compiler/): what is on disk runs without it (machine_code.py).
+a small command does.  So what numba has to know is noted here, and declared when it compiles a
+missing kernel (compiler/): what is on disk runs without it (machine_code.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import cached_property, update_wrapper, wraps
+from importlib import import_module
 from threading import RLock
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -31,6 +32,7 @@ FEW_BYTES = 1 << 14
 #: LLVM keeps the order of sums, but may round a * b + c only once.
 FUSED = {"contract"}
 
+_COMPILER = "fewpass.solvers.kernels.compiler.numba_kernel"  # it imports this module, and numba
 _one_at_a_time = RLock()  # loads kernels, and compiles them
 
 
@@ -74,19 +76,15 @@ class Kernel(Generic[Function]):
 
     def _made(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
         try:
-            found = self.files.load(kinds_of(arguments))
+            code = self.files.load(kinds_of(arguments))
         except UnknownKind:
-            found = None
-        return found or self.compiler.compiled_for(arguments)
+            code = None
+        return code or self.compiler.compiled_for(arguments)
 
     @cached_property
     def compiler(self) -> Any:
         """Numba's side of the kernel, which imports numba."""
-        from fewpass.solvers.kernels.compiler.numba_kernel import (  # noqa: PLC0415 - imports numba
-            NumbaKernel,
-        )
-
-        return NumbaKernel(self.py_func, self.files)
+        return import_module(_COMPILER).NumbaKernel(self.py_func, self.files)
 
     @property
     def _numba_type_(self) -> Any:

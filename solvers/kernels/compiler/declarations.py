@@ -1,4 +1,4 @@
-"""What numba is told of our functions before it compiles a kernel, and nothing before that."""
+"""Declarations of our functions to numba, made before it compiles a kernel and not earlier."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import numba
 import pytest
 
 from fewpass.flows import cli
@@ -26,8 +27,8 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels import kernel_files
+from fewpass.solvers.kernels.compiler import numba_kernel  # noqa: F401 - tells of what is compiled
 from fewpass.solvers.kernels.compiling import Compiling, working_seconds
-from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.levels import compiled_for, levels_here
 from testing.datasets import make
 from testing.interruptions import trained
@@ -36,11 +37,11 @@ from testing.interruptions import trained
 def new_kernels():
     """Two kernels that were never compiled, one of which calls the other."""
 
-    @kernel
+    @numba.njit
     def inner(x):
         return x + 1.0
 
-    @kernel
+    @numba.njit
     def outer(x):
         return inner(x) * 2.0
 

@@ -14,7 +14,7 @@ Kinds = tuple[Kind, ...]
 NOTHING = "None"
 _NUMBERS = {kind: np.dtype(kind).str for kind in (bool, int, float)}
 _ARRAYS = (np.ndarray, np.memmap)  # others may hold more than numbers, as masked ones do
-_COUNTS = 0x1 | 0x2 | 0x100 | 0x400  # flags: in order by rows, or by columns, aligned, writeable
+_COUNTS = 0x1 | 0x2 | 0x400  # flags: in order by rows, or by columns, and writeable
 
 
 class UnknownKind(TypeError):  # noqa: N818 - as Unlinked
@@ -31,7 +31,8 @@ def _kind_of(value: Any) -> Kind:
     if kind in _ARRAYS:
         flags = value.flags
         layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-        return array_kind(value.dtype, value.ndim, layout, flags.aligned, flags.writeable)
+        aligned = value.dtype.names is None or value.dtype.isalignedstruct  # numba asks the type
+        return array_kind(value.dtype, value.ndim, layout, aligned, flags.writeable)
     if isinstance(value, tuple):
         return kind, kinds_of(value)
     if isinstance(value, np.number | np.bool_):

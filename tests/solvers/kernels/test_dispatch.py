@@ -12,10 +12,13 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
 from fewpass.solvers.kernels import dispatch, loading
+from fewpass.solvers.kernels.argument_kinds import kinds_of
+from fewpass.solvers.kernels.compiler import numba_kernel
 from fewpass.solvers.kernels.dispatch import by_type, exactly, kernel
 from fewpass.solvers.kernels.kernel_files import cache_folder
 from fewpass.solvers.kernels.loading import KernelsOnDisk
@@ -301,6 +304,20 @@ def test_by_type_refuses_other_types():
         in_metres(Miles(1.0), 2.0)
     with pytest.raises(Exception, match="in_metres"):
         twice(Miles(1.0))
+
+
+def test_kinds_of_arguments_are_those_of_numbas_types():
+    """Otherwise a kernel would be compiled for one name, and looked for under another."""
+    one, pair = np.arange(12.0).reshape(3, 4), [("a", "f8"), ("b", "i4")]
+    fixed = np.zeros(2)
+    fixed.flags.writeable = False
+    values = (
+        1, 1.0, True, None, np.float32(1), np.uint64(1), one, one.T, one[:, ::2], one[:0], fixed,
+        np.zeros(2, np.dtype(pair)), np.zeros(2, np.dtype(pair, align=True)), np.array(["ab"]),
+        np.zeros(17, np.uint8)[1:].view(np.float64), (1, 2.0), Metres(1.0), (Feet(2), (one, None)),
+    )  # fmt: skip
+    for value in values:
+        assert kinds_of([value]) == numba_kernel._kinds((numba.typeof(value),))
 
 
 def test_kernels_divide_like_c():

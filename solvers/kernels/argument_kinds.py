@@ -46,7 +46,19 @@ def _kind_of(value: Any) -> Kind:
 
 def array_kind(dtype: np.dtype[Any], ndim: int, layout: str, aligned: bool, written: bool) -> str:
     """Return the kind of an array; layout: "C", "F", or "A" for any."""
-    return f"{dtype.str}[{ndim}{layout}]{'' if aligned else ' unaligned'}{'' if written else ' r'}"
+    of = _element_kind(dtype)
+    return f"{of}[{ndim}{layout}]{'' if aligned else ' unaligned'}{'' if written else ' r'}"
+
+
+def _element_kind(dtype: np.dtype[Any]) -> str:
+    """Return the kind of an element: of a record its fields, too, with their places."""
+    if dtype.subdtype is not None:
+        of, shape = dtype.subdtype
+        return f"{_element_kind(of)}{shape}"
+    if dtype.fields is None:
+        return dtype.str
+    fields = sorted((at, name, _element_kind(of)) for name, (of, at, *_) in dtype.fields.items())
+    return f"{dtype.str}{fields}"
 
 
 def key_of(value: Any) -> Any:

@@ -5,9 +5,9 @@ type of its first argument: compiled code has only the chosen body, and the same
 plain Python (`kernel.py_func`) chooses it at run time, so that plain Python is the oracle of every
 kernel.
 
-Most processes find all of their kernels on disk, and importing numba takes as long as all else that
-a small command does.  So what numba has to know is noted here, and declared when it compiles a
-missing kernel (compiler/): what is on disk runs without it (machine_code.py).
+Most processes find all of their kernels on disk, and importing numba would be a quarter of a small
+command.  So what numba has to know is noted here, and declared when it compiles a missing kernel
+(compiler/): what is on disk runs without it (machine_code.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from fewpass.solvers.kernels.argument_kinds import UnknownKind, key_of, kinds_of
+from fewpass.solvers.kernels.argument_kinds import Kinds, UnknownKind, key_of, kinds_of
 from fewpass.solvers.kernels.loading import KernelsOnDisk
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -63,23 +63,26 @@ class Kernel(Generic[Function]):
         update_wrapper(self, function)
         self.py_func = function
         self.files = KernelsOnDisk(function)
-        self._code: dict[Any, Callable[..., Any]] = {}
+        self._code: dict[Kinds, Callable[..., Any]] = {}
+        self._by_key: dict[Any, Callable[..., Any]] = {}  # the same: kinds take longer to find
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the machine code for such arguments."""
-        key = key_of(arguments)
-        run = self._code.get(key)
-        if run is None:
-            with _one_at_a_time:
-                run = self._code[key] = self._code.get(key) or self._made(arguments)
+        run = self._by_key.get(key_of(arguments)) or self._made(arguments)
         return run(*arguments)
 
     def _made(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
-        try:
-            code = self.files.load(kinds_of(arguments))
-        except UnknownKind:
-            code = None
-        return code or self.compiler.compiled_for(arguments)
+        """Return the machine code from disk or the compiler, once for all keys of a kind."""
+        with _one_at_a_time:
+            try:
+                kinds = kinds_of(arguments)
+            except UnknownKind:
+                code: Callable[..., Any] = self.compiler.compiled_for(arguments)
+            else:
+                stored = self._code.get(kinds) or self.files.load(kinds)
+                code = self._code[kinds] = stored or self.compiler.compiled_for(arguments)
+            self._by_key[key_of(arguments)] = code
+            return code
 
     @cached_property
     def compiler(self) -> Any:
@@ -94,7 +97,7 @@ class Kernel(Generic[Function]):
     @property
     def is_at_hand(self) -> bool:
         """Whether there is machine code for some kind of arguments, in this process or on disk."""
-        return bool(self._code) or self.files.has_any()
+        return bool(self._by_key) or self.files.has_any()
 
     def __reduce__(self) -> str:
         return str(self.py_func.__qualname__)  # as functions are pickled

@@ -40,7 +40,7 @@ def _settings() -> Any:
     is_set = any(name.startswith("NUMBA_") for name in os.environ)
     in_a_file = Path(".numba_config.yaml").exists()
     if "numba" in sys.modules or is_set or in_a_file or binding.targets.has_svml():
-        from numba import config  # noqa: PLC0415 - a quarter of a second
+        from numba import config  # noqa: PLC0415 - a tenth of a second
 
         return config
     return _Settings()

@@ -77,12 +77,12 @@ class KernelsOnDisk:
         """Return the machine code for these kinds as a function; None if it must be compiled."""
         return self._loaded(kinds, lambda code, _: linked(MachineCode(*code)))
 
-    def load_for_compiler(self, kinds: Kinds, make: Callable[[bytes], Made]) -> Made | None:
-        """Return what is made of numba's pickle of such a kernel, to compile another one with."""
-        return self._loaded(kinds, lambda _, pickled: make(pickled))
+    def load_for_compiler(self, kinds: Kinds, make: Callable[[bytes, bytes], Made]) -> Made | None:
+        """Return what is made of the code and numba's pickle, to compile another kernel with."""
+        return self._loaded(kinds, lambda made, pickled: make(MachineCode(*made).code, pickled))
 
     def save(self, kinds: Kinds, made: MachineCode, pickled: bytes) -> None:
-        """Store a kernel as machine code, and as numba takes it up again."""
+        """Store a kernel as machine code, and what else numba needs to take it up again."""
         if (path := self.path(kinds)) is None:
             return
         try:

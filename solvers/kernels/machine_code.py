@@ -1,13 +1,15 @@
 """Machine code of kernels, run without numba: with LLVM's linker and numba's three C libraries.
 
-Importing numba takes a quarter of a second.  What it compiled needs none of it: the entry that
-Python calls, symbols of the C libraries, and an environment, an object of constants, for each
-function that was compiled into the kernel.
+Importing numba takes a tenth of a second.  What it compiled needs none of it: the entry that Python
+calls, symbols of the C libraries, and an environment, an object of constants, for each function
+that was compiled into the kernel.
 """
 
 from __future__ import annotations
 
+import builtins
 import ctypes
+import math
 import pickle
 import struct
 import sys
@@ -51,7 +53,7 @@ def linked(made: MachineCode) -> Callable[..., Any]:
     Unlinked
         A symbol is missing, with which LLVM would end the process.
     """
-    dynamic, linker = _libraries().dynamic, _linker()
+    dynamic, linker = _dynamic(), _linker()
     missing = [name for name in made.needs if not binding.address_of_symbol(name)]
     if missing:
         raise Unlinked(f"there is no {', '.join(missing)}")
@@ -70,7 +72,7 @@ def _environment(symbol: str, constants: bytes) -> Any:
 
     It is kept as long as the linker keeps their code.
     """
-    made = _libraries().dynamic.Environment({"__name__": __name__})
+    made = _dynamic().Environment({"__name__": __name__})
     made.consts[:] = pickle.loads(constants) if constants else ()
     if place := _linker().get_global_value_address(symbol):
         ctypes.c_void_p.from_address(place).value = id(made)
@@ -83,30 +85,11 @@ def _linker() -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine()
-    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
-
-
-class _Libraries(NamedTuple):
-    dynamic: Any
-    unpickle: Any  # kept alive
-
-
-@cache
-def _libraries() -> _Libraries:
-    """Load what numba has in C, and tell LLVM its symbols, as numba does."""
-    dynamic, helpers = _extension("numba._dynfunc"), _extension("numba._helperlib")
-    runtime = _extension("numba.core.runtime._nrt_python")
-    runtime.memsys_use_cpython_allocator()
-    for library in (dynamic, helpers):
-        for name, address in library.c_helpers.items():
-            binding.add_symbol(f"numba_{name}", address)
-    for name, address in runtime.c_helpers.items():
-        binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
-    unpickle = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p
-    )(_unpickled)  # fmt: skip
-    binding.add_symbol("numba_unpickle", ctypes.cast(unpickle, ctypes.c_void_p).value)
-    return _Libraries(dynamic, unpickle)
+    declared = binding.parse_assembly("declare ptr @numba_unpickle(ptr, i32, ptr)")
+    linker = binding.create_mcjit_compiler(declared, machine)
+    ours = ctypes.cast(_unpickle, ctypes.c_void_p).value
+    linker.add_global_mapping(declared.get_function("numba_unpickle"), ours)  # here alone
+    return linker
 
 
 @cache
@@ -115,8 +98,33 @@ def _unpickled(place: int, size: int, _digest: int) -> Any:
     return pickle.loads(ctypes.string_at(place, size))
 
 
+_unpickle = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(
+    _unpickled
+)
+
+
+@cache
+def _dynamic() -> ModuleType:
+    """Load what numba has in C, and tell LLVM its symbols, as numba does; return its functions."""
+    dynamic, helpers = _extension("numba._dynfunc"), _extension("numba._helperlib")
+    runtime = _extension("numba.core.runtime._nrt_python")
+    runtime.memsys_use_cpython_allocator()
+    for name, address in (*dynamic.c_helpers.items(), *helpers.c_helpers.items()):
+        binding.add_symbol(f"numba_{name}", address)
+        if name.removesuffix("f") in {*vars(math), "round"}:  # C's, for float64 and float32
+            binding.add_symbol(name, address)
+    for name, address in runtime.c_helpers.items():
+        binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    for kind in vars(builtins).values():  # Python's symbols are places of pointers to these
+        if isinstance(kind, type) and issubclass(kind, BaseException):
+            binding.add_symbol(f"PyExc_{kind.__name__}", id(kind))
+    return dynamic
+
+
 def _extension(name: str) -> ModuleType:
     """Return an extension module of numba, without the package."""
+    if "numba" in sys.modules:
+        import_module("numba")  # another thread may be about it
     if "numba" in sys.modules or name in sys.modules:
         return import_module(name)
     package = find_spec("numba")

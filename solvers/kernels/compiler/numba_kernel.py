@@ -7,7 +7,7 @@ import gc
 import os
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
@@ -75,9 +75,9 @@ class NumbaKernel:
 
     def _compile(self, signature: Any) -> Any:
         """Compile for types, unless another process does; it is waited for, then."""
-        tell_numba()
         kinds, context = _kinds(signature), self.dispatcher.targetctx
         with global_compiler_lock, _nothing_collected(), compiling_for_level(context):
+            tell_numba()
             path = None if self._files.has(kinds) else self._files.path(kinds)
             with _alone(path.with_suffix(".lock")) if path else nullcontext():
                 entry = self._compile_or_load(signature)
@@ -94,9 +94,10 @@ class _Files(caching.NullCache):  # type: ignore[misc]
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return the kernel for these types; None if it must be compiled."""
 
-        def made(pickled: bytes) -> Any:
+        def made(code: bytes, pickled: bytes) -> Any:
             rtsys.initialize(context)  # its arrays: numba does it when it compiles, not here
-            return CompileResult._rebuild(context, *pickle.loads(pickled))
+            (name, form, (_, intermediate)), *others = pickle.loads(pickled)
+            return CompileResult._rebuild(context, (name, form, (code, intermediate)), *others)
 
         return self._files.load_for_compiler(_kinds(signature), made)
 
@@ -109,13 +110,14 @@ class _Files(caching.NullCache):  # type: ignore[misc]
                 stacklevel=2,
             )
             return
-        parts = compiled._reduce()
-        self._files.save(_kinds(signature), _machine_code(parts), serialize.dumps(parts))
+        (name, form, (code, intermediate)), *others = compiled._reduce()
+        parts = (name, form, (b"", intermediate)), *others
+        self._files.save(_kinds(signature), _machine_code(code, others), serialize.dumps(parts))
 
 
-def _machine_code(parts: tuple[Any, ...]) -> MachineCode:
+def _machine_code(code: bytes, parts: Sequence[Any]) -> MachineCode:
     """Return what of numba's parts of a compiled kernel runs without numba."""
-    (_, _, (code, _)), about, own, *_, begun_by, others = parts
+    about, own, *_, begun_by, others = parts
     environments = [own, *(one for one in others if one.env_name != own.env_name)]
     return MachineCode(
         about.qualname,

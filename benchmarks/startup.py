@@ -31,9 +31,9 @@ METHODS = (
     "fewpass.solvers.dual.sdca",
     "fewpass.solvers.batch.lbfgs",
 )
-COMPILING = ("numba.np.arraymath", "scipy.linalg", "sparse")  # kernels on disk need none of it
+COMPILING = ("numba", "scipy.linalg", "sparse")  # kernels on disk need none of it
 HEAVY = (*CLUSTER, *TABLES, *PICTURES, *LEARNING, *STORES, *METHODS, *COMPILING)
-KERNELS = ("numba", "numpy", "fsspec", "psutil")
+KERNELS = ("numpy", "fsspec", "psutil")
 SHOWN_US = 10_000
 SIZE = 200_000  # bytes of text
 ROWS = "a,b,y\n" + "".join(f"{k % 7 / 8},{k % 3 / 4},{k % 2}\n" for k in range(10))

@@ -159,7 +159,7 @@ def combinations(losses: Sequence[str], layouts: Sequence[str]) -> Iterator[Comb
 
 def compile_for(combination: Combination) -> WarmedCombination:
     """Run the small trainings of a combination in this process."""
-    from fewpass.solvers.kernels.compiling import Compiling  # noqa: PLC0415 - imports numba
+    from fewpass.solvers.kernels.compiling import Compiling  # noqa: PLC0415 - loads LLVM
     from fewpass.solvers.kernels.loading import loaded  # noqa: PLC0415 - with it
 
     logging.getLogger("fewpass").setLevel(logging.ERROR)  # the caller reports progress
@@ -246,7 +246,7 @@ def train_files(kind: str) -> None:
 def write_rows(path: Path, kind: str) -> None:
     """Write a small file of a kind: csv, numbers and words as CSV, svm as LIBSVM text."""
     if kind == "svm":
-        from fewpass.pipeline.clicks import write_clicks  # noqa: PLC0415 - imports numba
+        from fewpass.pipeline.clicks import write_clicks  # noqa: PLC0415 - loads LLVM
 
         write_clicks(path, 100_000, columns=CLICK_COLUMNS)  # as the demo does
         return

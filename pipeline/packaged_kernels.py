@@ -19,7 +19,7 @@ from fewpass.pipeline.compiling_ahead import warm_up
 
 def package_kernels(folder: Path) -> None:
     """Put kernels for each level into a folder of its name, in a process that compiles for it."""
-    from fewpass.solvers.kernels.levels import levels_here  # noqa: PLC0415 - imports numba
+    from fewpass.solvers.kernels.levels import levels_here  # noqa: PLC0415 - loads LLVM
 
     for level in levels_here():
         of_level = {"NUMBA_CPU_NAME": level.name, "NUMBA_CPU_FEATURES": level.options}

@@ -1,5 +1,5 @@
 """SVM and logistic regression, two classes or many, with scikit-learn's contract."""
-# ruff: noqa: PLC0415 - numba, pydantic and what reads files would make this import twice as long
+# ruff: noqa: PLC0415 - LLVM, pydantic and what reads files would make this import twice as long
 
 from __future__ import annotations
 

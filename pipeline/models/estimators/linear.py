@@ -1,5 +1,5 @@
 """The base of classifier and regressor; fits.py and fits_of_stored_rows.py train them."""
-# ruff: noqa: PLC0415 - numba, pydantic and what reads files would make this import twice as long
+# ruff: noqa: PLC0415 - LLVM, pydantic and what reads files would make this import twice as long
 
 from __future__ import annotations
 

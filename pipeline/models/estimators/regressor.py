@@ -1,5 +1,5 @@
 """Regression with scikit-learn's contract: least squares, robust losses, quantiles, counts."""
-# ruff: noqa: PLC0415 - numba, pydantic and what reads files would make this import twice as long
+# ruff: noqa: PLC0415 - LLVM, pydantic and what reads files would make this import twice as long
 
 from __future__ import annotations
 

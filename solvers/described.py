@@ -7,9 +7,16 @@ import inspect
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
@@ -44,6 +51,16 @@ class Described(BaseModel):
     #: pydantic's own mark: a model inside another one is made without a call of `__init__`.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch(cls, value: Any, about: ValidationInfo) -> Any:
+        """Refuse true and false where only numbers are meant; pydantic takes them for 1 and 0."""
+        if isinstance(value, bool):
+            kinds = _kinds(cls.model_fields[str(about.field_name)].annotation)
+            if not kinds.isdisjoint((int, float)) and bool not in kinds:
+                raise ValueError(f"Input should be a number{' or text' * (str in kinds)}")
+        return value
+
     @field_validator("*")
     @classmethod
     def _within_bounds(cls, value: Any) -> Any:
@@ -59,6 +76,11 @@ class Described(BaseModel):
             if field.description and name in properties:
                 properties[name].setdefault("description", field.description)
         return made
+
+
+def _kinds(hint: Any) -> set[Any]:
+    """Return a type with all that it is made of."""
+    return {hint}.union(*map(_kinds, get_args(hint)))
 
 
 def described_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -43,7 +43,7 @@ class TermOfRow(NamedTuple):
 class ExplainedRow(NamedTuple):
     """A row's score explained: score = base + offset + all contributions."""
 
-    row: int  # from 1
+    row: int  # from 1, of those that are not skipped
     predicted: Any
     label: Any  # that the score is of, where there are several scores
     score: float

@@ -257,6 +257,6 @@ class _Reader:
         sign: Any = _SIGN.match(self._text, at) or re.match("[,;]", self._text[at:])
         own = _ADVICE.get(sign[0], "") if sign else ""
         return ValueError(
-            f"`where` cannot be read from character {at + 1} on, where {expected} was expected:\n"
+            f"`where` cannot be read from character {at + 1} on. Expected: {expected}.\n"
             f"    {shown}\n    {' ' * (at - first)}^\n{own or advice}".rstrip()
         )

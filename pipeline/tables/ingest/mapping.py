@@ -268,9 +268,10 @@ class RowMapper:
         if not sum(n_rows):
             if self.read.weightless:
                 raise none_counts(self.read.weightless)
+            skipped = f"; {n_skipped} bad ones were skipped" * (n_skipped > 0)
             reasons = f" First: {self.read.listed[0]}." if self.read.listed else ""
             raise BadInput(
-                f"No row is left of the sources; {n_skipped} bad ones were skipped.{reasons} "
+                f"No row is left of the sources{skipped}.{reasons} "
                 "Check the format and the label column."
             )
         is_append = not self.job.targets  # to sets that have rows already

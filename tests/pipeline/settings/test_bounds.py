@@ -82,6 +82,15 @@ def test_every_number_of_every_model_has_bounds(model, name):
         assert len(str(refused.value)) < 400
 
 
+@pytest.mark.parametrize(
+    ("model", "name"), FIELDS, ids=[f"{model.__name__}.{name}" for model, name in FIELDS]
+)
+def test_true_is_no_number(model, name):
+    with pytest.raises(BadInput, match=rf"^{name} is true[,.]") as refused:
+        model(**REQUIRED.get(model, {}), **{name: True})
+    assert plain(str(refused.value))
+
+
 def test_what_is_within_bounds_comes_back_as_it_was_written():
     for value in (LARGEST, SMALLEST, 1e-12, 3):
         plan = TrainingPlan(dataset="d", loss="huber", lam=value, tol=value, smoothing=value)

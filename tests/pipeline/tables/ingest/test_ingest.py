@@ -406,6 +406,9 @@ def test_bad_input_is_refused(tmp_path):
     bad.write_text("1 1:x\n-1 2:y\n")
     with pytest.raises(BadInput, match=r"2 bad ones were skipped.*bad\.svm, line 1"):
         ingest(plan(bad, tmp_path / "bad", options={"on_bad_row": "skip"}))
+    bad.write_text("# no row\n")
+    with pytest.raises(BadInput, match=r"^No row is left of the sources\. Check the format"):
+        ingest(plan(bad, tmp_path / "bad"))
     bad.write_text("1 1:1\n-1 2:y\n-1 3:2\n")
     result = ingest(plan(bad, tmp_path / "bad", options={"on_bad_row": "skip"}))
     assert (result.rows, result.skipped) == (2, 1)

@@ -56,7 +56,7 @@ class Described(BaseModel):
     def _no_switch(cls, value: Any, about: ValidationInfo) -> Any:
         """Refuse true and false where only numbers are meant; pydantic takes them for 1 and 0."""
         if isinstance(value, bool):
-            kinds = _kinds(cls.model_fields[str(about.field_name)].annotation)
+            kinds = kinds_in(cls.model_fields[str(about.field_name)].annotation)
             if not kinds.isdisjoint((int, float)) and bool not in kinds:
                 raise ValueError(f"Input should be a number{' or text' * (str in kinds)}")
         return value
@@ -78,9 +78,9 @@ class Described(BaseModel):
         return made
 
 
-def _kinds(hint: Any) -> set[Any]:
+def kinds_in(hint: Any) -> set[Any]:
     """Return a type with all that it is made of."""
-    return {hint}.union(*map(_kinds, get_args(hint)))
+    return {hint}.union(*map(kinds_in, get_args(hint)))
 
 
 def described_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:

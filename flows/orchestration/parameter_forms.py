@@ -29,7 +29,7 @@ SECRETS = (
 )
 #: Settings whose default depends on the others.  Prefect's page gives all defaults of a form: one
 #: pass would be asked for, with no tolerance.
-DEPENDENT = ("passes", "memory", "streams")
+DEPENDENT = ("tol", "passes", "memory", "streams")
 WITHOUT_SECRETS = rf"^(?![\s\S]*(?:{'|'.join(SECRETS)}))"
 
 

@@ -32,8 +32,8 @@ from fewpass.pipeline.settings.flat_settings import (
 )
 from fewpass.pipeline.settings.method_kinds import KINDS, OfRegistry, settings_class
 from fewpass.pipeline.settings.regularisation import Lam
-from fewpass.solvers.bad_input import refusal
-from fewpass.solvers.described import described_fields
+from fewpass.solvers.bad_input import inner_model, refusal
+from fewpass.solvers.described import described_fields, kinds_in
 from fewpass.solvers.registry import METHODS
 from fewpass.storage.addresses import require_no_secrets
 
@@ -196,11 +196,26 @@ def _parameters_for(request: Request, words: list[str]) -> list[Named]:
 def validated(request: Request, values: Mapping[str, Any], more: str = "") -> dict[str, Any]:
     """Return all of a flow's parameters; BadInput or BadAddress for wrong ones."""
     try:
-        parameters = dict(request.model_validate(values))
+        parameters = dict(request.model_validate(_filled_in(request, values)))
     except ValidationError as error:
         raise BadInput(refusal(error, request, ".".join, more)) from error
     require_no_secrets_in(parameters)
     return parameters
+
+
+def _filled_in(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what somebody filled in: forms send null for a field that nobody did.
+
+    A null stays where it is a value, and under a name that is none, which is refused.
+    """
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        hint = model.model_fields[name].annotation if name in model.model_fields else None
+        if value is None and hint is not None and type(None) not in kinds_in(hint):
+            continue
+        part = inner_model(hint)
+        made[name] = _filled_in(part, value) if part and isinstance(value, Mapping) else value
+    return made
 
 
 def _whole(name: str, parameters: list[Named]) -> str | None:

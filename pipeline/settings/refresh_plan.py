@@ -16,6 +16,7 @@ from pydantic import (
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.method_kinds import kind_of
 from fewpass.pipeline.settings.model_config import ADDRESSED
 from fewpass.pipeline.settings.publishing_gates import WrittenGate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -58,8 +59,10 @@ class TrainingRecipe(TrainingPlan):
     @classmethod
     def _certified(cls, values: Any) -> Any:
         """Train to a tolerance, unless something else is asked for."""
-        said = isinstance(values, dict) and {"tol", "passes", "solver"} & set(values)
-        return values if said or not isinstance(values, dict) else values | {"tol": USUAL_TOL}
+        if not isinstance(values, dict) or {"tol", "passes"} & set(values):
+            return values
+        is_open = kind_of(values.get("solver", "auto")) == "auto"
+        return values | {"tol": USUAL_TOL} if is_open else values
 
 
 class RefreshPlan(Described):

@@ -122,16 +122,46 @@ def test_a_form_takes_its_own_defaults():
     assert lam["default"] == "auto"
 
 
-def test_what_a_form_fills_in_changes_nothing():
-    """Prefect's page gives every default: a plan of these trains as one that says nothing."""
-    from fewpass.flows.orchestration.parameter_forms import form_of
-    from fewpass.pipeline.settings.training_plan import TrainingPlan
+def filled_in(form, part, given):
+    """What Prefect's page sends: every default there is, also of the fields of a part."""
+    made = dict(given)
+    for name, field in part["properties"].items():
+        whole = form["definitions"].get(field.get("$ref", "").rpartition("/")[2], {}) | field
+        if "properties" in whole:
+            made[name] = filled_in(form, whole, given.get(name, whole.get("default", {})))
+        elif "default" in whole:
+            made.setdefault(name, whole["default"])
+    return made
 
-    fields = form_of(REQUESTS["train"])["definitions"]["TrainingPlan"]["properties"]
-    given = {name: field["default"] for name, field in fields.items() if "default" in field}
-    plan = TrainingPlan.model_validate({"dataset": "d"} | given)
-    assert plan == TrainingPlan(dataset="d")
-    assert not plan.model_fields_set & {"passes", "memory", "streams"}
+
+@pytest.mark.parametrize("flow", MINIMAL)
+def test_what_a_form_fills_in_changes_nothing(faults, flow):
+    """A request of all defaults asks for what one asks for that says nothing."""
+    from fewpass.flows.orchestration.parameter_forms import form_of
+
+    form = form_of(REQUESTS[flow])
+    sent = filled_in(form, form, MINIMAL[flow])
+    assert sent != MINIMAL[flow] or flow == "models"
+    assert not faults(flow, sent)
+    own = validated(REQUESTS[flow], sent)
+    assert own == validated(REQUESTS[flow], MINIMAL[flow])
+    if flow == "train":
+        assert not own["plan"].model_fields_set & {"tol", "passes", "memory", "streams"}
+
+
+@pytest.mark.parametrize("flow", MINIMAL)
+def test_null_is_a_field_that_nobody_filled_in(faults, flow):
+    """What the server takes so do we, and then the default holds."""
+    least, means_none = MINIMAL[flow], {"tol", "odd"}
+    names = REQUESTS[flow].model_fields.keys() - least.keys()
+    every = [least | {name: None} for name in names]
+    if "plan" in least:
+        names = type(validated(REQUESTS[flow], least)["plan"]).model_fields.keys() - means_none
+        names -= least["plan"].keys()
+        every += [asked(flow, {name: None}) for name in names]
+    for sent in every:
+        if not faults(flow, sent):
+            assert validated(REQUESTS[flow], sent) == validated(REQUESTS[flow], least), sent
 
 
 def test_fields_of_a_form_say_their_order():

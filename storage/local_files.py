@@ -219,7 +219,10 @@ class LocalFiles:
             self._has_durable_name = True
 
     def append(self, key: str, data: bytes) -> None:
-        """Append a line in one write; finish a line that a killed writer left incomplete."""
+        """Append a line in one write, all of it or nothing.
+
+        A line that a killed writer left incomplete is finished first.
+        """
         self.path(key).parent.mkdir(parents=True, exist_ok=True)
         opened = self._open(key, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK)
         with FileIO(opened, "ab+") as file:
@@ -229,7 +232,11 @@ class LocalFiles:
             end = status.st_size
             if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
                 data = b"\n" + data
-            _write_all(file.fileno(), memoryview(data))
+            try:
+                _write_all(file.fileno(), memoryview(data))
+            except OSError:  # the disk is full
+                os.ftruncate(file.fileno(), end)
+                raise
 
     def size(self, key: str) -> int:
         """Return the size of the file in bytes."""

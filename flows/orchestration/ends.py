@@ -25,8 +25,8 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 
 STOPPED = (TerminationSignal, KeyboardInterrupt, Interrupted)  # by a signal
 INTERRUPTED = "Interrupted"  # the name of the state
-CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
-DONE = "Cancelled, but it was done by then: what was made is in its folder."
+CANCELLED = "Cancelled; the same parameters go on with what was made."
+DONE = "Cancelled, but it was done by then."
 GOES_ON = "Interrupted; the same parameters go on with what is there."
 ANEW = "It is scheduled anew: the next free worker goes on by itself."
 

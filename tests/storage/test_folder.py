@@ -219,6 +219,22 @@ def test_a_line_cut_short_spoils_no_other(tmp_path):
     assert folder.read("log") == b"one\ntw\nthree\n"
 
 
+def test_of_a_line_that_a_full_disk_cuts_short_nothing_stays(tmp_path, monkeypatch):
+    folder, written = Folder(str(tmp_path)), local_files._write_all
+    folder.append_line("log", "one")
+
+    def write_some(file, data):
+        written(file, data[:2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(local_files, "_write_all", write_some)
+        with pytest.raises(OSError, match="No space left"):
+            folder.append_line("log", "two")
+    folder.append_line("log", "three")
+    assert folder.read("log") == b"one\nthree\n"
+
+
 def test_data_sets_and_snapshots_live_anywhere(folder):
     rng = np.random.default_rng(0)
     table = DenseTable(rng.standard_normal((25, 3)), rng.standard_normal(25), None)

@@ -109,5 +109,5 @@ def _system_error(error: OSError) -> str:
     if isinstance(error, PermissionError):
         advice = "Change its permissions, or choose another place."
     elif not isinstance(error, _BAD_REQUESTS):
-        advice = "Put that right and give the same command again; it goes on where it stopped."
+        advice = "Put that right and give the same command again."
     return f"{where}{error.strerror}. {advice}"

@@ -73,38 +73,28 @@ def write_columns(dataset: Dataset, memory: int, tell: Share = lambda _: None) -
     return copy_bytes(dataset)
 
 
-class RawFile:
-    """A file that arrays are appended to, with a running checksum."""
-
-    def __init__(self, folder: Folder, name: str) -> None:
-        path = folder.local_path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.name, self.checksum = name, 0
-        self._file = path.open("wb")
-
-    def append(self, array: NDArray[Any]) -> None:
-        """Append an array's numbers."""
-        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-        self.checksum = checksum(data, self.checksum)
-        self._file.write(data)
-
-    def close(self) -> int:
-        """Close the file; return its checksum."""
-        self._file.close()
-        return self.checksum
-
-
 class _RawFiles:
-    """Several raw files, by name."""
+    """Files that arrays are appended to, each with a running checksum."""
 
     def __init__(self, folder: Folder, *names: str) -> None:
-        self._files = {name: RawFile(folder, name) for name in names}
+        self._folder, self.checksums = folder, dict.fromkeys(names, 0)
+        for name in names:
+            _append(folder, name, b"")
 
     def append(self, name: str, array: NDArray[Any]) -> None:
-        self._files[name].append(array)
+        """Append an array's numbers."""
+        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+        self.checksums[name] = checksum(data, self.checksums[name])
+        _append(self._folder, name, data)
 
-    def close(self) -> dict[str, int]:
-        return {name: file.close() for name, file in self._files.items()}
+
+def _append(folder: Folder, name: str, data: bytes) -> None:
+    """Append to a file, made if missing, that errors name."""
+    path = folder.local_path(name)
+    with folder.naming_errors(name):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(data)
 
 
 # -- dense ----------------------------------------------------------------------------------------
@@ -113,20 +103,18 @@ class _RawFiles:
 def _write_dense(dataset: Dataset, folder: Folder, memory: int, tell: Share) -> dict[str, int]:
     """Write rows in order, and the parts of all columns at their places."""
     n, itemsize = dataset.n_rows, np.dtype(dataset.manifest.dtype).itemsize
-    files = _RawFiles(folder, "rows", "target")
-    path = folder.local_path("columns")
-    with path.open("wb") as columns:
-        start = 0
-        for table in _groups(dataset, memory // 4):
-            assert isinstance(table, DenseTable), "the data set is dense"
-            files.append("rows", table.X)
-            files.append("target", table.target)
+    files, start = _RawFiles(folder, "rows", "target", "columns"), 0
+    for table in _groups(dataset, memory // 4):
+        assert isinstance(table, DenseTable), "the data set is dense"
+        files.append("rows", table.X)
+        files.append("target", table.target)
+        with folder.naming_errors("columns"), folder.local_path("columns").open("r+b") as columns:
             for j, share in enumerate(np.ascontiguousarray(table.X.T)):
                 columns.seek((j * n + start) * itemsize)
                 columns.write(share.tobytes())
-            start += table.n_rows
-            tell(start / n)
-    return files.close() | {"columns": file_checksum(folder, "columns")}
+        start += table.n_rows
+        tell(start / n)
+    return files.checksums | {"columns": file_checksum(folder, "columns")}
 
 
 def _groups(dataset: Dataset, most_bytes: int) -> Any:
@@ -153,7 +141,7 @@ def _write_sparse(dataset: Dataset, folder: Folder, memory: int, tell: Share) ->
         _write_range(dataset, folder, g, bounds[g + 1] - bounds[g] == 1, most, files)
         tell((2.0 + (g + 1) / (len(bounds) - 1)) / 3.0)
     files.append("columns/indptr", indptr)
-    return checksums | files.close()
+    return checksums | files.checksums
 
 
 def ranges(indptr: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -180,7 +168,7 @@ def _write_rows(
         np.add.at(counts, table.indices, 1)
         values += table.nnz
         tell((k + 1) / dataset.n_chunks)
-    return counts, files.close()
+    return counts, files.checksums
 
 
 def _partition(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64], tell: Share) -> None:
@@ -196,10 +184,7 @@ def _partition(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64], tell
         records["value"] = table.data[order]
         ends = np.searchsorted(which[order], np.arange(len(bounds)))
         for g in np.flatnonzero(np.diff(ends)):
-            path = folder.local_path(f"{SPILL}/{g:06d}")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab") as file:
-                records[ends[g] : ends[g + 1]].tofile(file)
+            _append(folder, f"{SPILL}/{g:06d}", records[ends[g] : ends[g + 1]].tobytes())
         start += table.n_rows
         tell((k + 1) / dataset.n_chunks)
 

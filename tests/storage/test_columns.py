@@ -1,6 +1,7 @@
 """Column copies: what is in them, how much memory they take, and what becomes of damaged ones."""
 
 import os
+import resource
 import subprocess
 import sys
 
@@ -70,6 +71,26 @@ def test_copy_in_memory_is_that_on_disk(tmp_path, layout):
     for name, array in mapped.items():
         assert array.dtype == loaded[name].dtype
         assert np.array_equal(array, loaded[name])
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize("most", [100, 5_000, 10_000])
+def test_where_files_may_not_grow_the_copy_is_named_and_there_is_none(tmp_path, layout, most):
+    table = (
+        skewed(700, 90) if layout == "sparse" else table_of(datasets.make(tmp_path / "a", 500, 30))
+    )
+    dataset = datasets.write(tmp_path / "set", table, 90 if layout == "sparse" else 30, 64)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        with pytest.raises(OSError, match=r"Allow larger files .* run the same") as refused:
+            write_columns(dataset, SMALL)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(tmp_path / "set") in refused.value.filename
+    assert not has_columns(dataset)
+    write_columns(dataset, SMALL)
+    assert has_columns(dataset)
 
 
 def test_ranges_hold_what_they_may_or_one_column():

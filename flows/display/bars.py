@@ -81,12 +81,7 @@ def rows_display(
     terminal: Terminal, doing: str, n_rows: int
 ) -> Iterator[Callable[[SpanReport], None]]:
     """Show how many rows were read; yields what takes the reports of spans."""
-    rows = 0
+    from fewpass.pipeline.passes.span import counting  # noqa: PLC0415 - who has spans has numba
+
     with work_display(terminal, doing) as show:
-
-        def count(report: SpanReport) -> None:
-            nonlocal rows
-            rows += report.rows
-            show(rows / n_rows, f"{rows:,} of {n_rows:,} rows")
-
-        yield count
+        yield counting(n_rows, show)

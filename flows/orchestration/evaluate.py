@@ -7,7 +7,7 @@ from typing import Any
 from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
-from fewpass.flows.orchestration.artifacts import show_table, show_text
+from fewpass.flows.orchestration.artifacts import show_table, show_text, shown_progress
 from fewpass.flows.orchestration.model_pages import look_closely, show_look
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.scheduled_dates import dated
@@ -66,4 +66,7 @@ def evaluate_model(
     Returns the run, too: a store may publish another one any time.
     """
     chosen = run_at(run)
-    return chosen, evaluated(chosen.url, dataset, execution=execution, **settings)
+    with shown_progress(dataset, "evaluating on") as show:
+        return chosen, evaluated(
+            chosen.url, dataset, execution=execution, on_progress=show, **settings
+        )

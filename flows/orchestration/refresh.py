@@ -10,7 +10,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
-from fewpass.flows.orchestration.artifacts import show_table, show_text
+from fewpass.flows.orchestration.artifacts import show_table, show_text, shown_progress
 from fewpass.flows.orchestration.ingest import watched
 from fewpass.flows.orchestration.model_pages import show_compared
 from fewpass.flows.orchestration.models import show_history
@@ -166,19 +166,22 @@ def take_files(plan: RefreshPlan, store: Store, generation: Generation) -> Taken
 @durable_task("score-rows")
 def score_rows(work: RefreshWork, runs: Mapping[str, str], rows: str) -> Scores:
     """Score rows with models that they have not learnt from."""
-    return RefreshWork.score(work, runs, rows)
+    with shown_progress(rows, "scoring") as show:
+        return RefreshWork(work.execution, show).score(runs, rows)
 
 
 @durable_task("evaluate")
 def evaluate_for_gate(work: RefreshWork, run: str, rows: str, column: str | None) -> Slices:
     """Evaluate a model on rows, or on those of each value of a column."""
-    return RefreshWork.evaluate(work, run, rows, column)
+    with shown_progress(rows, "evaluating on") as show:
+        return RefreshWork(work.execution, show).evaluate(run, rows, column)
 
 
 @durable_task("explain")
 def explain_night(work: RefreshWork, plan: TrainingPlan) -> float:
     """Train on each half of an odd night, and evaluate on the other."""
-    return RefreshWork.loss_of_halves(work, plan)
+    with shown_progress(plan.dataset, "explaining") as show:
+        return RefreshWork(work.execution, show).loss_of_halves(plan)
 
 
 def _facts(result: RefreshResult) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from fewpass.pipeline.settings.prediction_plan import (
     PredictionPlan,
 )
 from fewpass.pipeline.settings.source_reading import refuse_reading
+from fewpass.pipeline.sizes import counted
 
 if TYPE_CHECKING:
     from fewpass.pipeline.explaining.explain import ExplainedRow
@@ -155,6 +156,7 @@ def evaluate(
     dataset: Address | Sequence[Address],
     *,
     execution: Execution = ANYWHERE,
+    on_progress: Callable[[float, str], None] = lambda _share, _said: None,
     **settings: Any,
 ) -> Evaluation:
     """Evaluate the model of a run on labelled rows.
@@ -168,6 +170,8 @@ def evaluate(
         could read, with labels, whose columns are made features as in training.
     execution
         Where rows are read: by default on threads of this process, else by a cluster's workers.
+    on_progress
+        Called with the share of the rows that were read, and their number in words.
     **settings
         Fields of `EvaluationPlan` (threshold, lift_at, memory; by, for files) and, for files, of
         `SourceOptions`; for a data set only `unknown_features` and `by_position` of these.
@@ -184,6 +188,7 @@ def evaluate(
         If rows cannot be read, or if columns, scaling or labels are not the model's.
     """
     from fewpass.pipeline.passes.executor import open_cluster
+    from fewpass.pipeline.passes.span import counting
     from fewpass.pipeline.planning.engines import engine_for_pass
     from fewpass.pipeline.runs.model import within
     from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file
@@ -198,11 +203,11 @@ def evaluate(
         require_file(plan.by, places[0])
         data = Dataset.open(places[0])
         with engine_for_pass(execution, data) as executor:
-            return evaluated(
-                within(model, plan.memory), data, executor, rules=plan.options, asked=plan
-            )
+            count = counting(data.n_rows, on_progress)
+            return evaluated(within(model, plan.memory), data, executor, count, plan.options, plan)
     return evaluate_rows(
-        model, places, plan, threads=execution.threads, cluster=partial(open_cluster, execution)
+        model, places, plan, threads=execution.threads, cluster=partial(open_cluster, execution),
+        on_progress=lambda rows, share: on_progress(share, counted(rows, "row")),
     ).evaluation  # fmt: skip
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from fewpass.pipeline.models.refresh.work import trained_to_the_end
+from fewpass.pipeline.models.refresh.work import ShowShare, trained_to_the_end
 from fewpass.pipeline.runs.learnt_from import LearntRun
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -17,7 +17,6 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, NotADataset
 
 _AGAIN = re.compile(r"-g(\d+)$")  # of a run that was trained anew
-ShowShare = Callable[[float, str], None]
 
 
 class Retrained(NamedTuple):

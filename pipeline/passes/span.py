@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
@@ -93,6 +94,18 @@ class SpanReport(NamedTuple):
     arrived: bool = False  # at the number of rows that the walk was to visit
     arrival: Arrival | None = None  # of rows that come once; not for the log, ...
     restarts: tuple[dict[str, float], ...] = ()  # ... as are the metrics of each restart on them
+
+
+def counting(n_rows: int, show: Callable[[float, str], None]) -> Callable[[SpanReport], None]:
+    """Return what takes the reports of spans, and shows the share of rows that were read."""
+    rows = 0
+
+    def count(report: SpanReport) -> None:
+        nonlocal rows
+        rows += report.rows
+        show(rows / n_rows, f"{rows:,} of {n_rows:,} rows")
+
+    return count
 
 
 class CountedStep:

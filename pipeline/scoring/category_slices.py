@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.span import SpanReport
 from fewpass.pipeline.rows.buffers import free_buffers, rows_taken
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS
 from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of
 from fewpass.pipeline.scoring.evaluation_job import scored
 from fewpass.pipeline.scoring.figure_sums import USUAL, Measured, side_by_side, sum_of_rows
-from fewpass.pipeline.settings.matching_options import BY_NAME
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.solvers.kernels.rows import DenseRows
@@ -29,7 +29,11 @@ MOST_VALUES = 200
 
 
 def evaluate_slices(
-    model: Model, dataset: Dataset, executor: Executor, column: str
+    model: Model,
+    dataset: Dataset,
+    executor: Executor,
+    column: str,
+    on_report: Callable[[SpanReport], None] = lambda _: None,
 ) -> dict[str, Evaluation]:
     """Evaluate a model on the rows of each value of a category, in one pass.
 
@@ -53,7 +57,7 @@ def evaluate_slices(
     measured = Measured.of(model, USUAL)
     places = [k if order is None else int(dataset.column_order.place[k]) for k in features.values()]
     what = _sums(measured, places)
-    job, total, _ = scored(model, dataset, executor, what, rules=BY_NAME)
+    job, total, _ = scored(model, dataset, executor, what, on_report)
     executor.everywhere(free_buffers)
     return {
         name: figures_of(job.problem, model.record, model.weights, part)

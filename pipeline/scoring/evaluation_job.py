@@ -47,6 +47,7 @@ def scored(
 def scored_together(
     models: Sequence[Model], dataset: Dataset, executor: Executor, what: Sum,
     rules: Matching = BY_NAME,
+    on_report: Callable[[SpanReport], None] = lambda _: None,
 ) -> Any:  # fmt: skip
     """Evaluate a sum at the weights of several models over a data set, in one pass."""
     job = evaluation_job(models[0].record, dataset, models[0].lam, rules)
@@ -56,7 +57,7 @@ def scored_together(
         for model, own in zip(models, matched, strict=True)
     ]
     at = executor.submit("weights", _all_of, *handles)
-    return executor.result(reduce(executor, job, what, at, lambda _report: None))
+    return executor.result(reduce(executor, job, what, at, on_report))
 
 
 def _all_of(*each: Weights) -> tuple[Weights, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -17,8 +17,10 @@ from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.paired_mean import JointMeans
 from fewpass.pipeline.passes.executor import Executor
+from fewpass.pipeline.passes.span import SpanReport, counting
 from fewpass.pipeline.planning.engines import engine_for_pass, engine_for_training
 from fewpass.pipeline.rows.targets import Bounds
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -29,6 +31,7 @@ from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.cross_validation import cross_validate
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.losses import Problem
@@ -37,6 +40,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 
 HALVES, OF_HALVES = 2, "halves"
+ShowShare = Callable[[float, str], None]
 
 
 class RefreshWork:
@@ -46,10 +50,16 @@ class RefreshWork:
     ----------
     execution
         Where to train and to evaluate: threads of this process, or Dask.
+    show
+        Called with the share that is done of what evaluates, and words for it.
     """
 
-    def __init__(self, execution: Execution | None = None) -> None:
-        self.execution = execution or Execution()
+    def __init__(
+        self,
+        execution: Execution | None = None,
+        show: ShowShare = lambda _share, _said: None,
+    ) -> None:
+        self.execution, self._show = execution or Execution(), show
 
     def take(self, plan: RefreshPlan, store: Store, generation: Generation) -> TakenFiles:
         """Make the files of a generation a data set."""
@@ -63,23 +73,27 @@ class RefreshWork:
         """Return what models make of rows."""
         data = Dataset.open(rows)
         with engine_for_pass(self.execution, data) as executor:
-            return _scores_of(runs, data, executor)
+            return _scores_of(runs, data, executor, counting(data.n_rows, self._show))
 
     def evaluate(self, run: str, rows: str, column: str | None) -> Slices:
         """Evaluate a model on rows of every value of a column; of None on all, under ""."""
         data, model = Dataset.open(rows), load_model(RunFolder(run))
         with engine_for_pass(self.execution, data) as executor:
+            count = counting(data.n_rows, self._show)
             if column is None:
-                return {"": evaluate(model, data, executor)}
-            return evaluate_slices(model, data, executor, column)
+                return {"": evaluate(model, data, executor, count)}
+            return evaluate_slices(model, data, executor, column, count)
 
     def loss_of_halves(self, plan: TrainingPlan) -> float:
         """Return the mean loss of models of one half of a plan's rows on the other half."""
         engine = engine_for_training(self.execution, plan)
         with self._halves_folder(plan.dataset) as url, engine as executor:
-            (made,) = cross_validate(plan, url, executor, HALVES)
+            (made,) = cross_validate(plan, url, executor, HALVES, self._show_passes)
         rows = sum(fold.rows for fold in made.folds)
         return sum(fold.rows * fold.evaluation.loss for fold in made.folds) / rows
+
+    def _show_passes(self, event: Event) -> None:
+        self._show(0.0, format_passes(event.cursor.passes, ".3g"))
 
     @contextmanager
     def _halves_folder(self, rows: str) -> Iterator[str]:
@@ -113,7 +127,10 @@ def trained_to_the_end(
         return training.result
 
 
-def _scores_of(runs: Mapping[str, str], rows: Dataset, executor: Executor) -> Scores:
+def _scores_of(
+    runs: Mapping[str, str], rows: Dataset, executor: Executor,
+    on_report: Callable[[SpanReport], None],
+) -> Scores:  # fmt: skip
     """Return the losses of models on the same rows, and how they vary together.
 
     Parameters
@@ -126,7 +143,7 @@ def _scores_of(runs: Mapping[str, str], rows: Dataset, executor: Executor) -> Sc
     distinct = list(dict.fromkeys(runs.values()))
     models = [load_model(RunFolder(run)) for run in distinct]
     what = Sum("reduce-scores", _none, partial(_add, [model.bounds for model in models]))
-    total: JointMeans = scored_together(models, rows, executor, what)
+    total: JointMeans = scored_together(models, rows, executor, what, on_report=on_report)
     return Scores.of_sums(distinct, total).renamed(runs)
 
 

@@ -17,6 +17,7 @@ import fewpass
 from fewpass.pipeline.settings.cross_validation_plan import CrossValidationPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.prediction_plan import PredictionPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from testing.datasets import make
 from testing.prefect_server import PROJECT, wait_for
 from testing.receiver import receiver
@@ -209,6 +210,29 @@ def test_progress_while_a_silence_is_told_of_begins_another(monkeypatch):
             now[0] = moment
             wait_for(lambda moment=moment: len(told) == moment, 60, "a silence")
     assert all(silence.is_stalled for silence in told) and len(told) == 2
+
+
+@pytest.mark.parametrize("task", ["judge", "evaluate", "evaluate files", "for a gate", "explain"])
+def test_rows_that_a_model_is_judged_by_are_progress(tmp_path, monkeypatch, task):
+    from fewpass.flows.orchestration import artifacts, refresh  # which import Prefect
+    from fewpass.flows.orchestration.evaluate import evaluate_model
+
+    rows, run, seen = make(tmp_path / "set", n=400).folder.url, str(tmp_path / "run"), []
+    fewpass.train(rows, run, lam="1/n", passes=1)
+    file, here = tmp_path / "rows.svm", Execution(scheduler="none")
+    file.write_text("".join(f"{(-1) ** k} 1:{k}\n" for k in range(400)))
+    monkeypatch.setattr(artifacts.StallWatch, "progressed", lambda _: seen.append(1))
+    monkeypatch.setattr(artifacts, "TELLER", mock.Mock())
+    work, plan = refresh.RefreshWork(here), TrainingPlan(dataset=rows, lam="1/n", tol=1e-2)
+    made = {
+        "judge": lambda: refresh.judge.fn(work, {"all": run}, rows),
+        "evaluate": lambda: evaluate_model.fn(run, rows, here, {}),
+        "evaluate files": lambda: evaluate_model.fn(run, str(file), here, {}),
+        "for a gate": lambda: refresh.evaluate_for_gate.fn(work, run, rows, None),
+        "explain": lambda: refresh.explain_night.fn(work, plan),
+    }[task]
+    assert made()
+    assert seen
 
 
 def test_scored_rows_and_passes_of_folds_are_progress(tmp_path, monkeypatch):

@@ -51,7 +51,7 @@ class RefreshWork:
     execution
         Where to train and to evaluate: threads of this process, or Dask.
     show
-        Called with the share that is done of what evaluates, and words for it.
+        Called with the share of the rows that were scored, and words for it.
     """
 
     def __init__(

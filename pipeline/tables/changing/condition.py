@@ -3,7 +3,8 @@
 A column holds numbers where every cell of it that is not missing is a plain number: without leading
 zeros or a plus, and with an exponent only where that has a sign or stands behind a fraction, for
 007, +49 and 12E4 are ids.  All its cells are compared as numbers then, to the last digit; those of
-any other column as they are written, but for blanks around them.  A missing cell, which is an empty
+any other column as they are written, but for blanks around them; of dates these have an order only
+where they are written alike (date_order.py).  A missing cell, which is an empty
 one, is meant by `is missing` alone.
 """
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.row_condition import Written, WrittenTerm, read_condition, terms_of
+from fewpass.pipeline.tables.changing.date_order import cell_out_of_order, is_date
 from fewpass.pipeline.tables.changing.listed_values import listed_values
 from fewpass.pipeline.tables.ingest.retained_columns import Retained, Words, words_of_retained
 from fewpass.pipeline.tables.readers.csv_head import MISSING
@@ -145,20 +147,25 @@ class Condition:
             raise BadInput(str(error)) from None
         self._lists: dict[WrittenTerm, frozenset[bytes]] = {}
         self._of_numbers: set[int] = set()  # columns, as far as is known
+        self._dates: set[tuple[int, bytes]] = set()  # columns, and what is before or behind
         for term in terms_of(self._written):
             column = self._position(term.column)
             if "missing" not in term.how:
                 self._of_numbers.add(column)
+            texts = [one.strip().encode() for one in term.values if isinstance(one, str)]
+            if term.how in _COMPARED and is_date(texts[0] if texts else b""):
+                self._dates.add((column, texts[0]))
             if term.file is not None:
                 self._lists[term] = listed_values(term.file, term.column, storage_options)
         self._text_in: dict[int, str] = {}  # an example of each other column
+        self._out_of_order: dict[tuple[int, bytes], str] = {}  # a cell, of a date
         self._terms: dict[WrittenTerm, Term] = {}
         self._not_found: set[bytes | Decimal] = set()
 
     @property
     def is_learning(self) -> bool:
         """Return whether the kind of a column depends on further rows."""
-        return bool(self._of_numbers)
+        return bool(self._of_numbers or self._dates)
 
     def learn(self, retained: Retained) -> None:
         """Classify the columns by kept columns of rows (n, bytes)."""
@@ -167,6 +174,12 @@ class Condition:
             if text is not None:
                 self._text_in[column] = text
                 self._of_numbers.discard(column)
+        for column, date in sorted(self._dates):
+            cells = ColumnCells(retained, column)
+            cell = cell_out_of_order(cells.words[cells.are_there], date)
+            if cell is not None:
+                self._out_of_order[column, date] = cell
+                self._dates.discard((column, date))
 
     def decide(self) -> None:
         """Compare as numbers or as text from now on; BadInput for one where it is the other."""
@@ -222,10 +235,21 @@ class Condition:
         if numbers:
             holds = f"holds text, such as {shown(self._text_in[column])}"
             raise self._of_other_kind(written, holds, f"the number {numbers[0]}")
+        if written.how in _COMPARED:
+            self._require_order(column, *texts)
         self._expect(written, texts)
         if written.how in ("in", "not in"):
             texts = {one for one in texts if len(one) <= RETAINED_BYTES}  # others equal no cell
         return Term(column, written.how, None, np.array(sorted(texts), np.bytes_))
+
+    def _require_order(self, column: int, date: bytes) -> None:
+        """Refuse a date that cells do not stand before and behind as text."""
+        if (cell := self._out_of_order.get((column, date))) is not None:
+            raise BadInput(
+                f"{self._place}: column {shown_name(self.retained[column])} holds {shown(cell)}, "
+                f"and `where` compares it with {shown(date)}. Dates are in order as text only "
+                "where they are written alike, the year first: write it so, or list values."
+            )
 
     def _expect(self, written: WrittenTerm, values: Iterable[bytes | Decimal]) -> None:
         if written.how == "in":

@@ -191,6 +191,40 @@ def test_what_is_to_stay_is_not_deleted_for_how_a_list_writes_it(tmp_path, value
     assert meant_in(f"c in {file}", c=["7", "8"]) == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("cells", "value"),
+    [
+        (["2025-11-02 09:00:00", "2025-11-01 09:00:00"], "2025-11-02T05:00:00"),
+        (["2025-11-02T09:00:00"], "2025-11-02T05:00:00Z"),
+        (["2025-11-02T09:00:00-04:00"], "2025-11-02T05:00:00-05:00"),
+        (["2025-11-02", "2025/11/02"], "2025-11-02"),
+        (["2025-11-2"], "2025-11-02"),
+        (["2.11.2025"], "2025-11-02"),
+        (["02.11.2025", "03.01.2024"], "02.11.2025"),
+        (["11/02/2025"], "12/31/2025"),
+    ],
+)
+@pytest.mark.parametrize("sign", ["<", "<=", ">", ">="])
+def test_a_date_that_is_written_otherwise_than_the_cells_is_refused(cells, value, sign):
+    with pytest.raises(BadInput, match="written alike, the year first"):
+        condition_on(f'c {sign} "{value}"', c=[None, "NA", *cells])
+    assert condition_on(f'c != "{value}"', c=cells)  # as text, which says what it is
+
+
+@pytest.mark.parametrize(
+    ("cells", "value", "before"),
+    [
+        (["2025-11-01", "2025-11-02", "2025-11-03", None], "2025-11-02", [1, 0, 0, 0]),
+        (["2025-11-01T23:00Z", "2025-11-02T01:00Z"], "2025-11-02", [1, 0]),
+        (["2025-11-02 05:00:00.5", "2025-11-02 04:59:59.9"], "2025-11-02 05:00:00", [0, 1]),
+        (["2025-11-02T09:00-05:00", "2025-11-02T04:00-05:00"], "2025-11-02T05:00-05:00", [0, 1]),
+        (["10.1.1.2", "9.1.1.2"], "10.1.1.3", [1, 0]),  # no date
+    ],
+)
+def test_dates_that_are_written_alike_are_in_order(cells, value, before):
+    assert meant_in(f'c < "{value}"', c=cells) == list(map(bool, before))
+
+
 # -- the grammar -----------------------------------------------------------------------------------
 
 

@@ -217,4 +217,4 @@ def _size(size: int | None) -> str:
 
 def when(time: str | None) -> str:
     """Write a time as people read it, to the minute; UTC, as on record."""
-    return "-" if time is None else time[:16].replace("T", " ")
+    return "-" if time is None else time[:16].replace("T", " ") + "Z"

@@ -27,15 +27,16 @@ def is_source(address: str) -> bool:
     """
     if address in STANDARD_INPUT_WORDS or is_table_server(address):
         return True
-    path = local_path(address)
+    path, is_glob = local_path(address), any(mark in address for mark in GLOB)
     if is_file_on_web(address):
         return True
     if path is None:
-        return kind_of(Folder(address)) not in OWN
+        kind = kind_of(Folder(address))
+        return is_glob if kind == "nothing" else kind not in OWN
     if path.is_dir():
         inside = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
         return bool(inside) and kind_of(Folder(address)) not in OWN
-    return path.exists() or any(mark in address for mark in GLOB)
+    return path.exists() or is_glob
 
 
 def read_first_rows(plan: TrainingPlan, *, again: bool = False) -> FirstRows:

@@ -50,6 +50,7 @@ def test_forward_and_back(plan, tmp_path, fewpass, as_json):
     assert status == 0
     assert f"{told['generations'][1]['loss']:.6f}" in shown
     assert "complaints" in shown
+    assert told["events"][-1]["at"][:16].replace("T", " ") + "Z" in shown
     assert publish(store, 2).number > back["number"]
     assert weights(store) == own[1]
     assert store_at(store).past.used == (1, 2)

@@ -23,11 +23,12 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.readers.source import PiecePlace
 from fewpass.pipeline.tables.stream import first_rows, source_pieces
 from fewpass.pipeline.tables.stream.source_pieces import HeldOutRows
-from fewpass.pipeline.tables.stream.sources import read_first_rows
+from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.onepass.onepass import Onepass
 from fewpass.solvers.protocol import ColumnMoments
 from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.storage.folder import NotADataset
 from fewpass.storage.table import DenseTable
 from testing import web_server
 from testing.blocks import block_of
@@ -474,3 +475,12 @@ def test_held_out_rows_fit_into_their_budget_and_are_drawn_alike():
     kept = held_out.table().X[:, 0]
     assert 50 < len(kept) <= 4_000 // 20
     assert 20 < np.median(kept) < 80
+
+
+@pytest.mark.parametrize("place", ["{here}", "memory://missing"])
+def test_what_is_nowhere_is_a_data_set_that_is_missing(tmp_path, place):
+    nowhere = f"{place.format(here=tmp_path)}/rows"
+    with pytest.raises(NotADataset, match="nothing at"):
+        fewpass.train(nowhere, str(tmp_path / "run"), solver="psdca")
+    assert not is_source(nowhere)
+    assert is_source(f"{nowhere}/*.csv")

@@ -12,7 +12,7 @@ from fewpass.flows.orchestration.model_pages import look_closely, show_look
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.scheduled_dates import dated
 from fewpass.flows.outcomes import evaluation_facts
-from fewpass.pipeline.api.using_models import evaluate as evaluated
+from fewpass.pipeline.api.using_models import evaluated
 from fewpass.pipeline.models.refresh.named_run import run_at
 from fewpass.pipeline.reporting.figure_rows import slice_rows
 from fewpass.pipeline.reporting.model_card import model_card
@@ -67,6 +67,4 @@ def evaluate_model(
     """
     chosen = run_at(run)
     with shown_progress(dataset, "evaluating on") as show:
-        return chosen, evaluated(
-            chosen.url, dataset, execution=execution, on_progress=show, **settings
-        )
+        return chosen, evaluated(chosen.url, dataset, execution, settings, show)

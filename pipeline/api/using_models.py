@@ -156,7 +156,6 @@ def evaluate(
     dataset: Address | Sequence[Address],
     *,
     execution: Execution = ANYWHERE,
-    on_progress: Callable[[float, str], None] = lambda _share, _said: None,
     **settings: Any,
 ) -> Evaluation:
     """Evaluate the model of a run on labelled rows.
@@ -170,8 +169,6 @@ def evaluate(
         could read, with labels, whose columns are made features as in training.
     execution
         Where rows are read: by default on threads of this process, else by a cluster's workers.
-    on_progress
-        Called with the share of the rows that were read, and their number in words.
     **settings
         Fields of `EvaluationPlan` (threshold, lift_at, memory; by, for files) and, for files, of
         `SourceOptions`; for a data set only `unknown_features` and `by_position` of these.
@@ -187,12 +184,23 @@ def evaluate(
     BadInput
         If rows cannot be read, or if columns, scaling or labels are not the model's.
     """
+    return evaluated(run, dataset, execution, settings, lambda _share, _said: None)
+
+
+def evaluated(
+    run: Address,
+    dataset: Address | Sequence[Address],
+    execution: Execution,
+    settings: dict[str, Any],
+    on_progress: Callable[[float, str], None],
+) -> Evaluation:
+    """Evaluate as `evaluate` does; `on_progress` takes the share of rows read, and their number."""
     from fewpass.pipeline.passes.executor import open_cluster
     from fewpass.pipeline.passes.span import counting
     from fewpass.pipeline.planning.engines import engine_for_pass
     from fewpass.pipeline.runs.model import within
     from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file
-    from fewpass.pipeline.scoring.evaluation import evaluate as evaluated
+    from fewpass.pipeline.scoring.evaluation import evaluate as evaluate_on
     from fewpass.pipeline.tables.stream.sources import is_source
     from fewpass.storage.dataset import Dataset
 
@@ -204,7 +212,8 @@ def evaluate(
         data = Dataset.open(places[0])
         with engine_for_pass(execution, data) as executor:
             count = counting(data.n_rows, on_progress)
-            return evaluated(within(model, plan.memory), data, executor, count, plan.options, plan)
+            at = within(model, plan.memory)
+            return evaluate_on(at, data, executor, count, plan.options, plan)
     return evaluate_rows(
         model, places, plan, threads=execution.threads, cluster=partial(open_cluster, execution),
         on_progress=lambda rows, share: on_progress(share, counted(rows, "row")),

@@ -449,6 +449,7 @@ def test_an_evaluation_is_of_one_model_where_another_is_published_meanwhile(tmp_
     monkeypatch.setattr(module, "look_closely", looked_at)
     for name in ("show_look", "show_table", "show_text"):
         monkeypatch.setattr(module, name, mock.Mock())
+    monkeypatch.setattr("fewpass.flows.orchestration.artifacts.TELLER", mock.Mock())
     plain(store.url, rows, BY_NAME, (), None, None, Execution(scheduler="none"))
     assert run_of(store.url, published(store.url)) == runs[1].url
     assert [run.folder.exists(CARD) for run in runs] == [True, False]

@@ -129,7 +129,7 @@ class StrengthsTried(NamedTuple):
 
     @property
     def lose_more(self) -> bool:
-        """Whether held-out rows surely lose more by own strengths."""
+        """True if held-out rows surely lose more by own strengths."""
         return is_surely_less(*self.losses)
 
 

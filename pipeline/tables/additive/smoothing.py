@@ -42,8 +42,8 @@ from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.solvers.kernels.scores import scores
 from fewpass.storage.table import SparseTable
 
-#: Times that strengths are estimated, each with models at those before; by more held-out rows lose
-#: more.
+#: Times that strengths are estimated, each with models at those before; with more, rows that are
+#: not learnt from lose more.
 STEPS = 2
 LEAST, MOST = 2.0**-7, 2.0**5  # factors
 PER_OCTAVE = 4  # factors are powers of 2 to a quarter: no digits of chance
@@ -55,7 +55,8 @@ ABOUT = (10.0**0.5, 1.0, 10.0**-0.5)
 ROWS_OF_EACH = 10
 #: Values of the rows times scores up to which strengths are estimated, and by every part.
 MOST_VALUES, VALUES_OF_EACH_PART = 4e6, 1e5
-LEAST_FREEDOM, TINY = 0.02, 1e-300  # of a part; of what is divided by
+LEAST_FREEDOM, LEAST_CURVATURE = 0.02, 1e-9  # of a part; of a row, where labels are sure
+TINY = 1e-300  # of what is divided by
 LEAST_LEFT = 0.05  # of the rows, at least, are left for the dispersion
 PROBE = 67  # what a random generator is for
 
@@ -159,8 +160,10 @@ def _as_predicted_best(
         prediction_errors(np.clip(predicted, y.min(), y.max()), y[rows], float(y.mean()))
         for predicted in (_predictions(sample, encoded, lam), _predictions(amounts, encoded, best))
     )
-    above, means = PairedMean.of(others - errors, np.ones(len(rows))), errors.mean(axis=1)
-    each = np.stack([above.mean, above.standard_error], axis=1) / np.maximum(means, TINY)[:, None]
+    weight = sample.targets.row_weight[rows]
+    above, of_numbers = (PairedMean.of(one, weight) for one in (others - errors, errors))
+    each = np.stack([above.mean, above.standard_error], axis=1)
+    each = each / np.maximum(of_numbers.mean, TINY)[:, None]
     nearer = AmountsAgainstNumbers(*each.ravel().tolist()).are_nearer
     return (amounts, best) if nearer else (sample, lam)
 
@@ -231,7 +234,7 @@ def _dispersion(g: Floats, h: Floats, used: float) -> float:
 
 def _found_again(X: SparseTable, d: int, h: Floats, lam: float, rng: Random) -> Floats:
     """Return z w (d,), of random weights z and what rows with curvatures h (n,) find of them."""
-    z = rng.choice((-1.0, 1.0), d)
+    z, h = rng.choice((-1.0, 1.0), d), np.maximum(h, LEAST_CURVATURE)
     y = scores(z, 0.0, row_view(X))
     targets = SampleTargets(y - np.average(y, weights=h), weight=h)
     (model,) = fitted_models(X, d, targets, (lam / float(h.mean()),)).models

@@ -169,10 +169,8 @@ def test_features_that_no_row_has_are_of_no_part(deviation):
     )
 
 
-def test_labels_that_are_sure_have_strengths():
-    """The curvature of every row is 0 in floating point."""
-    y = np.where(np.arange(200) % 2, 1.0, -1.0)
-    X = csr(np.column_stack([40.0 * y, np.random.default_rng(7).normal(size=200)]))
-    found = strengths(X, parts_of([1, 1]), SampleTargets(y, 2), 1e-9)
-    assert (found >= smoothing.LEAST).all()
-    assert (found <= smoothing.MOST).all()
+def test_rows_without_curvature_tell_of_no_weight():
+    """So it is in floating point where a model is sure of every label."""
+    rng = np.random.default_rng(7)
+    found = smoothing._found_again(csr(rng.normal(size=(200, 3))), 3, np.zeros(200), 1.0, rng)
+    np.testing.assert_allclose(found, 0.0, atol=1e-6)

@@ -91,12 +91,12 @@ class Kernel(Generic[Function]):
 
     @property
     def _numba_type_(self) -> Any:
-        """How numba sees the kernel where another one calls it."""
+        """The kernel as numba sees it where another one calls it."""
         return self.compiler.numba_type
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether there is machine code for some kind of arguments, in this process or on disk."""
+        """True if there is machine code for some kind of arguments, in this process or on disk."""
         return bool(self._by_key) or self.files.has_any()
 
     def __reduce__(self) -> str:

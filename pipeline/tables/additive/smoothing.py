@@ -12,7 +12,7 @@ sqrt(A / A_g), and so once more: the problem stays one of a single lam, convex a
 several scores edf and ||w||^2 are sums over these.
 
 No matrix is inverted for the traces (Hutchinson 1989): targets X z of random weights z of -1 and +1
-are fitted at the same strength, and z_g' w_g is what the part finds again.  docs/methods.md,
+are fitted at the same strength, and z_g' w_g is what the part recovers.  docs/methods.md,
 section 12.
 """
 
@@ -212,11 +212,11 @@ def strengths(
         at = _models(X, each, targets, (lam,))
         g, h = targets.slopes(at.scores(0, rows))
         times = -(-probes // len(h))
-        scaled, found = _scaled(X, each), np.zeros(d)
+        scaled, recovered = _scaled(X, each), np.zeros(d)
         for one in np.repeat(h, times, axis=0):
-            found += _found_again(scaled, d, one, lam, rng) / times
+            recovered += _recovered(scaled, d, one, lam, rng) / times
         squares = np.square(np.atleast_2d(at.models[0].coef) / each).sum(axis=0)
-        edf = np.array([found[own].sum() for own in widths])
+        edf = np.array([recovered[own].sum() for own in widths])
         sums = np.array([squares[own].sum() for own in widths])
         used = np.maximum(edf, LEAST_FREEDOM)
         phi = 1.0 if targets.classes else _dispersion(g[0], h[0], float(used.sum()))
@@ -232,14 +232,14 @@ def _dispersion(g: Floats, h: Floats, used: float) -> float:
     return max(squares / max(n - 1.0 - used, LEAST_LEFT * n), TINY)
 
 
-def _found_again(X: SparseTable, d: int, h: Floats, lam: float, rng: Random) -> Floats:
-    """Return z w (d,), of random weights z and what rows with curvatures h (n,) find of them."""
+def _recovered(X: SparseTable, d: int, h: Floats, lam: float, rng: Random) -> Floats:
+    """Return z w (d,), of random weights z and w that rows with curvatures h (n,) fit to X z."""
     z, h = rng.choice((-1.0, 1.0), d), np.maximum(h, LEAST_CURVATURE)
     y = scores(z, 0.0, row_view(X))
     targets = SampleTargets(y - np.average(y, weights=h), weight=h)
     (model,) = fitted_models(X, d, targets, (lam / float(h.mean()),)).models
-    found: Floats = z * model.coef
-    return found
+    recovered: Floats = z * model.coef
+    return recovered
 
 
 def with_factors(recipe: Recipe, factors: Sequence[float]) -> Recipe:

@@ -212,8 +212,10 @@ def test_progress_while_a_silence_is_told_of_begins_another(monkeypatch):
     assert all(silence.is_stalled for silence in told) and len(told) == 2
 
 
-@pytest.mark.parametrize("task", ["judge", "evaluate", "evaluate files", "for a gate", "explain"])
-def test_rows_that_a_model_is_judged_by_are_progress(tmp_path, monkeypatch, task):
+@pytest.mark.parametrize(
+    "task", ["score rows", "evaluate", "evaluate files", "for a gate", "explain"]
+)
+def test_rows_that_a_model_is_evaluated_on_are_progress(tmp_path, monkeypatch, task):
     from fewpass.flows.orchestration import artifacts, refresh  # which import Prefect
     from fewpass.flows.orchestration.evaluate import evaluate_model
 
@@ -225,7 +227,7 @@ def test_rows_that_a_model_is_judged_by_are_progress(tmp_path, monkeypatch, task
     monkeypatch.setattr(artifacts, "TELLER", mock.Mock())
     work, plan = refresh.RefreshWork(here), TrainingPlan(dataset=rows, lam="1/n", tol=1e-2)
     made = {
-        "judge": lambda: refresh.judge.fn(work, {"all": run}, rows),
+        "score rows": lambda: refresh.score_rows.fn(work, {"all": run}, rows),
         "evaluate": lambda: evaluate_model.fn(run, rows, here, {}),
         "evaluate files": lambda: evaluate_model.fn(run, str(file), here, {}),
         "for a gate": lambda: refresh.evaluate_for_gate.fn(work, run, rows, None),

@@ -37,7 +37,7 @@ def test_the_evidence_of_the_targets_is_largest_at_the_strengths(labels, monkeyp
     y = np.sign(scores + rng.logistic(size=n)) if labels else scores + rng.normal(size=n)
     y = y if labels else (y - y.mean()) / y.std()
     monkeypatch.setattr(smoothing, "PER_OCTAVE", 2**20)
-    monkeypatch.setattr(smoothing, "_found_again", freedom)
+    monkeypatch.setattr(smoothing, "_recovered", freedom)
     monkeypatch.setattr("fewpass.pipeline.tables.additive.sample_fit.TOL", 1e-10)
     targets = SampleTargets(y, 2 if labels else 0)
     factors = strengths(csr(X), parts_of(widths), targets, lam, steps=40)
@@ -65,12 +65,12 @@ def freedom(X, d, h, lam, _rng):
     return np.diag(np.linalg.solve(H + lam * np.eye(d), H))
 
 
-def test_random_weights_find_the_degrees_of_freedom():
+def test_random_weights_tell_the_degrees_of_freedom():
     rng = np.random.default_rng(6)
     n, d, lam = 300, 12, 20.0
     X = csr(rng.normal(size=(n, d)) @ rng.normal(size=(d, d)))  # columns go together
     h = rng.uniform(0.05, 0.25, n)
-    drawn = [smoothing._found_again(X, d, h, lam, rng) for _ in range(400)]
+    drawn = [smoothing._recovered(X, d, h, lam, rng) for _ in range(400)]
     error = np.std(drawn, axis=0) / 20.0
     assert (error < 0.05).all()
     assert (np.abs(np.mean(drawn, axis=0) - freedom(X, d, h, lam, rng)) < 4.0 * error + 1e-3).all()
@@ -172,5 +172,5 @@ def test_features_that_no_row_has_are_of_no_part(deviation):
 def test_rows_without_curvature_tell_of_no_weight():
     """So it is in floating point where a model is sure of every label."""
     rng = np.random.default_rng(7)
-    found = smoothing._found_again(csr(rng.normal(size=(200, 3))), 3, np.zeros(200), 1.0, rng)
+    found = smoothing._recovered(csr(rng.normal(size=(200, 3))), 3, np.zeros(200), 1.0, rng)
     np.testing.assert_allclose(found, 0.0, atol=1e-6)

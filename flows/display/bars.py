@@ -81,7 +81,7 @@ def rows_display(
     terminal: Terminal, doing: str, n_rows: int
 ) -> Iterator[Callable[[SpanReport], None]]:
     """Show how many rows were read; yields what takes the reports of spans."""
-    from fewpass.pipeline.passes.span import counting  # noqa: PLC0415 - who has spans has numba
+    from fewpass.pipeline.passes.span import counting  # noqa: PLC0415 - for counted rows alone
 
     with work_display(terminal, doing) as show:
         yield counting(n_rows, show)

@@ -131,7 +131,7 @@ def with_form(
     seed
         Of the rows that are drawn.
     groups
-        Groups that are held out as a whole, also to judge by; None: rows are.
+        Groups that are held out as a whole, also to evaluate on; None: rows are.
     """
     rules = FormRules.of(len(cells[0]), len(linear_recipe.columns), asked)
     if asked.unasked and targets is None:

@@ -172,8 +172,8 @@ def _predictions(sample: FormSample, encoded: EncodedForm, lam: float) -> Floats
     """Return what is predicted of held-out rows, part after part."""
     trial = FormTrial.of(PAIRS, sample, encoded, sample.parts, (lam,))
     each = zip(trial.models, sample.parts, strict=True)
-    scores = [model.scores(0, encoded.seen(scored)) for model, (_, scored) in each]
-    return sample.targets.predictions(np.concatenate(scores))
+    parts = [model.scores(0, encoded.seen(scored)) for model, (_, scored) in each]
+    return sample.targets.predictions(np.concatenate(parts))
 
 
 def _of_features(each: Floats, widths: Sequence[slice], d: int) -> Floats:
